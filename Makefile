@@ -1,0 +1,42 @@
+# Two commands for a fresh machine: `make demo` and `make test`. Everything they need goes into .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/ready
+
+.PHONY: demo test lint types unit soak bench pins clean
+
+demo: $(READY)
+	@$(BIN)/vade demo
+
+test: lint types unit
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(READY)
+	$(BIN)/mypy
+
+unit: $(READY)
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not soak"
+
+soak: $(READY)
+	$(BIN)/python -m pytest -n auto --dist worksteal -m soak
+
+bench: $(READY)
+	$(BIN)/python -m bench
+
+# Renew the pinned, hashed requirements from pyproject.toml (needs uv).
+pins:
+	uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --no-header --upgrade --output-file requirements.txt
+
+clean:
+	rm -rf $(VENV)
+
+$(READY): requirements.txt pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --no-index --editable .
+	@touch $(READY)

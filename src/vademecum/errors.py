@@ -1,0 +1,148 @@
+"""Everything that can be refused, as one tree.
+
+    VadeError
+    ├── UsageError            the call itself is wrong: text, key, scope or type
+    │   ├── InvalidText
+    │   ├── InvalidKey
+    │   ├── UnknownName
+    │   └── ScopeUnresolved
+    ├── ConfigError           a setting is unknown, of the wrong type, or not allowed there
+    ├── NotFound              nothing by that name is visible from here
+    ├── Ambiguous             more than one thing answers to that name
+    ├── Refused               a rule forbids it
+    │   ├── SecretFound
+    │   ├── Untrusted
+    │   ├── NotVisible
+    │   ├── IncognitoWrite
+    │   └── OutsideMemory
+    ├── Malformed             a file cannot be read as what it should be
+    ├── Collision             two names meet in one file, or a file is already there
+    ├── Conflict              somebody else changed the same text; both versions were kept
+    ├── Locked                another process holds it, and did not let go in time
+    └── StorageFailed         the disk said no
+
+Each carries a `hint`: what to try next. Hints name only commands that exist.
+"""
+
+
+class VadeError(Exception):
+    """What happened, to which thing, and what to try."""
+
+    hint = "run `vade doctor` to see what is wrong with this memory"
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        if hint is not None:
+            self.hint = hint
+
+
+class UsageError(VadeError):
+    """The call itself is wrong."""
+
+    hint = "run `vade --help` to see how it is called"
+
+
+class InvalidText(UsageError):
+    """The text is empty, too long, or not text."""
+
+    hint = "pass UTF-8 text without NUL bytes; long material belongs in a file attached with `vade sources add`"
+
+
+class InvalidKey(UsageError):
+    """A key or id cannot be the name of a file."""
+
+    hint = "use 1 to 60 of a-z, 0-9 and `-`, or pass `--slug` to have one made from your words"
+
+
+class UnknownName(UsageError):
+    """A scope, type, mode or policy that does not exist."""
+
+    hint = "run the command with `--help` to see the names it knows"
+
+
+class ScopeUnresolved(UsageError):
+    """The scope needs an id that the caller's context does not give."""
+
+    hint = "name the session with `--session` or VADE_SESSION, or choose another `--scope`"
+
+
+class ConfigError(VadeError):
+    """A setting is unknown, of the wrong type, or not allowed where it stands."""
+
+    hint = "run `vade config` for the names and types of all settings"
+
+
+class NotFound(VadeError):
+    """Nothing by that name is visible from here."""
+
+    hint = "run `vade list` to see what is here"
+
+
+class Ambiguous(VadeError):
+    """More than one thing answers to that name."""
+
+    hint = "say which one with `--scope` or by its number"
+
+
+class Refused(VadeError):
+    """A rule forbids it."""
+
+
+class SecretFound(Refused):
+    """The text holds a secret and the policy is to refuse."""
+
+    hint = "take the secret out and store where it can be found instead"
+
+
+class Untrusted(Refused):
+    """The folder was written by strangers and nobody has trusted it yet."""
+
+    hint = "read what is in its `.vade/` folder, then run `vade trust` there"
+
+
+class NotVisible(Refused):
+    """This audience may not see or change that scope."""
+
+    hint = "use a private session (`--audience private`)"
+
+
+class IncognitoWrite(Refused):
+    """An incognito session writes nothing."""
+
+    hint = "leave incognito mode (`--incognito`, VADE_INCOGNITO, `incognito` in config.toml) to keep things"
+
+
+class OutsideMemory(Refused):
+    """The path leads out of memory, or through a link."""
+
+    hint = "give a path as `vade list --json` prints it"
+
+
+class Malformed(VadeError):
+    """A file cannot be read as what it should be; it is kept as it is."""
+
+    hint = "mend it with any text editor; `vade status` lists all such files"
+
+
+class Collision(VadeError):
+    """Two names meet in one file, or a file is already there."""
+
+    hint = "choose another name"
+
+
+class Conflict(VadeError):
+    """Somebody else changed the same text meanwhile; both versions were kept."""
+
+    hint = "look at both versions and run the command again"
+
+
+class Locked(VadeError):
+    """Another process holds the lock and did not let go in time."""
+
+    hint = "wait for that process, or end it if it hangs; its lock goes with it"
+
+
+class StorageFailed(VadeError):
+    """The operating system refused to read or write."""
+
+    hint = "check free space and permissions of the memory folder; what was there before is untouched"

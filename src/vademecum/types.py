@@ -1,0 +1,181 @@
+"""The nouns: frozen values that every part of the system passes around."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class Scope(StrEnum):
+    """Where a thing is kept and who can read it; listed in order of precedence."""
+
+    SESSION = "session"
+    PROJECT = "project"
+    AGENT = "agent"
+    GLOBAL = "global"
+    FEDERATED = "federated"
+
+
+class RecordType(StrEnum):
+    """A label on a record; it never decides where the record lands."""
+
+    PROJECT = "project"
+    USER = "user"
+    FEEDBACK = "feedback"
+    REFERENCE = "reference"
+    DISCOVERY = "discovery"
+    SOLUTION = "solution"
+    PATTERN = "pattern"
+    WORKFLOW = "workflow"
+    FAILURE = "failure"
+    RULE = "rule"
+
+
+class Origin(StrEnum):
+    """The door a text came through; listed from most to least trusted."""
+
+    USER = "user"
+    AGENT = "agent"
+    EXTERNAL = "external"
+    TOOL = "tool"
+    IMPORT = "import"
+
+
+class Audience(StrEnum):
+    """Who is listening: one person alone, or a group that must see nothing private."""
+
+    PRIVATE = "private"
+    GROUP = "group"
+
+
+class SecretPolicy(StrEnum):
+    """What happens to a text that holds a secret; listed from loosest to strictest."""
+
+    WARN = "warn"
+    REDACT = "redact"
+    REFUSE = "refuse"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A scope together with the id that tells one session, project or agent from another."""
+
+    scope: Scope
+    id: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.scope}/{self.id}" if self.id else str(self.scope)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One dated piece of text in a record or journal; `start` and `end` are its 1-based lines."""
+
+    text: str
+    time: str | None = None
+    origin: Origin | None = None
+    superseded: str | None = None
+    start: int = 1
+    end: int = 1
+
+    @property
+    def live(self) -> bool:
+        """Whether no later entry has taken this one's place."""
+        return self.superseded is None
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One topic of curated knowledge, as its file says it."""
+
+    key: str
+    place: Place
+    path: str
+    type: str
+    title: str
+    entries: tuple[Entry, ...]
+    id: str | None = None
+    num: int | None = None
+    tags: tuple[str, ...] = ()
+    created: str | None = None
+    updated: str | None = None
+    category: str | None = None
+    source: str | None = None
+    confidence: float | None = None
+    protected: bool = False
+    trusted: bool = True
+    fields: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def live(self) -> tuple[Entry, ...]:
+        """The entries that still hold."""
+        return tuple(entry for entry in self.entries if entry.live)
+
+    @property
+    def text(self) -> str:
+        """The newest entry that still holds, or the newest of all."""
+        return (self.live or self.entries or (Entry(""),))[-1].text
+
+
+class Outcome(StrEnum):
+    """What a store did."""
+
+    CREATED = "created"
+    APPENDED = "appended"
+    REPLACED = "replaced"
+    CONFIRMED = "confirmed"
+    CONSOLIDATED = "consolidated"
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """The acknowledgement of a store: it is on disk, whole, under this name."""
+
+    outcome: Outcome
+    key: str
+    num: int | None
+    id: str | None
+    place: Place
+    path: str
+    secrets: tuple[str, ...] = ()
+    indexed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """The acknowledgement of a journal note."""
+
+    path: str
+    time: str
+    secrets: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A problem in the user's data: what, where and why, and the command that mends it."""
+
+    what: str
+    where: str
+    why: str
+    mend: str = ""
+    severity: str = "warning"
+
+
+class ChangeKind(StrEnum):
+    """Whether a file now holds something else, or is no longer there."""
+
+    WRITTEN = "written"
+    REMOVED = "removed"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What the store announces after a write, for whoever keeps a shadow of it."""
+
+    kind: ChangeKind
+    place: Place
+    path: str
