@@ -45,7 +45,9 @@ class UsageError(VadeError):
 class InvalidText(UsageError):
     """The text is empty, too long, or not text."""
 
-    hint = "pass UTF-8 text without NUL bytes; long material belongs in a file attached with `vade sources add`"
+    hint = (
+        "pass UTF-8 text without NUL bytes; long material belongs in a file attached with `vade sources add`"
+    )
 
 
 class InvalidKey(UsageError):

@@ -1,0 +1,746 @@
+"""Read every setting once, from all its layers, into one frozen tree.
+
+    defaults < <home>/config.toml < <repository>/.vade/config.toml < VADE_* < flags
+
+A setting is declared in one place: a field of the tree below, with its default, its meaning, the kind of
+value it takes and what a repository may do to it. A repository's file was written by strangers, so it may
+only narrow what the user's own file and the defaults allow. Knows no store, and makes nothing on disk.
+"""
+# ruff: noqa: RUF009  (`setting` makes a dataclass field; the rule knows only `field` itself)
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from dataclasses import dataclass, field, fields
+from enum import StrEnum
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from vademecum.errors import ConfigError
+from vademecum.types import Scope, SecretPolicy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+T = TypeVar("T")
+
+PREFIX = "VADE_"
+FILE_NAME = "config.toml"
+REPOSITORY_FOLDER = ".vade"
+MAX_FILE_BYTES = 256 * 1024
+# A real key has two parts. The time tomllib takes grows with the square of that number, and 128,000 parts fit
+# into the largest file: a stranger's repository could hold every command up for minutes.
+MAX_KEY_PARTS = 16
+# Variables that begin like settings and are read elsewhere.
+NOT_SETTINGS = frozenset({"VADE_HOME", "VADE_SESSION", "VADE_AUDIENCE"})
+
+KIB, MIB, GIB = 1024, 1024**2, 1024**3
+_SIZES = {"gib": GIB, "mib": MIB, "kib": KIB, "b": 1, "": 1}
+_WORDS_FOR = {True: ("1", "true", "yes", "on"), False: ("0", "false", "no", "off")}
+
+
+# Kinds of values.
+
+
+class Kind(NamedTuple):
+    """What a setting takes: `parse` raises ValueError for all else, `plain` first reads a shell's text."""
+
+    word: str
+    wanted: str
+    parse: Callable[[object], object]
+    plain: Callable[[str], object] = str
+    render: Callable[[Any], str] = str
+
+
+def parse_size(text: str) -> int:
+    """Read "512KiB" or "4096" as bytes."""
+    match = re.fullmatch(r"([0-9]+) ?(b|kib|mib|gib|)", text.strip().lower())
+    if match is None:
+        raise ValueError(text)
+    return int(match[1]) * _SIZES[match[2]]
+
+
+def render_size(size: int) -> str:
+    """Write bytes in the largest unit that stays exact."""
+    for unit, scale in (("GiB", GIB), ("MiB", MIB), ("KiB", KIB)):
+        if size and size % scale == 0:
+            return f"{size // scale}{unit}"
+    return str(size)
+
+
+def parse_duration(text: str) -> float:
+    """Read "500ms", "10s", "5m", "2h" or plain seconds."""
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?) ?(ms|s|m|h|)", text.strip())
+    if match is None:
+        raise ValueError(text)
+    number, unit = float(match[1]), match[2]
+    # Dividing keeps 100ms equal to 0.1; multiplying by 0.001 would not.
+    return number / 1000 if unit == "ms" else number * {"h": 3600, "m": 60}.get(unit, 1)
+
+
+def render_duration(seconds: float) -> str:
+    """Write seconds in the largest unit that stays exact."""
+    for unit, scale in (("h", 3600), ("m", 60), ("s", 1)):
+        if seconds and seconds % scale == 0:
+            return f"{seconds / scale:.0f}{unit}"
+    thousandths = round(seconds * 1000)
+    return f"{thousandths}ms" if seconds and thousandths / 1000 == seconds else f"{seconds or 0}s"
+
+
+def _within(number: float, low: float, high: float) -> None:
+    if not low <= number <= high:  # also refuses nan, which compares false to everything
+        raise ValueError(number)
+
+
+def whole(low: int, high: int) -> Kind:
+    """Make the kind of whole numbers between two bounds."""
+
+    def parse(value: object) -> int:
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise ValueError(value)
+        _within(value, low, high)
+        return value
+
+    def plain(text: str) -> int:
+        if not re.fullmatch(
+            r"[+-]?[0-9]+", text.strip()
+        ):  # int() alone would take 1_0 and digits of other scripts
+            raise ValueError(text)
+        return int(text)
+
+    return Kind("whole number", f"a whole number from {low} to {high}", parse, plain)
+
+
+def size(low: int, high: int) -> Kind:
+    """Make the kind of sizes in bytes between two bounds."""
+
+    def parse(value: object) -> int:
+        number = parse_size(value) if isinstance(value, str) else value
+        if not isinstance(number, int) or isinstance(number, bool):
+            raise ValueError(value)
+        _within(number, low, high)
+        return number
+
+    wanted = f"bytes or a size such as 512KiB, from {render_size(low)} to {render_size(high)}"
+    return Kind("size", wanted, parse, render=render_size)
+
+
+def duration(low: float, high: float) -> Kind:
+    """Make the kind of durations in seconds between two bounds."""
+
+    def parse(value: object) -> float:
+        number = parse_duration(value) if isinstance(value, str) else value
+        if not isinstance(number, int | float) or isinstance(number, bool):
+            raise ValueError(value)
+        _within(number, low, high)
+        return float(number)
+
+    bounds = f"from {render_duration(low)} to {render_duration(high)}"
+    wanted = f"seconds or a duration such as 500ms, 10s or 5m, {bounds}"
+    return Kind("duration", wanted, parse, render=render_duration)
+
+
+def choice(names: type[StrEnum]) -> Kind:
+    """Make the kind of the members of an enumeration."""
+
+    def parse(value: object) -> StrEnum:
+        if not isinstance(value, str):
+            raise ValueError(value)
+        return names(value)
+
+    return Kind("choice", "one of " + ", ".join(names), parse, lambda text: text.strip().lower())
+
+
+def _parse_boolean(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError(value)
+    return value
+
+
+def _plain_boolean(text: str) -> bool:
+    for meaning, words in _WORDS_FOR.items():
+        if text.strip().lower() in words:
+            return meaning
+    raise ValueError(text)
+
+
+def _parse_name(value: object) -> str:
+    name = value.strip() if isinstance(value, str) else ""
+    if not name or len(name) > 200 or not name.isprintable():
+        raise ValueError(value)
+    return name
+
+
+BOOLEAN = Kind("boolean", "true or false", _parse_boolean, _plain_boolean, lambda value: str(value).lower())
+NAME = Kind("name", "a name: one line of printable text, at most 200 characters", _parse_name)
+
+
+# Declaring a setting.
+
+
+class Repository(StrEnum):
+    """What the file of a repository may do to a setting."""
+
+    NEVER = "no"
+    LOWER = "to lower it"
+    HIGHER = "to raise it"
+    STRICTER = "to a stricter one"
+    ON = "to turn it on"
+
+
+NEVER, LOWER, HIGHER, STRICTER, ON = Repository
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """All there is to know about one setting; unset, it has the value of the setting it `follows`."""
+
+    name: str
+    default: object
+    meaning: str
+    kind: Kind
+    repository: Repository
+    follows: str | None
+
+    @property
+    def environment(self) -> str:
+        """The variable that sets it."""
+        return PREFIX + self.name.replace(".", "_").upper()
+
+    @property
+    def flag(self) -> str:
+        """The option that sets it, where a command has one."""
+        return "--" + self.name.replace(".", "-").replace("_", "-")
+
+    def render(self, value: object) -> str:
+        """Write a value of this setting the way a person would."""
+        if value is None:
+            return f"as {self.follows}" if self.follows else "not set"
+        return self.kind.render(value)
+
+
+def setting(default: T, meaning: str, kind: Kind, repository: Repository, *, follows: str | None = None) -> T:
+    """Declare a setting as a field of the tree."""
+    about = {"meaning": meaning, "kind": kind, "repository": repository, "follows": follows}
+    return field(default=default, metadata=about)
+
+
+# The settings.
+
+
+@dataclass(frozen=True, slots=True)
+class Dedup:
+    """When a text without a key is taken for one that is already known."""
+
+    window_days: int = setting(
+        7, "How many days back a near-duplicate is looked for.", whole(1, 36_500), LOWER
+    )
+    newest: int = setting(10, "How many of the scope's newest records are compared.", whole(1, 10_000), LOWER)
+    # A match supersedes what it matches, so raising is what narrows: at 0 every text would replace another.
+    threshold: int = setting(
+        85, "How alike, out of 100, two texts are that count as one.", whole(0, 100), HIGHER
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Decay:
+    """How much a scope holds."""
+
+    # Not even to lower it: a lower cap sends a person's records to the archive.
+    max_count: int = setting(200, "How many records one scope is meant to hold.", whole(1, 1_000_000), NEVER)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one call may use up."""
+
+    content_bytes: int = setting(MIB, "The largest text that is accepted as one entry.", size(1, GIB), LOWER)
+    lock: float = setting(
+        10.0, "How long a write waits for another process; 0 tries once.", duration(0, 3600), LOWER
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Inject:
+    """How much of the pinned documents is shown to an agent."""
+
+    global_context_kib: int = setting(
+        3, "The budget of the global `context.md`, in KiB.", whole(1, 1024), LOWER
+    )
+    project_context_kib: int = setting(
+        7, "The budget of the project's `context.md`, in KiB.", whole(1, 1024), LOWER
+    )
+    memory_chars: int = setting(4000, "The budget of `MEMORY.md`, in characters.", whole(1, 1_000_000), LOWER)
+    profile_chars: int = setting(
+        1500, "The budget of `profile.md`, in characters.", whole(1, 1_000_000), LOWER
+    )
+
+
+def _secrets_in(scope: Scope) -> SecretPolicy | None:
+    meaning = f"The same for {scope} scope alone."
+    return setting(None, meaning, choice(SecretPolicy), STRICTER, follows="secrets.policy")
+
+
+@dataclass(frozen=True, slots=True)
+class Secrets:
+    """What happens to a text that holds a secret."""
+
+    policy: SecretPolicy = setting(
+        SecretPolicy.REDACT,
+        "What happens to a text that holds a secret: `warn`, `redact` or `refuse`.",
+        choice(SecretPolicy),
+        STRICTER,
+    )
+    session: SecretPolicy | None = _secrets_in(Scope.SESSION)
+    project: SecretPolicy | None = _secrets_in(Scope.PROJECT)
+    agent: SecretPolicy | None = _secrets_in(Scope.AGENT)
+    global_: SecretPolicy | None = _secrets_in(Scope.GLOBAL)  # set as `global`, a word that Python keeps
+
+    def in_scope(self, scope: Scope) -> SecretPolicy:
+        """Choose the policy for a scope; what others will read always refuses."""
+        own = {
+            Scope.SESSION: self.session,
+            Scope.PROJECT: self.project,
+            Scope.AGENT: self.agent,
+            Scope.GLOBAL: self.global_,
+            Scope.FEDERATED: SecretPolicy.REFUSE,
+        }
+        return own[scope] or self.policy
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Every setting, as the parts of the system are given it."""
+
+    project_id: str | None = setting(
+        None, "The project's id, instead of the one made from its remote or folder.", NAME, NEVER
+    )
+    agent: str = setting("main", "The agent whose memory is used.", NAME, NEVER)
+    incognito: bool = setting(False, "Remember nothing and show nothing remembered.", BOOLEAN, ON)
+    dedup: Dedup = field(default_factory=Dedup)
+    decay: Decay = field(default_factory=Decay)
+    limits: Limits = field(default_factory=Limits)
+    inject: Inject = field(default_factory=Inject)
+    secrets: Secrets = field(default_factory=Secrets)
+
+
+def _declared(part: Any, section: str = "") -> Iterator[Setting]:
+    for each in fields(part):
+        if each.metadata:
+            yield Setting(name=section + each.name.rstrip("_"), default=each.default, **each.metadata)
+        else:
+            yield from _declared(each.default_factory, f"{each.name}.")
+
+
+SETTINGS: Mapping[str, Setting] = MappingProxyType({each.name: each for each in _declared(Settings)})
+SECTIONS = frozenset(name.partition(".")[0] for name in SETTINGS if "." in name)
+
+
+class Row(NamedTuple):
+    """One setting as the manual shows it."""
+
+    name: str
+    type: str
+    default: str
+    meaning: str
+    repository: str
+    environment: str
+
+
+def describe() -> list[Row]:
+    """List what can be set, in the order of the tree."""
+    return [
+        Row(
+            name=each.name,
+            type=each.kind.word,
+            default=each.render(each.default),
+            meaning=each.meaning,
+            repository=each.repository,
+            environment=each.environment,
+        )
+        for each in SETTINGS.values()
+    ]
+
+
+def flatten(part: Any, section: str = "") -> dict[str, object]:
+    """Spread a tree of settings out into one value per full name."""
+    flat: dict[str, object] = {}
+    for each in fields(part):
+        value = getattr(part, each.name)
+        flat |= {section + each.name.rstrip("_"): value} if each.metadata else flatten(value, f"{each.name}.")
+    return flat
+
+
+def _gather(part: Any, values: Mapping[str, object], section: str = "") -> Any:
+    """Build the tree that `flatten` spreads out."""
+    return part(
+        **{
+            each.name: values[section + each.name.rstrip("_")]
+            if each.metadata
+            else _gather(each.default_factory, values, f"{each.name}.")
+            for each in fields(part)
+        }
+    )
+
+
+# Reading the layers.
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The settings, where each value came from, and what looks like a mistake but is not ours to refuse."""
+
+    settings: Settings
+    origins: Mapping[str, str]
+    warnings: tuple[str, ...] = ()
+
+
+class _Given(NamedTuple):
+    """A value that some layer gives, and the words for where it stands."""
+
+    value: Any
+    origin: str
+
+
+_Layer = dict[str, _Given]
+
+
+def home_from(environ: Mapping[str, str], flag: str | os.PathLike[str] | None = None) -> Path:
+    """Find the memory's home: the flag, else VADE_HOME, else ~/.vade."""
+    # An empty flag is a script's empty variable: falling back would write into the person's real memory.
+    if flag is not None and not os.fspath(flag):
+        raise ConfigError("--home is empty", hint="name a folder, or leave the option out to use ~/.vade")
+    said = os.fspath(flag) if flag is not None else environ.get("VADE_HOME") or "~/.vade"
+    where = os.path.expanduser(said)
+    if where.startswith("~") or "\0" in where:
+        raise ConfigError(f"{said!r} cannot be a memory's home", hint="give the path of a folder")
+    return Path(os.path.abspath(where))
+
+
+def load(
+    *,
+    home: Path,
+    project_root: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+    flags: Mapping[str, object] | None = None,
+) -> Loaded:
+    """Read all layers, the later over the earlier; a flag that is None was not given."""
+    environ = os.environ if environ is None else environ
+    below: _Layer = {name: _Given(each.default, "default") for name, each in SETTINGS.items()}
+    below |= _from_file(home / FILE_NAME, _read(home / FILE_NAME))
+    repository = _from_repository(project_root, home, below)
+    above = _from_environment(environ) | _from_flags(flags or {})
+    values = below | _heeding(repository, below | above) | above
+    return Loaded(
+        settings=_gather(Settings, {name: given.value for name, given in values.items()}),
+        origins=MappingProxyType({name: given.origin for name, given in values.items()}),
+        warnings=tuple(_mistaken(environ)),
+    )
+
+
+def _from_environment(environ: Mapping[str, str]) -> _Layer:
+    return {
+        name: _Given(_parsed(each, environ[each.environment], each.environment), each.environment)
+        for name, each in SETTINGS.items()
+        if environ.get(each.environment)
+    }
+
+
+def _from_flags(flags: Mapping[str, object]) -> _Layer:
+    layer = {}
+    for name, value in flags.items():
+        if name not in SETTINGS:
+            raise ConfigError(f"flags: unknown setting {name}{_meant(name, SETTINGS)}")
+        if value is not None:
+            flag = SETTINGS[name].flag
+            layer[name] = _Given(_parsed(SETTINGS[name], value, flag), f"flag {flag}")
+    return layer
+
+
+def _parsed(each: Setting, value: object, where: str) -> object:
+    """Read what a shell gave: text, unless the caller already knows better."""
+    try:
+        return each.kind.parse(each.kind.plain(value) if isinstance(value, str) else value)
+    except ValueError as error:
+        raise ConfigError(f"{where}: must be {each.kind.wanted}, not {_shown(value)}") from error
+
+
+def _from_file(path: Path, text: str | None) -> _Layer:
+    """Read what a file says, if there is one."""
+    if text is None:
+        return {}
+    import tomllib
+
+    lines = _lines_of_keys(path, text)
+    try:
+        document = tomllib.loads(text)
+    except ValueError as error:  # TOMLDecodeError, and the plain one for a number of thousands of digits
+        raise ConfigError(_syntax_message(path, text, error)) from error
+    except RecursionError as error:
+        raise ConfigError(f"{path}:1: brackets are nested too deeply") from error
+    layer = {}
+    for keys, value in _leaves(document):
+        line = f"{path}:{lines.get(keys, 1)}"
+        each = _known(keys, value, line)
+        try:
+            layer[each.name] = _Given(each.kind.parse(value), line)
+        except ValueError as error:
+            raise ConfigError(
+                f"{line}: {each.name} must be {each.kind.wanted}, not {_shown(value)}"
+            ) from error
+    return layer
+
+
+def _leaves(document: dict[str, object]) -> Iterator[tuple[tuple[str, ...], object]]:
+    """Take the document apart as far as settings go: known sections are opened, all else stays whole."""
+    for key, value in document.items():
+        if key in SECTIONS and isinstance(value, dict):
+            yield from (((key, inner), deep) for inner, deep in value.items())
+        else:
+            yield (key,), value
+
+
+def _known(keys: tuple[str, ...], value: object, line: str) -> Setting:
+    """Find the setting that is meant, by exactly its name."""
+    name = ".".join(keys)
+    # A quoted key may hold a dot: "dedup.newest" = 5 at the top is one strange key, not a setting.
+    if name in SETTINGS and name.count(".") == len(keys) - 1:
+        return SETTINGS[name]
+    if len(keys) == 1 and name in SECTIONS:
+        raise ConfigError(f"{line}: {name} is a section: write [{name}], not a value")
+    if len(keys) == 1 and isinstance(value, dict):
+        raise ConfigError(f"{line}: unknown section {_spelled(keys)}{_meant(name, SECTIONS)}")
+    raise ConfigError(f"{line}: unknown setting {_spelled(keys)}{_meant(name, SETTINGS)}")
+
+
+# What a repository may do.
+
+
+def _from_repository(root: Path | None, home: Path, below: _Layer) -> _Layer:
+    """Read the file of a repository, and refuse all that does not narrow what the user's layers give."""
+    if root is None or _is_a_home(root / REPOSITORY_FOLDER, home):
+        return {}
+    path = root / REPOSITORY_FOLDER / FILE_NAME
+    text = _read(path, within=root)
+    layer = _from_file(path, text)
+    for name, given in layer.items():
+        each, own = SETTINGS[name], _effective(name, below)
+        if each.repository is NEVER:
+            raise ConfigError(
+                f"{given.origin}: a repository may not set {name}",
+                hint=f"take the line out; your own settings belong in {home / FILE_NAME}",
+            )
+        if widens(each.repository, given.value, own):
+            raise ConfigError(
+                f"{given.origin}: a repository may set {name} only {each.repository}:"
+                f" yours is {each.kind.render(own)}, this is {each.kind.render(given.value)}",
+                hint=f"take the line out, or change your own setting in {home / FILE_NAME}",
+            )
+    return layer
+
+
+def widens(rule: Repository, value: Any, own: Any) -> bool:
+    """Tell whether a repository's value allows more than the user's own."""
+    match rule:
+        case Repository.LOWER:
+            return bool(value > own)
+        case Repository.HIGHER:
+            return bool(value < own)
+        case Repository.STRICTER:
+            strictness = tuple(SecretPolicy)
+            return strictness.index(value) < strictness.index(own)
+        case Repository.ON:
+            return value is not True
+    return True
+
+
+def _effective(name: str, layer: _Layer) -> Any:
+    """The value that counts: a setting that is not set has that of the one it follows."""
+    value, leader = layer[name].value, SETTINGS[name].follows
+    return layer[leader].value if value is None and leader else value
+
+
+def _heeding(repository: _Layer, own: _Layer) -> _Layer:
+    """Drop what a repository sets for one scope when the environment or a flag asks more of all scopes."""
+    return {
+        name: given
+        for name, given in repository.items()
+        if not (
+            SETTINGS[name].follows
+            and own[name].value is None
+            and widens(SETTINGS[name].repository, given.value, _effective(name, own))
+        )
+    }
+
+
+def _is_a_home(folder: Path, home: Path) -> bool:
+    """Tell whether a `.vade` is a person's memory and no part of a repository."""
+    # The usual home counts even when VADE_HOME points elsewhere: it lies above every folder of that person.
+    homes = {os.path.realpath(home), os.path.realpath(os.path.expanduser("~/.vade"))}
+    return os.path.realpath(folder) in homes
+
+
+# Reading a file.
+
+
+def _read(path: Path, *, within: Path | None = None) -> str | None:
+    """Read a small regular file, or None if there is none; a repository's may not lie behind a link."""
+    if within is not None and os.path.lexists(path):
+        straight = os.path.join(os.path.realpath(within), *path.relative_to(within).parts)
+        if os.path.realpath(path) != straight:
+            raise ConfigError(f"{path}: lies behind a link", hint="put a plain file there, or none")
+    try:
+        content = _bytes_of(path, follow=within is None)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror or error}") from error
+    if len(content) > MAX_FILE_BYTES:
+        raise ConfigError(f"{path}: is larger than {render_size(MAX_FILE_BYTES)}")
+    try:
+        # tomllib takes a mark at the start for part of the first key; editors on Windows write one.
+        return content.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise ConfigError(f"{path}:{line}: is not UTF-8 text") from error
+
+
+def _bytes_of(path: Path, *, follow: bool) -> bytes:
+    """Read at most one byte more than a settings file may hold."""
+    # O_NONBLOCK, because a FIFO of that name would hang every command. A flag the system lacks counts as 0.
+    names = ("O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC", "O_BINARY", "" if follow else "O_NOFOLLOW")
+    handle = os.open(path, os.O_RDONLY | sum(getattr(os, name, 0) for name in names))
+    try:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise ConfigError(f"{path}: is not a regular file")
+        with open(handle, "rb", closefd=False) as file:
+            return file.read(MAX_FILE_BYTES + 1)
+    finally:
+        os.close(handle)
+
+
+# Finding the line of a key, which tomllib does not tell.
+
+# Compiled when the first file is read: most runs have none, and every command pays for this import.
+_TOKEN = r"""
+  (?P<space>   [ \t]++ | \#[^\n]*+ )
+| (?P<newline> \n )
+| (?P<block>   "{3}(?: [^\\"]++ | \\. | "(?!"") )*+ "{3,5} | '{3}(?: [^']++ | '(?!'') )*+ '{3,5} )
+| (?P<quoted>  (?!"{3}|'{3}) (?: "(?: [^"\\\n]++ | \\[^\n] )*+" | '[^'\n]*+' ) )
+| (?P<open>    ["'] )
+| (?P<bare>    [A-Za-z0-9_-]++ )
+| (?P<mark>    . )
+"""
+
+
+def _lines_of_keys(path: Path, text: str) -> dict[tuple[str, ...], int]:
+    """Map every key of a TOML text, and every table above it, to the 1-based line that first names it."""
+    lines: dict[tuple[str, ...], int] = {}
+    table: tuple[str, ...] = ()  # the last [header]
+    key: tuple[str, ...] = ()  # the full key whose value is being read
+    opened: list[tuple[str, tuple[str, ...]]] = []  # the brackets of that value, each with its key
+    parts: list[str] = []  # the key being spelled
+    spelling, in_header = True, False
+    for kind, token, line in _tokens(text):
+        if kind in {"bare", "quoted"} and spelling:
+            parts.append(_unquoted(token))
+            key = (opened[-1][1] if opened else () if in_header else table) + tuple(parts)
+            if len(key) > MAX_KEY_PARTS:
+                raise ConfigError(f"{path}:{line}: a key of more than {MAX_KEY_PARTS} parts")
+        elif kind == "newline" and not opened:
+            parts, spelling, in_header = [], True, False
+        elif token == "[" and spelling and not opened and not parts:
+            in_header = True
+        elif token == "]" and in_header:
+            table, spelling, in_header = tuple(parts), False, False
+            _note(lines, table, line)
+        elif token == "=" and spelling:
+            parts, spelling = [], False
+            _note(lines, key, line)
+        elif token in {"[", "{"} and not spelling:
+            opened.append((token, key))
+            spelling = token == "{"
+        elif token in {"]", "}"} and opened:
+            key = opened.pop()[1]
+            parts, spelling = [], False
+        elif token == "," and opened and opened[-1][0] == "{":
+            parts, spelling = [], True
+    return lines
+
+
+def _tokens(text: str) -> Iterator[tuple[str, str, int]]:
+    line = 1
+    for match in re.compile(_TOKEN, re.VERBOSE | re.DOTALL).finditer(text):
+        kind, token = str(match.lastgroup), match[0]
+        if kind == "open":  # a string without an end: the rest would be a guess, and tomllib refuses it
+            return
+        if kind != "space":
+            yield kind, token, line
+        line += token.count("\n")
+
+
+def _note(lines: dict[tuple[str, ...], int], key: tuple[str, ...], line: int) -> None:
+    for end in range(1, len(key) + 1):
+        lines.setdefault(key[:end], line)
+
+
+def _unquoted(token: str) -> str:
+    if "\\" not in token:
+        return token[1:-1] if token[0] in "\"'" else token
+    import tomllib
+
+    try:
+        return str(tomllib.loads(f"key={token}")["key"])
+    except ValueError:  # an escape that does not exist; the whole file is refused for it in a moment
+        return token
+
+
+# Words for errors.
+
+
+def _syntax_message(path: Path, text: str, error: ValueError) -> str:
+    """Turn "what (at line 3, column 5)" into "path:3: what"."""
+    what, _, where = str(error).rpartition(" (at ")
+    at = re.match(r"line ([0-9]+)", where)
+    line = int(at[1]) if at else text.rstrip("\n").count("\n") + 1
+    return f"{path}:{line}: not valid TOML: {what[:200] or 'a number of too many digits'}"
+
+
+def _meant(name: str, names: Iterable[str], *, likeness: float = 0.6) -> str:
+    """Guess what a wrong name was meant to be."""
+    from difflib import get_close_matches
+
+    # The length is a stranger's choice, and the comparison's time grows with it.
+    close = get_close_matches(name[:60], list(names), n=1, cutoff=likeness)
+    return f" (did you mean {close[0]}?)" if close else ""
+
+
+def _mistaken(environ: Mapping[str, str]) -> Iterator[str]:
+    """Name the variables that nearly name a setting; others may be somebody else's and are let be."""
+    known = [each.environment for each in SETTINGS.values()]
+    for name in sorted(environ):
+        if name.startswith(PREFIX) and name not in NOT_SETTINGS and name not in known:
+            guess = _meant(name, known, likeness=0.85)
+            if guess:
+                yield f"{_spelled([name])} sets nothing{guess}"
+
+
+def _spelled(keys: Iterable[str]) -> str:
+    """Write a key on one line, however strange; a stranger's may hold escape sequences."""
+    return ".".join(key if re.fullmatch(r"[A-Za-z0-9_-]{1,60}", key) else _shown(key) for key in keys)
+
+
+def _shown(value: object) -> str:
+    """Show a wrong value on one line, shortened; repr escapes whatever a terminal would act on."""
+    if isinstance(value, dict | list):
+        return "a table" if isinstance(value, dict) else "a list"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return repr(value if len(value) <= 40 else value[:39] + "…")
+    if isinstance(value, int) and abs(value) >= 10**40:
+        return "something far larger"
+    return str(value) if isinstance(value, int | float) else "a date or a time"

@@ -1,0 +1,762 @@
+"""Memory: the one object that every interface talks to; it wires the parts and holds no rules of its own."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vademecum import config
+from vademecum.errors import (
+    IncognitoWrite,
+    NotFound,
+    NotVisible,
+    OutsideMemory,
+    SecretFound,
+    StorageFailed,
+    UnknownName,
+    UsageError,
+)
+from vademecum.store import (
+    archive,
+    audit,
+    clock,
+    files,
+    identity,
+    listing,
+    names,
+    scopes,
+    secrets,
+    sources,
+    texts,
+)
+from vademecum.store import purge as purging
+from vademecum.store.home import Home
+from vademecum.store.joining import Draft
+from vademecum.store.journal import Day, Journal
+from vademecum.store.pinned import Documents, Pinned
+from vademecum.store.records import Found, Records, parse_type
+from vademecum.types import (
+    Audience,
+    Change,
+    Finding,
+    Noted,
+    Origin,
+    Place,
+    Record,
+    Scope,
+    SecretPolicy,
+    Stored,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
+    from datetime import datetime
+
+    from vademecum.config import Loaded, Settings
+    from vademecum.store.home import Shelf
+    from vademecum.types import Entry, RecordType
+
+GITIGNORE = """# Made by Vademecum, can be made again.
+index.md
+.vade-*
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Lines of a file: what `get` returns; a file that is not there is an empty text."""
+
+    path: str
+    text: str
+    start: int = 1
+    end: int = 0
+    lines: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Records, and the files that could not be read as one."""
+
+    records: tuple[Record, ...]
+    findings: tuple[Finding, ...]
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What is here, and what is wrong with it."""
+
+    home: Path
+    project: identity.Project | None
+    agent: str
+    session: str | None
+    audience: Audience
+    incognito: bool
+    trusted: bool | None
+    records: Mapping[str, int] = field(default_factory=dict)
+    notes: int = 0
+    pinned: tuple[Pinned, ...] = ()
+    sources: tuple[sources.Source, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    aliases: tuple[str, ...] = ()
+
+
+class Memory:
+    """Long-term memory as one caller sees it."""
+
+    def __init__(
+        self, home: Home, caller: scopes.Caller, loaded: Loaded, *, now: Callable[[], datetime] = clock.now
+    ) -> None:
+        self.home = home
+        self.caller = caller
+        self.loaded = loaded
+        self.now = now
+        self.listeners: list[Callable[[Change], None]] = []
+        self.records = Records(home, caller, now, self._announce)
+        self.journal = Journal(home, caller, now, self._announce)
+        self.documents = Documents(home, caller, self.settings.inject, now, self._announce)
+
+    @classmethod
+    def open(
+        cls,
+        home: str | os.PathLike[str] | None = None,
+        *,
+        cwd: str | os.PathLike[str] | None = None,
+        agent: str | None = None,
+        session: str | None = None,
+        audience: str | Audience | None = None,
+        incognito: bool | None = None,
+    ) -> Memory:
+        """Open the memory of an agent; nothing is written until something is kept."""
+        return connect(
+            home=home, cwd=cwd, agent=agent, session=session, audience=audience, incognito=incognito
+        )
+
+    @property
+    def settings(self) -> Settings:
+        """The settings in force."""
+        return self.loaded.settings
+
+    # ---------------------------------------------------------------- keeping
+
+    def store(
+        self,
+        text: str | bytes,
+        *,
+        key: str | None = None,
+        scope: str | Scope = Scope.PROJECT,
+        type: str | RecordType | None = None,
+        tags: Iterable[str] = (),
+        mode: str = "append",
+        confidence: float | None = None,
+        protected: bool | None = None,
+        slug: bool = False,
+    ) -> Stored:
+        """Keep a text; when this returns, it is on disk.
+
+        With `slug`, a key that is not one is made into one; without, it is refused.
+        """
+        self._may_write()
+        scope = scopes.parse_scope(scope)
+        if key is not None:
+            key = names.slug(key) if slug else names.check_key(key)
+        if mode not in ("append", "replace"):
+            raise UnknownName(f"{names.shown(mode)} is not a mode", hint="the modes are append, replace")
+        if confidence is not None and not 0 <= confidence <= 1:
+            raise UsageError(f"a confidence lies between 0 and 1, not at {confidence:g}")
+        kept, found = self._gate(texts.accept(text, largest=self.settings.limits.content_bytes), scope)
+        labels = self._labels(tags, scope)
+        draft = Draft(kept, None if type is None else parse_type(type), labels, mode, confidence, protected)
+        with self._reported("keep this"):
+            stored = self.records.store(draft, scope=scope, key=key, dedup=self.settings.dedup)
+        return _with_secrets(stored, found)
+
+    def note(self, text: str | bytes, *, scope: str | Scope = Scope.PROJECT) -> Noted:
+        """Append a note to today's journal."""
+        self._may_write()
+        scope = scopes.parse_scope(scope)
+        kept, found = self._gate(texts.accept(text, largest=self.settings.limits.content_bytes), scope)
+        with self._reported("write the note"):
+            noted = self.journal.note(kept, scope=scope)
+        return Noted(noted.path, noted.time, found)
+
+    # ---------------------------------------------------------------- reading
+
+    def list(
+        self,
+        *,
+        scope: str | Scope | None = None,
+        type: str | RecordType | None = None,
+        tag: str | None = None,
+        all: bool = False,
+    ) -> Listing:
+        """The records in sight, the nearest scope first; with `all`, those of every project and agent."""
+        kind = None if type is None else str(parse_type(type))
+        found: list[Record] = []
+        findings: list[Finding] = []
+        for each in self._everything(self._places(scope, all=all)):
+            if isinstance(each, Finding):
+                findings.append(each)
+            elif (kind is None or each.record.type == kind) and (tag is None or tag in each.record.tags):
+                found.append(each.record)
+        found.sort(
+            key=lambda each: (list(Scope).index(each.place.scope), each.place.id, each.num or 0, each.key)
+        )
+        return Listing(tuple(found), tuple(findings), self.settings.decay.max_count)
+
+    def show(self, name: str | int, *, scope: str | Scope | None = None) -> Record:
+        """One record with all its entries, by key, number or id."""
+        return self._find(name, scope).record
+
+    def lost_entries(self, name: str | int, *, scope: str | Scope | None = None) -> Sequence[Entry]:
+        """Entries of a record that were acknowledged and that an edit has taken out of its file."""
+        return self.records.lost(self._find(name, scope))
+
+    def get(self, target: str | int, *, start: int = 1, lines: int | None = None) -> Text:
+        """Lines of a file by its path as shown, or of a record by its key or number."""
+        if start < 1 or (lines is not None and lines < 0):
+            raise UsageError("lines are counted from 1")
+        path = str(target)
+        if self.settings.incognito:
+            return Text(path, "")
+        with self._reported(f"read {path}"):
+            if "/" not in path and "\\" not in path and not path.endswith(".md"):
+                found = self._find(path, None)
+                path, content = found.record.path, self._read(found.shelf, (archive.RECORDS, found.name))
+            else:
+                path, content = self._read_path(path)
+        return _lines(path, content, start, lines)
+
+    def status(self) -> Status:
+        """What is here, and what needs a look."""
+        project, incognito = self.caller.project, self.settings.incognito
+        head: dict[str, Any] = {
+            "home": self.home.path,
+            "project": project,
+            "agent": self.settings.agent,
+            "session": self.caller.session,
+            "audience": self.caller.audience,
+            "incognito": incognito,
+        }
+        if incognito:
+            return Status(**head, trusted=None)
+        places = scopes.visible(self.caller)
+        counts: Counter[str] = Counter()
+        findings: list[Finding] = []
+        with self._reported("read the memory"):
+            for each in self._everything(places):
+                if isinstance(each, Finding):
+                    findings.append(each)
+                else:
+                    counts[str(each.record.place.scope)] += 1
+                    findings += _lost(each, self.records)
+            notes = 0
+            for day in self.journal.days(places):
+                if isinstance(day, Day):
+                    notes += len(day.entries)
+                else:
+                    findings.append(day)
+            pinned, more = _split(self.documents.all(places))
+            findings += more
+            findings += self._leftovers(places)
+            attached = sources.visible(self.home, self.caller)
+            shelf = self._repository()
+            return Status(
+                **head,
+                trusted=None if shelf is None else shelf.trusted,
+                records=dict(counts),
+                notes=notes,
+                pinned=tuple(pinned),
+                sources=tuple(attached),
+                findings=tuple(findings),
+                aliases=tuple(scopes.aliases(self.home, project.id)) if project else (),
+            )
+
+    # ---------------------------------------------------------------- taking away and bringing back
+
+    def forget(self, name: str | int, *, scope: str | Scope | None = None) -> Record:
+        """Move a record to the archive; `restore` brings it back."""
+        self._may_write()
+        found = self._find(name, scope, only=True)
+        with self._reported(f"forget {found.record.key}"):
+            self.records.forget(found)
+        return found.record
+
+    def restore(self, name: str | int, *, scope: str | Scope | None = None) -> Record:
+        """Bring back a forgotten record, an archived version by its id, or entries that an edit took out."""
+        self._may_write()
+        with self._reported(f"restore {name}"):
+            shelf, file, image = self._archived(str(name), scope)
+            if image is not None:
+                return self.records.restore(shelf, file, image)
+            found = self._find(name, scope, only=True)
+            lost = self.records.lost(found)
+            if not lost:
+                raise NotFound(f"{found.record.key} is not forgotten and has lost nothing")
+            return self.records.restore_entries(found, lost)
+
+    def versions(self, name: str | int, *, scope: str | Scope | None = None) -> Sequence[archive.Image]:
+        """The archived versions of a record, oldest first."""
+        if self.settings.incognito:
+            return []
+        found = self._find(name, scope)
+        return archive.images(self.home, found.shelf, archive.RECORDS, found.name)
+
+    def clear(self, *, scope: str | Scope, protected: bool = False) -> Sequence[Record]:
+        """Move all records of a scope to the archive, protected ones only when asked to."""
+        self._may_write()
+        place = scopes.place_for(self.caller, scopes.parse_scope(scope))
+        cleared = []
+        with self._reported(f"clear {place}"):
+            for found in list(self.records.all([place])):
+                if (
+                    isinstance(found, Found)
+                    and found.shelf.trusted
+                    and (protected or not found.record.protected)
+                ):
+                    self.records.forget(found, operation="clear")
+                    cleared.append(found.record)
+        return cleared
+
+    def protect(self, name: str | int, *, scope: str | Scope | None = None, on: bool = True) -> Record:
+        """Keep a record from ever being removed by age or number, or take that back."""
+        self._may_write()
+        found = self._find(name, scope, only=True)
+        with self._reported(f"protect {found.record.key}"):
+            fields: dict[str, Any] = {"protected": True if on else None}
+            if not found.record.fields.get("type"):
+                fields["type"] = found.record.type
+            return self.records.change_fields(found, fields, operation="protect" if on else "unprotect")
+
+    def purge(self, name: str | int, *, scope: str | Scope | None = None) -> Sequence[purging.Purged]:
+        """Delete a record for good, with every version and copy of it."""
+        self._may_write()
+        with self._reported(f"purge {name}"):
+            shelf, file, record = self._purgeable(str(name), scope)
+            with self.records.locked(shelf, file):
+                found = purging.record(self.home, shelf, file)
+            self._audit("purge", scope=shelf.place.scope, record=record)
+        return found
+
+    def purge_text(self, text: str) -> Sequence[purging.Purged]:
+        """Delete a text for good wherever it stands; attached sources are reported, not changed."""
+        self._may_write()
+        wanted = texts.accept(text, largest=self.settings.limits.content_bytes)
+        shelf = self._repository()
+        with self._reported("purge that text"):
+            found = purging.text(
+                self.home, shelf.top / ".vade" if shelf is not None and shelf.trusted else None, wanted
+            )
+            for source in sources.every(self.home):
+                for path in source.markdown():
+                    count = purging.occurrences(path, wanted)
+                    if count:
+                        found.append(purging.Purged(str(path), count, gone=False))
+            self._audit("purge")
+        return found
+
+    # ---------------------------------------------------------------- editing by hand
+
+    def editable(self, name: str, *, scope: str | Scope | None = None) -> tuple[str, str]:
+        """The path and text of a record or pinned document, for an editor."""
+        self._may_write()
+        with self._reported(f"read {name}"):
+            if name.lower().endswith(".md"):
+                shelf, file, content = self.documents.find(name, scope=self._scope(scope))
+                return shelf.name_of(file), "" if content is None else texts.decode(content)
+            found = self._find(name, scope, only=True)
+            content = self._read(found.shelf, (archive.RECORDS, found.name))
+            return found.record.path, texts.decode(content or b"")
+
+    def edited(self, name: str, before: str, after: str, *, scope: str | Scope | None = None) -> None:
+        """Put an edited text in place of the one that was handed out."""
+        self._may_write()
+        with self._reported(f"write {name}"):
+            if name.lower().endswith(".md"):
+                shelf, file, _ = self.documents.find(name, scope=self._scope(scope))
+                kept, _ = self._gate(after, shelf.place.scope)
+                self.documents.write(shelf, file, kept, seen=before.encode() if before else None)
+                return
+            found = self._find(name, scope, only=True)
+            kept, _ = self._gate(after, found.shelf.place.scope)
+            self.records.parse(found.shelf, found.name, kept.encode())
+            self.records.replace_text(found, before.encode(), kept, operation="edit")
+
+    # ---------------------------------------------------------------- projects, trust, sources, audit
+
+    def init(self) -> Path:
+        """Make and trust `.vade/` in the project's root, so that its records are versioned with the code."""
+        self._may_write()
+        root = self._project().root
+        with self._reported(f"make {root / '.vade'}"):
+            shelf = scopes.repository_shelf(self.home, root, Place(Scope.PROJECT, self._project().id))
+            if shelf is not None and not shelf.trusted:
+                raise UsageError(
+                    f"{root / '.vade'} is there already", hint="run `vade trust` after reading it"
+                )
+            os.makedirs(root / ".vade" / archive.RECORDS, exist_ok=True)
+            shelf = scopes.repository_shelf(self.home, root, Place(Scope.PROJECT, self._project().id))
+            if shelf is None:
+                raise UsageError(f"{root / '.vade'} is the memory folder itself; choose a project's folder")
+            folder = shelf.open()
+            if folder is not None:
+                with folder:
+                    files.update(folder, ".gitignore", lambda now: now or GITIGNORE.encode(), mode=0o644)
+            self.trust()
+        return root / ".vade"
+
+    def trust(self, *, on: bool = True) -> Path:
+        """Trust the `.vade/` of this project, or take that back."""
+        self._may_write()
+        if self.caller.origin is not Origin.USER:
+            raise NotVisible("only a person can trust a folder", hint="run `vade trust` there")
+        root = self._project().root
+        with self._reported(f"trust {root}"):
+            if self._repository() is None:
+                raise NotFound(f"{root} has no `.vade/`", hint="run `vade init` to make one")
+            if on:
+                scopes.trust(self.home, root, at=self._stamp(), by=self.caller.actor)
+            else:
+                scopes.distrust(self.home, root)
+            self._audit("trust" if on else "distrust")
+        return root
+
+    def alias(self, old: str) -> str:
+        """Join what was kept under another project id to this project."""
+        self._may_write()
+        project = self._project()
+        names.check_id(old, "a project")
+        if old == project.id:
+            raise UsageError(f"{old} is this project's own id")
+        with self._reported(f"join {old}"):
+            if not self.home.names("memory", "project", old):
+                raise NotFound(f"nothing is kept for a project {old}", hint="run `vade project list`")
+            scopes.add_alias(self.home, old, project.id, at=self._stamp())
+            self._audit("alias")
+        return project.id
+
+    def projects(self) -> Sequence[str]:
+        """The ids of all projects that have memory here."""
+        if self.caller.audience is Audience.GROUP:
+            raise NotVisible("a group session sees its own project only")
+        return [] if self.settings.incognito else self.home.names("memory", "project")
+
+    def add_source(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        name: str | None = None,
+        inject: bool = False,
+        scope: str | Scope = Scope.GLOBAL,
+    ) -> sources.Source:
+        """Attach a folder of Markdown, to be read in place."""
+        self._may_write()
+        with self._reported(f"attach {os.fspath(path)}"):
+            source = sources.add(
+                self.home,
+                self.caller,
+                Path(path),
+                name=name,
+                inject=inject,
+                scope=scopes.parse_scope(scope),
+                at=self._stamp(),
+            )
+            self._audit("source")
+        return source
+
+    def sources(self) -> Sequence[sources.Source]:
+        """The attached folders in sight."""
+        return [] if self.settings.incognito else sources.visible(self.home, self.caller)
+
+    def remove_source(self, name: str) -> None:
+        """Detach a folder; its files stay as they are."""
+        self._may_write()
+        with self._reported(f"detach {name}"):
+            sources.remove(self.home, name)
+            self._audit("source")
+
+    def audit_lines(self) -> Sequence[dict[str, Any]]:
+        """The audit, oldest line first."""
+        return [] if self.settings.incognito else list(audit.lines(self.home))
+
+    def verify_audit(self) -> audit.Report:
+        """Check the audit for edits, deletions and a cut-off end."""
+        return audit.Report(0, ()) if self.settings.incognito else audit.verify(self.home)
+
+    def write_listing(self, *, scope: str | Scope | None = None) -> Sequence[str]:
+        """Write `index.md` beside the records of each place in sight."""
+        self._may_write()
+        written = []
+        with self._reported("write index.md"):
+            for place in self._places(scope, all=False):
+                for shelf in scopes.shelves(self.home, self.caller, place):
+                    records = [each.record for each in self.records.on(shelf) if isinstance(each, Found)]
+                    path = listing.write(shelf, records) if records and shelf.trusted else None
+                    if path:
+                        written.append(path)
+        return written
+
+    # ---------------------------------------------------------------- parts
+
+    def _announce(self, change: Change) -> None:
+        for listener in self.listeners:
+            listener(change)
+
+    def _reported(self, doing: str) -> AbstractContextManager[None]:
+        return files.reported(doing)
+
+    def _may_write(self) -> None:
+        if self.settings.incognito:
+            raise IncognitoWrite("this session is incognito: nothing is kept")
+        self.home.check()
+
+    def _gate(self, text: str, scope: Scope) -> tuple[str, tuple[str, ...]]:
+        return secrets.gate(text, self.settings.secrets.in_scope(scope))
+
+    def _labels(self, tags: Iterable[str], scope: Scope) -> tuple[str, ...]:
+        """Tags, cleaned; one that holds a secret is refused, since a label has no need of it."""
+        cleaned = [texts.accept(tag, largest=200) for tag in tags]
+        for tag in cleaned:
+            if "\n" in tag or "," in tag:
+                raise UsageError(f"the tag {names.shown(tag)} must be one line without commas")
+            if self.settings.secrets.in_scope(scope) is not SecretPolicy.WARN and secrets.find(tag):
+                raise SecretFound("a tag holds a secret")
+        return tuple(dict.fromkeys(cleaned))
+
+    def _scope(self, scope: str | Scope | None) -> Scope | None:
+        return None if scope is None else scopes.parse_scope(scope)
+
+    def _places(self, scope: str | Scope | None, *, all: bool) -> Sequence[Place]:
+        if not all:
+            wanted = self._scope(scope)
+            return [scopes.place_for(self.caller, wanted)] if wanted else scopes.visible(self.caller)
+        if self.caller.audience is Audience.GROUP:
+            raise NotVisible("a group session sees its own project only")
+        places = scopes.visible(self.caller)
+        for each in (Scope.SESSION, Scope.PROJECT, Scope.AGENT):
+            places += [Place(each, name) for name in self.home.names("memory", str(each)) if name[:1] != "."]
+        aliased = {alias for place in places for alias in scopes.aliases(self.home, place.id) if place.id}
+        chosen = dict.fromkeys(place for place in places if place.id not in aliased)
+        return [place for place in chosen if scope is None or place.scope is scopes.parse_scope(scope)]
+
+    def _everything(self, places: Iterable[Place]) -> Iterator[Found | Finding]:
+        if self.settings.incognito:
+            return iter(())
+        return self.records.all(places)
+
+    def _find(self, name: str | int, scope: str | Scope | None, *, only: bool = False) -> Found:
+        if self.settings.incognito:
+            raise NotFound("this session is incognito: nothing is read", hint="leave incognito mode")
+        with self._reported(f"read {name}"):
+            return self.records.find(str(name), scope=self._scope(scope), only=only)
+
+    def _read(self, shelf: Shelf, parts: tuple[str, ...]) -> bytes | None:
+        try:
+            folder = shelf.open(*parts[:-1])
+        except NotADirectoryError:
+            return None
+        if folder is None:
+            return None
+        with folder:
+            return files.read(folder, parts[-1])
+
+    def _read_path(self, path: str) -> tuple[str, bytes | None]:
+        """A file of memory by its path; only what the caller can see is there to be asked for."""
+        clean = path.removeprefix(f"{self.home.path}/")
+        if "/" not in clean:
+            shelf, file, content = self.documents.find(clean)
+            return shelf.name_of(file), content
+        for place in scopes.visible(self.caller):
+            for shelf in scopes.shelves(self.home, self.caller, place):
+                if clean.startswith(f"{shelf.label}/"):
+                    parts = tuple(clean.removeprefix(f"{shelf.label}/").split("/"))
+                    if self._readable(shelf, parts):
+                        return clean, self._read(shelf, parts)
+        raise OutsideMemory(f"{names.shown(path)} is not a file of this memory")
+
+    def _readable(self, shelf: Shelf, parts: tuple[str, ...]) -> bool:
+        """Whether these names below a shelf are those of a record, a journal or a pinned document."""
+        if self.caller.audience is Audience.GROUP and parts[0] == archive.JOURNAL:
+            return False
+        hidden = any(part in ("", ".", "..") or part.startswith(".") for part in parts)
+        return not hidden and parts[-1].endswith(".md") and len(parts) <= 2
+
+    def _archived(self, name: str, scope: str | Scope | None) -> tuple[Shelf, str, archive.Image | None]:
+        """The newest forgotten version of a name, or the version with that id."""
+        if not self.home.path.is_dir():
+            raise NotFound(f"nothing was ever kept in {self.home.path}")
+        last: tuple[str, Shelf, str, archive.Image] | None = None
+        some: tuple[Shelf, str] | None = None
+        for place in self._places(scope, all=False):
+            for shelf in scopes.shelves(self.home, self.caller, place):
+                for file in archive.names(self.home, shelf, archive.RECORDS):
+                    some = shelf, file
+                    for image in archive.images(self.home, shelf, archive.RECORDS, file):
+                        if image.id == name:
+                            return shelf, file, image
+                        if image.why not in ("forget", "clear") or self._still_there(shelf, file):
+                            continue
+                        if self._answers(shelf, file, image, name) and (last is None or image.at > last[0]):
+                            last = image.at, shelf, file, image
+        if last is not None:
+            return last[1:]
+        if some is None:
+            some = self.home.shelf(Place(Scope.GLOBAL)), ""
+        return *some, None
+
+    def _still_there(self, shelf: Shelf, file: str) -> bool:
+        folder = shelf.open(archive.RECORDS)
+        if folder is None:
+            return False
+        with folder:
+            return folder.stat(file) is not None
+
+    def _answers(self, shelf: Shelf, file: str, image: archive.Image, name: str) -> bool:
+        """Whether an archived version answers to a key, number or id."""
+        if file.removesuffix(".md") == name.removesuffix(".md"):
+            return True
+        record = self.records.parse(shelf, file, self.home.read(*image.parts) or b"")
+        return name in (record.id, str(record.num))
+
+    def _purgeable(self, name: str, scope: str | Scope | None) -> tuple[Shelf, str, str | None]:
+        """A record that is here, or one that is only in the archive."""
+        try:
+            found = self._find(name, scope, only=True)
+        except NotFound:
+            shelf, file, image = self._archived(name, scope)
+            if image is None:
+                raise
+            return shelf, file, None
+        return found.shelf, found.name, found.record.id
+
+    def _repository(self) -> Shelf | None:
+        project = self.caller.project
+        if project is None:
+            return None
+        return scopes.repository_shelf(self.home, project.root, Place(Scope.PROJECT, project.id))
+
+    def _project(self) -> identity.Project:
+        scopes.place_for(self.caller, Scope.PROJECT)
+        if self.caller.project is None:
+            raise StorageFailed("this folder has no project")
+        return self.caller.project
+
+    def _leftovers(self, places: Iterable[Place]) -> Iterator[Finding]:
+        for place in places:
+            for shelf in scopes.shelves(self.home, self.caller, place):
+                folder = shelf.open(archive.RECORDS)
+                if folder is None:
+                    continue
+                with folder:
+                    for name in files.leftovers(folder):
+                        path = shelf.name_of(archive.RECORDS, name)
+                        yield Finding(
+                            "leftover", path, "a writer was killed here", "it is cleared by the next write"
+                        )
+
+    def _audit(self, operation: str, *, scope: Scope | None = None, record: str | None = None) -> None:
+        audit.write(
+            self.home, at=self.now(), actor=self.caller.actor, operation=operation, scope=scope, record=record
+        )
+
+    def _stamp(self) -> str:
+        return clock.stamp(self.now())
+
+
+def connect(
+    *,
+    home: str | os.PathLike[str] | None = None,
+    cwd: str | os.PathLike[str] | None = None,
+    agent: str | None = None,
+    session: str | None = None,
+    audience: str | Audience | None = None,
+    incognito: bool | None = None,
+    origin: Origin = Origin.AGENT,
+    actor: str | None = None,
+    now: Callable[[], datetime] = clock.now,
+) -> Memory:
+    """Open memory for one door; the door, never the caller, says what origin its texts have."""
+    environ = os.environ
+    place = config.home_from(environ, home)
+    here = Path(cwd) if cwd is not None else _working_directory()
+    flags = {name: value for name, value in (("agent", agent), ("incognito", incognito)) if value is not None}
+    root = identity.find_root(here, home=place) if here is not None else None
+    loaded = config.load(home=place, project_root=root, environ=environ, flags=flags)
+    settings = loaded.settings
+    project = identity.project(here, home=place, override=settings.project_id) if here is not None else None
+    caller = scopes.Caller(
+        agent=settings.agent,
+        session=session or environ.get("VADE_SESSION") or None,
+        project=project,
+        audience=_audience(audience or environ.get("VADE_AUDIENCE") or Audience.PRIVATE),
+        origin=origin,
+        actor=actor or f"process:{settings.agent}",
+    )
+    memory = Memory(Home(place, settings.limits.lock), caller, loaded, now=now)
+    memory.home.check()
+    return memory
+
+
+def _working_directory() -> Path | None:
+    try:
+        return Path.cwd()
+    except OSError:  # the folder was deleted under us: there is no project then
+        return None
+
+
+def _audience(name: str | Audience) -> Audience:
+    try:
+        return Audience(name)
+    except ValueError:
+        raise UnknownName(
+            f"{names.shown(str(name))} is not an audience", hint=f"the audiences are {', '.join(Audience)}"
+        ) from None
+
+
+def _order(record: Record) -> tuple[int, str, int, str]:
+    return list(Scope).index(record.place.scope), record.place.id, record.num or 0, record.key
+
+
+def _lines(path: str, content: bytes | None, start: int, count: int | None) -> Text:
+    if content is None:
+        return Text(path, "")
+    every = texts.decode(content).split("\n")
+    if every and every[-1] == "":
+        every.pop()
+    chosen = every[start - 1 :] if count is None else every[start - 1 : start - 1 + count]
+    return Text(path, "\n".join(chosen), start, start + len(chosen) - 1, len(every))
+
+
+def _lost(found: Found, records: Records) -> Sequence[Finding]:
+    lost = records.lost(found)
+    if not lost:
+        return []
+    entries = "an entry" if len(lost) == 1 else f"{len(lost)} entries"
+    mend = f"vade restore {found.record.key} --scope {found.record.place.scope}"
+    return [
+        Finding("edited", found.record.path, f"{entries} written here changed or left by hand", mend, "info")
+    ]
+
+
+def _split(found: Iterable[Pinned | Finding]) -> tuple[list[Pinned], list[Finding]]:
+    pinned: list[Pinned] = []
+    findings: list[Finding] = []
+    for each in found:
+        if isinstance(each, Finding):
+            findings.append(each)
+        else:
+            pinned.append(each)
+            if each.over:
+                why = f"{each.size:,} of {each.budget:,}: injection will cut it"
+                findings.append(Finding("over budget", each.path, why, f"vade edit {each.name}"))
+    return pinned, findings
+
+
+def _with_secrets(stored: Stored, found: tuple[str, ...]) -> Stored:
+    return Stored(
+        stored.outcome, stored.key, stored.num, stored.id, stored.place, stored.path, found, stored.indexed
+    )

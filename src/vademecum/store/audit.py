@@ -1,0 +1,178 @@
+"""One line per mutation, chained by hash, with the head of the chain kept beside it.
+
+A line says when, who, what and to which record, never the text or the key. A changed or missing line breaks
+the chain; a cut-off end falls behind the head. The head is written after its line, so a killed process can
+leave the log ahead of the head, and that is no alarm.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from vademecum.store import clock, files
+from vademecum.types import Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+
+    from vademecum.store.folders import Folder
+    from vademecum.store.home import Home
+    from vademecum.types import Scope
+
+HEAD = "head"
+_HEAD_SIZE = 128
+_TAIL = 16 * 1024  # several times the longest line
+_GENESIS = "0" * 64
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What `verify` found: how many lines stand, and what is wrong with them."""
+
+    lines: int
+    problems: tuple[Finding, ...]
+
+
+def write(
+    home: Home,
+    *,
+    at: datetime,
+    actor: str,
+    operation: str,
+    scope: Scope | None = None,
+    record: str | None = None,
+    num: int | None = None,
+    before: bytes | None = None,
+    after: bytes | None = None,
+) -> None:
+    """Add a line for one mutation and move the head."""
+    line: dict[str, Any] = {
+        "at": clock.stamp(at),
+        "actor": actor,
+        "op": operation,
+        "scope": None if scope is None else str(scope),
+        "record": record,
+        "num": num,
+        "before": None if before is None else files.digest(before),
+        "after": None if after is None else files.digest(after),
+    }
+    with home.lock("audit"), home.folder("audit", create=True) as folder:
+        seq, last = _last(folder)
+        line = {"seq": seq + 1, **line, "prev": last}
+        line["hash"] = _hash(line)
+        # A day's file never goes back in time, even if the clock does: the chain follows the file names.
+        name = max([f"{at:%Y-%m-%d}.jsonl", *_logs(folder)[-1:]])
+        files.append_line(folder, name, json.dumps(line, separators=(",", ":")).encode())
+        files.overwrite_block(folder, HEAD, _head_block(seq + 1, line["hash"]))
+
+
+def lines(home: Home) -> Iterator[dict[str, Any]]:
+    """All lines that can be read, oldest first."""
+    for name in _log_names(home):
+        for _, line in _parsed(home.read("audit", name) or b""):
+            if line is not None:
+                yield line
+
+
+def verify(home: Home) -> Report:
+    """Walk the chain and compare its end with the head."""
+    problems: list[Finding] = []
+    seq, last = 0, _GENESIS
+    seen: dict[int, str] = {}
+    for name in _log_names(home):
+        content = home.read("audit", name) or b""
+        for number, line in _parsed(content):
+            if line is None:
+                continue  # a stump of a crash, or a line made unreadable: then the next one breaks the chain
+            where = f"audit/{name}#L{number}"
+            problem = _problem(line, seq, last)
+            if problem:
+                problems.append(Finding("audit", where, problem, severity="error"))
+            seq, last = _number(line.get("seq"), seq + 1), str(line.get("hash"))
+            seen[seq] = last
+    problems.extend(_against_head(home, seq, seen))
+    return Report(len(seen), tuple(problems))
+
+
+def _problem(line: dict[str, Any], seq: int, last: str) -> str:
+    if line.get("hash") != _hash(line):
+        return "this line was changed"
+    if line.get("seq") != seq + 1:
+        return f"line {seq + 1} of the chain is missing here"
+    return "" if line.get("prev") == last else "the line before this one was changed or replaced"
+
+
+def _against_head(home: Home, seq: int, seen: dict[int, str]) -> Iterator[Finding]:
+    head = _parse_head(home.read("audit", HEAD))
+    if head is None:
+        if seen:
+            yield Finding("audit", f"audit/{HEAD}", "the head of the chain is missing", severity="error")
+        return
+    if head[0] > seq:
+        why = f"the chain ends at line {seq}, but {head[0]} were written: its end was cut off"
+        yield Finding("audit", f"audit/{HEAD}", why, severity="error")
+    elif seen.get(head[0]) != head[1]:
+        yield Finding("audit", f"audit/{HEAD}", f"line {head[0]} is not the one written", severity="error")
+
+
+def _last(folder: Folder) -> tuple[int, str]:
+    """The end of the chain as it stands in the newest log that has one."""
+    for name in reversed(_logs(folder)):
+        for line in reversed(_tail(folder, name)):
+            if line is not None:
+                return _number(line.get("seq"), 0), str(line.get("hash"))
+    return 0, _GENESIS
+
+
+def _tail(folder: Folder, name: str) -> list[dict[str, Any] | None]:
+    fd = folder.open(name, os.O_RDONLY)
+    try:
+        os.lseek(fd, max(0, os.fstat(fd).st_size - _TAIL), os.SEEK_SET)
+        return [line for _, line in _parsed(os.read(fd, _TAIL))]
+    finally:
+        os.close(fd)
+
+
+def _parsed(content: bytes) -> Iterator[tuple[int, dict[str, Any] | None]]:
+    for number, raw in enumerate(content.split(b"\n"), 1):
+        if not raw.strip():
+            continue
+        try:
+            line = json.loads(raw)
+        except ValueError:
+            line = None
+        yield number, line if isinstance(line, dict) and "seq" in line else None
+
+
+def _log_names(home: Home) -> list[str]:
+    return [name for name in home.names("audit") if name.endswith(".jsonl")]
+
+
+def _logs(folder: Folder) -> list[str]:
+    return [name for name in folder.names() if name.endswith(".jsonl")]
+
+
+def _hash(line: dict[str, Any]) -> str:
+    inner = {key: value for key, value in line.items() if key != "hash"}
+    return hashlib.sha256(json.dumps(inner, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def _head_block(seq: int, last: str) -> bytes:
+    return json.dumps({"seq": seq, "hash": last}).encode().ljust(_HEAD_SIZE - 1) + b"\n"
+
+
+def _parse_head(content: bytes | None) -> tuple[int, str] | None:
+    try:
+        head = json.loads(content or b"null")
+        return (int(head["seq"]), str(head["hash"])) if head else None
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _number(value: object, default: int) -> int:
+    return value if isinstance(value, int) else default

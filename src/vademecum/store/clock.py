@@ -1,0 +1,38 @@
+"""Times as they are written: UTC to the second for records, local with its offset for journals."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Clock = Callable[[], datetime]
+
+
+def now() -> datetime:
+    """The present, in the local time zone."""
+    return datetime.now().astimezone()
+
+
+def stamp(moment: datetime) -> str:
+    """A moment in UTC to the second: 2026-11-15T08:15:32Z."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def local_stamp(moment: datetime) -> str:
+    """A moment as the wall clock shows it, with its offset: 2026-11-15T09:15:32+01:00."""
+    return moment.replace(microsecond=0).isoformat()
+
+
+def parse(text: str | None) -> datetime | None:
+    """The moment a stamp names; a date alone is its first second in UTC; None when it is neither."""
+    if not text:
+        return None
+    try:
+        moment = datetime.fromisoformat(re.sub(r"[zZ]$", "+00:00", text.strip()))
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

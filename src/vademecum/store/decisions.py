@@ -1,0 +1,51 @@
+"""What people decided, one small file per decision in `decisions/`, readable and removable by hand."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from vademecum.store import files
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from vademecum.store.home import Home
+
+
+def put(home: Home, kind: str, name: str, decision: dict[str, Any]) -> None:
+    """Keep a decision under a name, replacing an earlier one."""
+    content = json.dumps(decision, ensure_ascii=False, indent=1, sort_keys=True).encode() + b"\n"
+    with home.lock(f"decisions/{kind}/{name}"), home.folder("decisions", kind, create=True) as folder:
+        files.update(folder, f"{name}.json", lambda _: content)
+
+
+def get(home: Home, kind: str, name: str) -> dict[str, Any] | None:
+    """The decision of that name; one that cannot be read decides nothing."""
+    return _load(home.read("decisions", kind, f"{name}.json"))
+
+
+def drop(home: Home, kind: str, name: str) -> bool:
+    """Take a decision back; False when there was none."""
+    if get(home, kind, name) is None:
+        return False
+    with home.lock(f"decisions/{kind}/{name}"), home.folder("decisions", kind) as folder:
+        files.delete(folder, f"{name}.json")
+    return True
+
+
+def every(home: Home, kind: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """All decisions of a kind by name."""
+    for name in home.names("decisions", kind):
+        if name.endswith(".json") and not name.startswith("."):
+            decision = _load(home.read("decisions", kind, name))
+            if decision is not None:
+                yield name.removesuffix(".json"), decision
+
+
+def _load(content: bytes | None) -> dict[str, Any] | None:
+    try:
+        decision = json.loads(content) if content else None
+    except ValueError:
+        return None
+    return decision if isinstance(decision, dict) else None

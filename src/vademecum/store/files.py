@@ -1,0 +1,408 @@
+"""Every write there is: whole or not at all, on disk before it returns, never over a person's edit.
+
+Knows bytes and names; knows nothing of records. A caller describes a write as a pure function of what the
+file holds, so that the same change can be made again on top of whatever a person saved meanwhile.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import stat
+import sys
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from vademecum.errors import Malformed, StorageFailed
+from vademecum.store.locks import try_lock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from vademecum.store.folders import Folder
+
+PREFIX = ".vade-"
+TEMP = ".tmp"  # being written: worth nothing until it is renamed
+SWAP = ".swap"  # whole; after the exchange it holds what was there before, perhaps a person's unseen save
+LARGEST = 32 * 1024 * 1024
+
+_PATIENCE_SAME = 0.2  # seconds to wait for a reader to close a file that nobody changed
+_PATIENCE_OTHER = 2.0  # seconds to wait for an editor to finish the save it has begun
+_PATIENCE_GONE = 0.1  # seconds between an editor's delete and its create
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a file held before and after an update; equal when nothing had to be written."""
+
+    before: bytes | None
+    after: bytes
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything was written at all."""
+        return self.before != self.after
+
+
+@contextlib.contextmanager
+def reported(doing: str) -> Iterator[None]:
+    """Turn the system's errors into one line that says what could not be done."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error) or type(error).__name__
+        raise StorageFailed(f"cannot {doing}: {reason}") from error
+
+
+def digest(content: bytes) -> str:
+    """The hash by which two versions of a file are told apart."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def read(folder: Folder, name: str, *, largest: int = LARGEST) -> bytes | None:
+    """All of a file, or None when there is none."""
+    try:
+        fd = folder.open(name, os.O_RDONLY)
+    except FileNotFoundError:
+        return None
+    try:
+        size = os.fstat(fd).st_size
+        if size > largest:
+            raise Malformed(f"{folder.path}/{name} is {size:,} bytes long; at most {largest:,} are read")
+        return _read_all(fd)
+    finally:
+        os.close(fd)
+
+
+def update(
+    folder: Folder, name: str, change: Callable[[bytes | None], bytes], *, mode: int = 0o600
+) -> Written:
+    """Put `change(content)` in place of a file's content, on top of whatever is really there.
+
+    The new file takes the old one's place in one exchange, and what came out is looked at: if a person saved
+    in between, the change is made again on top of their text. The caller holds the lock of this file.
+    """
+    before = current = base = read(folder, name)
+    mode = _mode(folder, name, mode)
+    unseen: list[tuple[str, bool]] = []
+    while True:
+        try:
+            after = change(base)
+        except BaseException:
+            if unseen:
+                _put_back(folder, name, unseen[-1][0])
+            raise
+        if after == current:
+            if unseen:
+                folder.sync()
+            break
+        staged = _stage(folder, name, current, after, mode)
+        try:
+            found = _put(folder, name, staged, current)
+        except BaseException:
+            _discard(folder, staged)
+            raise
+        if found is None:  # the file came, went or changed before our turn: look again
+            current = base = read(folder, name)
+            continue
+        if found.content == current:
+            folder.sync()  # first the new name, then away with the old file
+            _discard(folder, staged)
+            break
+        unseen.append((staged, found.settled))
+        base, current = found.content, after
+    for staged, settled in unseen:  # merged and synced by now
+        if settled:
+            _discard(folder, staged)
+        else:
+            _rescue(folder, staged)
+    return Written(before, after)
+
+
+def create(folder: Folder, name: str, content: bytes, *, mode: int = 0o600) -> None:
+    """Write a file that must not exist yet; FileExistsError when it does."""
+    staged = _stage(folder, name, None, content, mode)
+    try:
+        folder.place(staged, name)
+    except BaseException:
+        _discard(folder, staged)
+        raise
+    folder.sync()
+
+
+def remove(folder: Folder, name: str, keep: Callable[[bytes], None]) -> bytes | None:
+    """Take a file away after `keep` has put its content elsewhere, a person's last save included."""
+    content = read(folder, name)
+    if content is None:
+        return None
+    keep(content)
+    aside = _name(name, content, content, SWAP)
+    try:
+        folder.rename(name, aside)
+    except FileNotFoundError:
+        return content
+    last, settled = _settle(folder, aside, content)
+    if last != content:
+        try:
+            keep(last)
+        except BaseException:
+            with contextlib.suppress(FileExistsError):
+                folder.place(aside, name)
+            raise
+    folder.sync()
+    if settled or last == content:
+        _discard(folder, aside)
+    else:
+        _rescue(folder, aside)
+    return last
+
+
+def delete(folder: Folder, name: str) -> None:
+    """Take a file away for good."""
+    folder.unlink(name)
+    folder.sync()
+
+
+def append_line(folder: Folder, name: str, line: bytes, *, mode: int = 0o600) -> None:
+    """Add one line to a log, on disk before it returns; a stump left by a crash is closed off first.
+
+    The caller holds the lock of this log, so a line that could not be written whole can be taken back.
+    """
+    known = folder.stat(name) is not None
+    fd = folder.open(name, os.O_RDWR | os.O_APPEND | os.O_CREAT, mode)
+    try:
+        size = os.fstat(fd).st_size
+        stump = size > 0 and _byte_at(fd, size - 1) != b"\n"
+        try:
+            _write_all(fd, (b"\n" if stump else b"") + line + b"\n")
+            os.fsync(fd)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.ftruncate(fd, size)
+            raise
+    finally:
+        os.close(fd)
+    if not known:
+        folder.sync()
+
+
+def overwrite_block(folder: Folder, name: str, block: bytes) -> None:
+    """Overwrite a file of one small, fixed size in place: one sector, old or new after a power cut."""
+    fd = folder.open(name, os.O_WRONLY | os.O_CREAT)
+    try:
+        _write_all(fd, block)
+    finally:
+        os.close(fd)
+
+
+def sweep(folder: Folder) -> list[str]:
+    """Clear what killed writers left behind; a person's save among it becomes a conflict file, returned."""
+    rescued = []
+    for name in folder.names():
+        if not name.startswith(PREFIX) or not name.endswith((TEMP, SWAP)) or not _orphaned(folder, name):
+            continue
+        if name.endswith(SWAP):
+            _, _, _, old, new, _ = name.split("-", 5)
+            content = read(folder, name)
+            if content is not None and digest(content)[:16] not in (old, new):
+                rescued.append(_rescue(folder, name))
+                continue
+        folder.unlink(name)
+    return rescued
+
+
+def leftovers(folder: Folder) -> list[str]:
+    """Names that killed writers left behind, without touching them."""
+    return [
+        name
+        for name in folder.names()
+        if name.startswith(PREFIX) and name.endswith((TEMP, SWAP)) and _orphaned(folder, name)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What came out when the new file went in; unsettled when somebody still has it open."""
+
+    content: bytes | None
+    settled: bool = True
+
+
+def _stage(folder: Folder, name: str, old: bytes | None, new: bytes, mode: int) -> str:
+    """Write and sync the new content beside the file, under a name that says what it is."""
+    temp = f"{PREFIX}{os.getpid()}-{os.urandom(6).hex()}{TEMP}"
+    fd = folder.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    try:
+        try_lock(fd)  # so that a sweeper in another container, blind to our pid, sees a living owner
+        _write_all(fd, new)
+        os.fsync(fd)
+        staged = _name(name, old, new, SWAP)
+        folder.rename(temp, staged)
+    except BaseException:
+        _discard(folder, temp)
+        raise
+    finally:
+        os.close(fd)
+    return staged
+
+
+def _put(folder: Folder, name: str, staged: str, current: bytes | None) -> _Found | None:
+    """Bring the staged file in; returns what was there, or None when the file is not as it was."""
+    if current is None:
+        try:
+            folder.place(staged, name)
+        except FileExistsError:
+            _discard(folder, staged)
+            return None
+        return _Found(None)
+    try:
+        exchanged = folder.exchange(staged, name)
+    except FileNotFoundError:
+        _discard(folder, staged)
+        _await(folder, name)
+        return None
+    if exchanged:
+        return _Found(*_settle(folder, staged, current))
+    if read(folder, name) != current:  # no exchange on this system: look, then rename
+        _discard(folder, staged)
+        return None
+    folder.rename(staged, name)
+    return _Found(current)
+
+
+def _put_back(folder: Folder, name: str, staged: str) -> None:
+    """Undo an exchange: a person's save, which we cannot build upon, goes back in its place."""
+    with contextlib.suppress(OSError):
+        if folder.exchange(staged, name):
+            _discard(folder, staged)
+            folder.sync()
+
+
+def _settle(folder: Folder, name: str, expected: bytes) -> tuple[bytes, bool]:
+    """Read a file that has left its place, once nobody has it open: a save under way goes into it first."""
+    begun = time.monotonic()
+    fd = folder.open(name, os.O_RDONLY)
+    try:
+        while True:
+            alone = _alone(fd)
+            os.lseek(fd, 0, os.SEEK_SET)
+            content = _read_all(fd)
+            patience = _PATIENCE_SAME if content == expected else _PATIENCE_OTHER
+            if alone or time.monotonic() - begun > patience:
+                return content, alone
+            time.sleep(0.002)
+    finally:
+        os.close(fd)
+
+
+def _await(folder: Folder, name: str) -> None:
+    """Give an editor that deletes and creates the moment it needs."""
+    deadline = time.monotonic() + _PATIENCE_GONE
+    while folder.stat(name) is None and time.monotonic() < deadline:
+        time.sleep(0.002)
+
+
+def _orphaned(folder: Folder, name: str) -> bool:
+    """Whether the process that made a temporary file is gone."""
+    pid = name[len(PREFIX) :].split("-", 1)[0]
+    if not pid.isdecimal() or _alive(int(pid)):
+        return False
+    try:
+        fd = folder.open(name, os.O_RDWR)
+    except FileNotFoundError:
+        return False
+    try:
+        return try_lock(fd)
+    finally:
+        os.close(fd)
+
+
+def _alive(pid: int) -> bool:
+    if pid == os.getpid():
+        return True
+    if sys.platform == "win32":
+        return False  # os.kill would end the process there; an open file cannot be removed anyway
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, OverflowError):
+        return True
+    return True
+
+
+def _rescue(folder: Folder, staged: str) -> str:
+    """Give a person's displaced save a name they will see, beside the file it belongs to."""
+    *_, token, _old, _new, target = staged[: -len(SWAP)].split("-", 5)
+    stem, dot, ending = target.rpartition(".")
+    stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
+    visible = f"{stem or target}.conflict-{stamp}-{token}{dot}{ending if dot else ''}"
+    with contextlib.suppress(FileExistsError):
+        folder.place(staged, visible)
+        folder.sync()
+    return visible
+
+
+def _name(target: str, old: bytes | None, new: bytes, ending: str) -> str:
+    """A temporary name that carries what a sweeper must know: owner, both hashes, whose place it takes."""
+    before = "0" * 16 if old is None else digest(old)[:16]
+    short = target.encode()[-120:].decode(errors="ignore")
+    return f"{PREFIX}{os.getpid()}-{os.urandom(4).hex()}-{before}-{digest(new)[:16]}-{short}{ending}"
+
+
+def _mode(folder: Folder, name: str, default: int) -> int:
+    """The permissions a person gave the file, else our own."""
+    state = folder.stat(name)
+    return default if state is None else stat.S_IMODE(state.st_mode)
+
+
+def _discard(folder: Folder, name: str) -> None:
+    with contextlib.suppress(OSError):
+        folder.unlink(name)
+
+
+def _write_all(fd: int, content: bytes) -> None:
+    view = memoryview(content)
+    while view:
+        count = os.write(fd, view)
+        if count == 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        view = view[count:]
+
+
+def _read_all(fd: int) -> bytes:
+    parts = []
+    while part := os.read(fd, 1 << 20):
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _byte_at(fd: int, position: int) -> bytes:
+    os.lseek(fd, position, os.SEEK_SET)
+    return os.read(fd, 1)
+
+
+if sys.platform == "linux":
+    import fcntl
+    import signal
+
+    def _alone(fd: int) -> bool:
+        """Whether nobody else has this file open: only then does the kernel grant a write lease."""
+        try:
+            # Whoever opens the file while we hold the lease makes the kernel send a signal; the default
+            # one would end this process.
+            fcntl.fcntl(fd, fcntl.F_SETSIG, signal.SIGURG)
+            fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+            fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+        except OSError as error:
+            return error.errno not in (errno.EAGAIN, errno.EACCES)
+        return True
+
+else:
+
+    def _alone(fd: int) -> bool:
+        """No way to know here: the save is taken as finished."""
+        return True

@@ -1,0 +1,105 @@
+"""The memory folder: where each kind of thing lives, and the locks around it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from vademecum.errors import OutsideMemory, StorageFailed
+from vademecum.store import files, locks
+from vademecum.store.folders import Folder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from vademecum.types import Place
+
+
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    """One folder that holds things of a place: in the home, or in a repository's `.vade/`."""
+
+    place: Place
+    top: Path
+    parts: tuple[str, ...]
+    label: str
+    shared: bool = False
+    trusted: bool = True
+
+    @property
+    def folder_mode(self) -> int:
+        """A home is its owner's alone; a repository's files are shared as git shares them."""
+        return 0o755 if self.shared else 0o700
+
+    @property
+    def file_mode(self) -> int:
+        """As `folder_mode`, for files."""
+        return 0o644 if self.shared else 0o600
+
+    def name_of(self, *names: str) -> str:
+        """How a path below this shelf is shown and asked for."""
+        return "/".join((self.label, *names))
+
+    def open(self, *names: str, create: bool = False) -> Folder | None:
+        """The folder of this shelf, or one below it; None when it is not there."""
+        try:
+            with Folder.at(self.top, create=create and not self.shared) as top:
+                return top.enter(*self.parts, *names, create=create, mode=self.folder_mode)
+        except FileNotFoundError:
+            if create:
+                raise
+            return None
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """The folder that holds everything, `~/.vade` unless said otherwise."""
+
+    path: Path
+    lock_seconds: float = 10.0
+
+    def check(self) -> None:
+        """Refuse a home that cannot be one."""
+        if os.path.lexists(self.path) and not self.path.is_dir():
+            raise StorageFailed(
+                f"the memory folder {self.path} is not a folder",
+                hint="move that file away, or name another folder with `--home` or VADE_HOME",
+            )
+
+    def folder(self, *names: str, create: bool = False) -> Folder:
+        """Open a folder below the home."""
+        with Folder.at(self.path, create=create) as top:
+            return top.enter(*names, create=create)
+
+    def shelf(self, place: Place) -> Shelf:
+        """The shelf of a place in the home."""
+        parts = ("memory", str(place.scope), *((place.id,) if place.id else ()))
+        return Shelf(place, self.path, parts, "/".join(parts))
+
+    @contextlib.contextmanager
+    def lock(self, thing: str) -> Iterator[None]:
+        """Hold the lock on a thing among all processes that use this home."""
+        with (
+            self.folder("locks", create=True) as folder,
+            locks.hold(folder, thing, seconds=self.lock_seconds),
+        ):
+            yield
+
+    def read(self, *names: str) -> bytes | None:
+        """A file below the home, or None."""
+        try:
+            with self.folder(*names[:-1]) as folder:
+                return files.read(folder, names[-1])
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def names(self, *parts: str) -> list[str]:
+        """The names in a folder below the home; none when it is not there."""
+        try:
+            with self.folder(*parts) as folder:
+                return folder.names()
+        except (FileNotFoundError, NotADirectoryError, OutsideMemory):
+            return []

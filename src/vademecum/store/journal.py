@@ -1,0 +1,104 @@
+"""The journal: notes of one day, each under its time, appended and never rewritten."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from vademecum.errors import Malformed
+from vademecum.store import archive, audit, clock, document, files, scopes
+from vademecum.store.texts import decode
+from vademecum.types import Change, ChangeKind, Entry, Finding, Noted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from datetime import datetime
+
+    from vademecum.store.home import Home, Shelf
+    from vademecum.types import Place, Scope
+
+_DAY = re.compile(r"\d{4}-\d\d-\d\d(?:-[a-z0-9-]{1,60})?\.md")
+
+
+@dataclass(frozen=True, slots=True)
+class Day:
+    """One file of the journal."""
+
+    place: Place
+    path: str
+    entries: tuple[Entry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Journal:
+    """The journals a caller can reach; they always lie in the home, also when records lie in a repository."""
+
+    home: Home
+    caller: scopes.Caller
+    now: Callable[[], datetime]
+    announce: Callable[[Change], None]
+
+    def note(self, text: str, *, scope: Scope) -> Noted:
+        """Append a note to the journal of today, by the local date."""
+        shelf = self._shelf(scopes.journal_place(self.caller, scope))
+        scopes.check_new_folder(shelf)
+        at = self.now()
+        name = f"{at:%Y-%m-%d}.md"
+        path = shelf.name_of(archive.JOURNAL, name)
+        entry = Entry(text, clock.local_stamp(at), self.caller.origin)
+
+        def add(content: bytes | None) -> bytes:
+            before = f"# {at:%Y-%m-%d}\n\n" if content is None else decode(content)
+            return document.append(before, entry).encode()
+
+        with (
+            self.home.lock(f"journal {path}"),
+            self.home.folder(*shelf.parts, archive.JOURNAL, create=True) as folder,
+        ):
+            files.sweep(folder)
+            written = files.update(folder, name, add)
+            archive.log_kept(self.home, shelf, archive.JOURNAL, name, entry, record=None)
+            audit.write(
+                self.home,
+                at=at,
+                actor=self.caller.actor,
+                operation="note",
+                scope=shelf.place.scope,
+                before=written.before,
+                after=written.after,
+            )
+        self.announce(Change(ChangeKind.WRITTEN, shelf.place, path))
+        return Noted(path, entry.time or "")
+
+    def days(self, places: Iterable[Place]) -> Iterator[Day | Finding]:
+        """All days of these places, oldest first in each; a file that cannot be read is a finding."""
+        for place in places:
+            for shelf in self.shelves(place):
+                yield from self._days(shelf)
+
+    def shelves(self, place: Place) -> list[Shelf]:
+        """Where the journals of a place lie."""
+        return [shelf for shelf in scopes.shelves(self.home, self.caller, place) if not shelf.shared]
+
+    def _shelf(self, place: Place) -> Shelf:
+        return self.shelves(place)[0]
+
+    def _days(self, shelf: Shelf) -> Iterator[Day | Finding]:
+        folder = shelf.open(archive.JOURNAL)
+        if folder is None:
+            return
+        with folder:
+            for name in filter(is_day, folder.names()):
+                path = shelf.name_of(archive.JOURNAL, name)
+                try:
+                    content = files.read(folder, name)
+                    if content is not None:
+                        yield Day(shelf.place, path, document.parse(decode(content)).entries)
+                except (Malformed, OSError) as error:
+                    yield Finding("malformed", path, str(error), "mend it with any text editor", "error")
+
+
+def is_day(name: str) -> bool:
+    """Whether a file name can be a day's: the date, perhaps with a few words after it."""
+    return bool(_DAY.fullmatch(name))

@@ -1,0 +1,48 @@
+"""`index.md`: a listing of records for people and other tools, made on demand and never read back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vademecum.store import files
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from vademecum.store.home import Shelf
+    from vademecum.types import Record
+
+NAME = "index.md"
+_LONGEST = 120
+
+
+def render(records: Iterable[Record]) -> str:
+    """The listing: one line a record, by type, in the form the Open Knowledge Format gives it."""
+    by_type: dict[str, list[Record]] = {}
+    for record in records:
+        by_type.setdefault(record.type, []).append(record)
+    lines = ["# Memory", ""]
+    for kind in sorted(by_type):
+        lines += [f"## {kind.capitalize()}", ""]
+        for record in sorted(by_type[kind], key=lambda each: each.key):
+            name = record.path.rpartition("/")[2].replace(" ", "%20")
+            lines.append(f"* [{_plain(record.title)}]({name}) - {_plain(record.text)}")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def write(shelf: Shelf, records: Iterable[Record]) -> str | None:
+    """Write the listing beside the records; None when the shelf holds none."""
+    folder = shelf.open("records")
+    if folder is None:
+        return None
+    with folder:
+        files.update(folder, NAME, lambda _: render(records).encode(), mode=shelf.file_mode)
+    return shelf.name_of("records", NAME)
+
+
+def _plain(text: str) -> str:
+    """One short line without anything that Markdown would act upon."""
+    line = " ".join(text.split())
+    short = line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"
+    return short.replace("\\", "\\\\").replace("[", "\\[").replace("]", "\\]").replace("<", "&lt;")

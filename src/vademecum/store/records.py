@@ -1,0 +1,527 @@
+"""Records: one topic a file, dated entries inside, and the rules by which a text joins them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from vademecum.errors import Ambiguous, Collision, Conflict, Malformed, NotFound, UnknownName, Untrusted
+from vademecum.store import archive, audit, clock, document, files, frontmatter, names, numbers, scopes
+from vademecum.store.joining import Draft, Joining, read_tags, says
+from vademecum.store.texts import decode
+from vademecum.types import Change, ChangeKind, Entry, Finding, Origin, Outcome, Record, RecordType, Stored
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from contextlib import AbstractContextManager
+    from datetime import datetime
+
+    from vademecum.config import Dedup
+    from vademecum.store.folders import Folder
+    from vademecum.store.home import Home, Shelf
+    from vademecum.types import Place, Scope
+
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A record together with the file it was read from."""
+
+    record: Record
+    shelf: Shelf
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """The records a caller can reach."""
+
+    home: Home
+    caller: scopes.Caller
+    now: Callable[[], datetime]
+    announce: Callable[[Change], None]
+
+    # ---------------------------------------------------------------- reading
+
+    def all(self, places: Iterable[Place]) -> Iterator[Found | Finding]:
+        """Every record of these places; a file that cannot be read is a finding, never an end."""
+        for place in places:
+            for shelf in scopes.shelves(self.home, self.caller, place):
+                yield from self.on(shelf)
+
+    def on(self, shelf: Shelf) -> Iterator[Found | Finding]:
+        """Every record of one shelf."""
+        folder = shelf.open(archive.RECORDS)
+        if folder is None:
+            return
+        with folder:
+            for name in folder.names():
+                if not is_record(name):
+                    continue
+                try:
+                    content = files.read(folder, name)
+                    if content is not None:
+                        yield Found(self.parse(shelf, name, content), shelf, name)
+                except (Malformed, OSError) as error:
+                    path = shelf.name_of(archive.RECORDS, name)
+                    mend = "mend it with any text editor; the file is kept as it is"
+                    yield Finding("malformed", path, str(error), mend, "error")
+
+    def parse(self, shelf: Shelf, name: str, content: bytes) -> Record:
+        """Read a record from its bytes."""
+        parsed = document.parse(decode(content))
+        values = parsed.front.values
+        key = key_of(name)
+        return Record(
+            key=key,
+            place=shelf.place,
+            path=shelf.name_of(archive.RECORDS, name),
+            type=str(values.get("type") or RecordType.PROJECT),
+            title=str(values.get("title") or parsed.title or key),
+            entries=self._with_origins(shelf, name, parsed.entries),
+            id=_text(values.get("id")),
+            num=values["num"] if type(values.get("num")) is int else None,
+            tags=read_tags(values.get("tags")),
+            created=_text(values.get("created")),
+            updated=_text(values.get("updated")),
+            category=_text(values.get("category")),
+            source=_text(values.get("source")),
+            confidence=_number(values.get("confidence")),
+            protected=values.get("protected") is True,
+            trusted=shelf.trusted,
+            fields=values,
+        )
+
+    def find(self, name: str, *, scope: Scope | None = None, only: bool = False) -> Found:
+        """The record by key, number or id; the nearest scope wins, or with `only` it must be the only one."""
+        places = [scopes.place_for(self.caller, scope)] if scope else scopes.visible(self.caller)
+        found = list(self._named(name, places))
+        if not found:
+            where = f" in {scope} memory" if scope else ""
+            raise NotFound(f"nothing is stored as {names.shown(name)}{where}")
+        if only and len(found) > 1:
+            listed = ", ".join(f"{each.record.place.scope} #{each.record.num}" for each in found)
+            raise Ambiguous(f"{names.shown(name)} names {len(found)} records: {listed}")
+        return found[0]
+
+    def lost(self, found: Found) -> list[Entry]:
+        """Entries that were acknowledged for this record and that an edit has taken out of its file."""
+        return archive.missing(
+            self.home,
+            found.shelf,
+            archive.RECORDS,
+            found.name,
+            found.record.entries,
+            record=found.record.id,
+        )
+
+    # ---------------------------------------------------------------- writing
+
+    def store(self, draft: Draft, *, scope: Scope, key: str | None, dedup: Dedup) -> Stored:
+        """Keep a text: under its key, in the record it repeats, or in one of its own."""
+        place = scopes.place_for(self.caller, scope)
+        shelves = scopes.shelves(self.home, self.caller, place)
+        self._prepare(shelves[0])
+        if key is not None:
+            shelf, name = self._locate(shelves, key)
+            return self._write(shelf, name, draft)
+        # One at a time per place, or two processes would each find no near-duplicate of the other's text.
+        with self.home.lock(f"place {place}"):
+            near = self._near_duplicate(shelves, draft.text, dedup)
+            if near is not None:
+                return self._write(near[0].shelf, near[0].name, draft, supersede=near[1])
+            shelf, name = self._free_key(shelves, draft)
+            return self._write(shelf, name, draft)
+
+    def change_fields(self, found: Found, fields: dict[str, Any], *, operation: str) -> Record:
+        """Set frontmatter keys of a record and nothing else."""
+
+        def edit(text: str) -> str:
+            return frontmatter.edit(text, fields)
+
+        return self._rewrite(found, edit, operation=operation)
+
+    def replace_text(self, found: Found, seen: bytes, text: str, *, operation: str) -> Record:
+        """Put a whole edited file in a record's place; the old one goes to the archive."""
+        edited = self._sign_changes(text, document.parse(decode(seen)).entries)
+        self._check_writable(found.shelf)
+        with self.locked(found.shelf, found.name):
+            folder = self._folder(found.shelf)
+            with folder:
+                current = files.read(folder, found.name)
+                if current != seen:
+                    image = self._archive(found, edited.encode(), "conflict")
+                    changed = f"{found.record.path} changed while it was edited"
+                    raise Conflict(f"{changed}; your version is kept as {image.path}")
+            self._archive(found, seen, operation)
+            return self._apply(found, lambda _: edited, operation=operation)
+
+    def forget(self, found: Found, *, operation: str = "forget") -> archive.Image:
+        """Move a record to the archive."""
+        self._check_writable(found.shelf)
+        image: archive.Image | None = None
+
+        def keep(content: bytes) -> None:
+            nonlocal image
+            image = self._archive(found, content, operation)
+
+        with self.locked(found.shelf, found.name), self._folder(found.shelf) as folder:
+            files.sweep(folder)
+            content = files.remove(folder, found.name, keep)
+            if content is None or image is None:
+                raise NotFound(f"{found.record.path} is already gone")
+            self._audit(operation, found.record, before=content)
+        self.announce(Change(ChangeKind.REMOVED, found.shelf.place, found.record.path))
+        return image
+
+    def restore(self, shelf: Shelf, name: str, image: archive.Image) -> Record:
+        """Bring an archived version back, byte for byte; a record now in its place is archived first."""
+        self._check_writable(shelf)
+        content = self.home.read(*image.parts)
+        if content is None:
+            raise NotFound(f"{image.path} is gone from the archive")
+        with self.locked(shelf, name), self._folder(shelf) as folder:
+            current = files.read(folder, name)
+            record = self.parse(shelf, name, content)
+            if current is None:
+                self._check_free(folder, name)
+            elif current != content:
+                self._archive(Found(record, shelf, name), current, "restore")
+            files.update(folder, name, lambda _: content, mode=shelf.file_mode)
+            self._audit("restore", record, before=current, after=content)
+        self.announce(Change(ChangeKind.WRITTEN, shelf.place, record.path))
+        return record
+
+    def restore_entries(self, found: Found, lost: Sequence[Entry]) -> Record:
+        """Put entries back that an edit had taken out, at the end, with their own times."""
+
+        def edit(text: str) -> str:
+            for entry in lost:
+                text = document.append(text, entry)
+            return text
+
+        return self._rewrite(found, edit, operation="restore")
+
+    # ---------------------------------------------------------------- parts
+
+    def _write(self, shelf: Shelf, name: str, draft: Draft, *, supersede: str | None = None) -> Stored:
+        """Join a text to the record in this file, or begin the record with it."""
+        self._check_writable(shelf)
+        at = self.now()
+        entry = Entry(draft.text, clock.stamp(at), self.caller.origin)
+        with self.locked(shelf, name), self._folder(shelf, create=True) as folder:
+            files.sweep(folder)
+            current = files.read(folder, name)
+            if current is None:
+                self._check_free(folder, name)
+            num = self._number(shelf, name, current)
+            join = Joining(
+                draft,
+                entry,
+                caller=self.caller,
+                place=shelf.place,
+                key=key_of(name),
+                num=num,
+                supersede=supersede,
+            )
+            if current is not None and draft.mode == "replace":
+                # The pre-image goes first.
+                archive.keep(self.home, shelf, archive.RECORDS, name, current, why="replace", at=at)
+            written = files.update(folder, name, join, mode=shelf.file_mode)
+            record = self.parse(shelf, name, written.after)
+            if join.outcome is not Outcome.CONFIRMED:
+                archive.log_kept(self.home, shelf, archive.RECORDS, name, entry, record=record.id)
+            self._audit(str(join.outcome), record, before=written.before, after=written.after)
+        self.announce(Change(ChangeKind.WRITTEN, shelf.place, record.path))
+        return Stored(join.outcome, record.key, record.num, record.id, shelf.place, record.path)
+
+    def _rewrite(self, found: Found, edit: Callable[[str], str], *, operation: str) -> Record:
+        self._check_writable(found.shelf)
+        with self.locked(found.shelf, found.name):
+            return self._apply(found, edit, operation=operation)
+
+    def _apply(self, found: Found, edit: Callable[[str], str], *, operation: str) -> Record:
+        """Edit a record that must still be there; the caller holds its lock."""
+
+        def change(content: bytes | None) -> bytes:
+            if content is None:
+                raise NotFound(f"{found.record.path} is gone")
+            return edit(decode(content)).encode()
+
+        with self._folder(found.shelf) as folder:
+            files.sweep(folder)
+            written = files.update(folder, found.name, change, mode=found.shelf.file_mode)
+            record = self.parse(found.shelf, found.name, written.after)
+            if written.changed:
+                self._audit(operation, record, before=written.before, after=written.after)
+        self.announce(Change(ChangeKind.WRITTEN, found.shelf.place, record.path))
+        return record
+
+    def _named(self, name: str, places: Iterable[Place]) -> Iterator[Found]:
+        """Records of that key; when there is none, those of that number or id."""
+        key = name.removesuffix(".md")
+        by_key = []
+        for place in places:
+            for shelf in scopes.shelves(self.home, self.caller, place):
+                file = self._file_of(shelf, key)
+                if file is not None:
+                    by_key.append(self._load(shelf, file))
+        if by_key:
+            yield from by_key
+            return
+        number = int(name) if name.isascii() and name.isdecimal() and len(name) < 10 else None
+        if number is None and not _UUID.fullmatch(name):
+            return
+        for found in self.all(places):
+            if isinstance(found, Found) and (
+                found.record.num == number if number is not None else found.record.id == name
+            ):
+                yield found
+
+    def _load(self, shelf: Shelf, name: str) -> Found:
+        with self._folder(shelf) as folder:
+            content = files.read(folder, name)
+        if content is None:
+            raise NotFound(f"{shelf.name_of(archive.RECORDS, name)} is gone")
+        try:
+            return Found(self.parse(shelf, name, content), shelf, name)
+        except Malformed as error:
+            raise Malformed(f"{shelf.name_of(archive.RECORDS, name)}: {error}") from error
+
+    def _file_of(self, shelf: Shelf, key: str) -> str | None:
+        """The file that holds a key: `<key>.md`, or a hand-made file whose name makes that key."""
+        folder = shelf.open(archive.RECORDS)
+        if folder is None:
+            return None
+        with folder:
+            exact = f"{key}.md"
+            if names.folded(key) == key and "/" not in key and folder.stat(exact) is not None:
+                return exact
+            alike = [name for name in folder.names() if is_record(name) and key_of(name) == key]
+        if len(alike) > 1:
+            listed = " and ".join(shelf.name_of(archive.RECORDS, name) for name in alike)
+            raise Collision(f"{listed} have the same key {key}", hint="rename one of these files")
+        return alike[0] if alike else None
+
+    def _locate(self, shelves: Sequence[Shelf], key: str) -> tuple[Shelf, str]:
+        names.check_key(key)
+        for shelf in shelves:
+            name = self._file_of(shelf, key)
+            if name is not None:
+                return shelf, name
+        return shelves[0], f"{key}.md"
+
+    def _free_key(self, shelves: Sequence[Shelf], draft: Draft) -> tuple[Shelf, str]:
+        """A key made from the first words, numbered when that one holds something else."""
+        wanted = names.auto_key(draft.text)
+        for number in range(1, 10_000):
+            shelf, name = self._locate(shelves, wanted if number == 1 else names.numbered(wanted, number))
+            with self._folder(shelf, create=True) as folder:
+                content = files.read(folder, name)
+            if content is None:
+                return shelf, name
+            if says(document.parse(decode(content)), draft.text):
+                return shelf, name
+        raise Collision(
+            f"there are too many records called {wanted}", hint="give it a key of your own with `--key`"
+        )
+
+    def _near_duplicate(self, shelves: Sequence[Shelf], text: str, dedup: Dedup) -> tuple[Found, str] | None:
+        """Among the newest records of this place, the entry that says nearly the same."""
+        recent = self._recent(shelves, dedup)
+        if not recent:
+            return None
+        from rapidfuzz import fuzz
+
+        wanted = text.strip().lower()
+        best: tuple[float, Found, str] | None = None
+        for found in recent:
+            for entry in found.record.live:
+                likeness = fuzz.token_sort_ratio(
+                    wanted, entry.text.strip().lower(), score_cutoff=dedup.threshold
+                )
+                if likeness >= dedup.threshold and (best is None or likeness > best[0]):
+                    best = likeness, found, entry.text
+        return None if best is None else best[1:]
+
+    def _recent(self, shelves: Sequence[Shelf], dedup: Dedup) -> list[Found]:
+        """The newest records updated within the window.
+
+        A file is never older than the update it holds, so files are opened newest first and only until
+        no unopened one can be newer than what was found.
+        """
+        since = self.now() - timedelta(days=dedup.window_days)
+        candidates = []
+        for shelf in shelves:
+            folder = shelf.open(archive.RECORDS) if shelf.trusted else None
+            if folder is None:
+                continue
+            with folder:
+                for name in filter(is_record, folder.names()):
+                    state = folder.stat(name)
+                    if state is not None and state.st_mtime >= since.timestamp() - 1:
+                        candidates.append((state.st_mtime, name, shelf))
+        found: list[tuple[float, Found]] = []
+        for mtime, name, shelf in sorted(candidates, key=lambda each: (-each[0], each[1])):
+            if len(found) >= dedup.newest and found[dedup.newest - 1][0] > mtime + 1:
+                break
+            try:
+                record = self._load(shelf, name)
+            except (Malformed, NotFound):
+                continue
+            updated = clock.parse(record.record.updated or record.record.created)
+            if updated is not None and updated >= since:
+                found.append((updated.timestamp(), record))
+                found.sort(key=lambda each: -each[0])
+        return [each for _, each in found[: dedup.newest]]
+
+    def _number(self, shelf: Shelf, name: str, current: bytes | None) -> int | None:
+        """A number for a record that has none, or that shares its own with an older one; else None."""
+        own = None if current is None else self.parse(shelf, name, current)
+        if not shelf.shared:
+            return numbers.allocate(self.home) if own is None or own.num is None else None
+        others = [each.record for each in self.on(shelf) if isinstance(each, Found) and each.name != name]
+        highest = max((each.num or 0 for each in others), default=0)
+        if own is not None and own.num is not None:
+            # Two clones chose the same number: the later record moves on.
+            older = [each for each in others if each.num == own.num and _age(each) < _age(own)]
+            if not older:
+                return None
+        return numbers.allocate(self.home, above=highest)
+
+    def _with_origins(self, shelf: Shelf, name: str, entries: tuple[Entry, ...]) -> tuple[Entry, ...]:
+        """Entries with the origin that can be vouched for, whatever a shared file claims."""
+        if not shelf.shared:
+            return tuple(entry if entry.origin else replace(entry, origin=Origin.USER) for entry in entries)
+        known: dict[str, Origin | None] = {}
+        if shelf.trusted:
+            for _, entry in archive.kept(self.home, shelf, archive.RECORDS, name):
+                known[archive.fingerprint(entry)] = entry.origin
+        return tuple(
+            replace(entry, origin=known.get(archive.fingerprint(entry)) or Origin.EXTERNAL)
+            for entry in entries
+        )
+
+    def _sign_changes(self, text: str, before: tuple[Entry, ...]) -> str:
+        """Entries a person changed by hand are theirs now."""
+        known = {archive.fingerprint(entry) for entry in before}
+        for index, entry in enumerate(document.parse(text).entries):
+            if archive.fingerprint(entry) not in known and entry.time is not None:
+                text = document.sign(document.parse(text), index, origin=self.caller.origin)
+        return text
+
+    def _prepare(self, shelf: Shelf) -> None:
+        """What must hold before anything new comes to a shelf."""
+        self._check_writable(shelf)
+        scopes.check_new_folder(shelf)
+        if self.caller.project is not None and shelf.place.id == self.caller.project.id:
+            scopes.remember_project(self.home, self.caller.project, at=clock.stamp(self.now()))
+
+    def _check_writable(self, shelf: Shelf) -> None:
+        if not shelf.trusted:
+            raise Untrusted(f"{shelf.top / '.vade'} came with the repository and is not trusted yet")
+
+    def _check_free(self, folder: Folder, name: str) -> None:
+        """Refuse a new name that another system would take for one that is here."""
+        for other in folder.names():
+            if other != name and names.folded(other) == names.folded(name):
+                raise Collision(f"{name} differs from {other} only in ways some systems ignore")
+
+    def _folder(self, shelf: Shelf, *, create: bool = False) -> Folder:
+        folder = shelf.open(archive.RECORDS, create=create)
+        if folder is None:
+            raise NotFound(f"{shelf.name_of(archive.RECORDS)} is gone")
+        return folder
+
+    def locked(self, shelf: Shelf, name: str) -> AbstractContextManager[None]:
+        """Hold the lock of one record's file."""
+        return self.home.lock(f"record {shelf.name_of(archive.RECORDS, name)} in {shelf.top}")
+
+    def _archive(self, found: Found, content: bytes, why: str) -> archive.Image:
+        return archive.keep(
+            self.home, found.shelf, archive.RECORDS, found.name, content, why=why, at=self.now()
+        )
+
+    def _audit(
+        self, operation: str, record: Record, *, before: bytes | None = None, after: bytes | None = None
+    ) -> None:
+        audit.write(
+            self.home,
+            at=self.now(),
+            actor=self.caller.actor,
+            operation=operation,
+            scope=record.place.scope,
+            record=record.id,
+            num=record.num,
+            before=before,
+            after=after,
+        )
+
+
+def is_record(name: str) -> bool:
+    """Whether a file name can be a record's; listings are generated and are none."""
+    return name.endswith(".md") and not name.startswith(".") and name not in ("index.md", "log.md")
+
+
+def key_of(name: str) -> str:
+    """The key of a record file: its name, or a key made from the name of a hand-made one."""
+    stem = name.removesuffix(".md")
+    return stem if names.is_key(stem) else names.slug(stem)
+
+
+def parse_type(name: str | RecordType) -> RecordType:
+    """The record type of that name."""
+    try:
+        return RecordType(name)
+    except ValueError:
+        raise UnknownName(
+            f"{names.shown(str(name))} is not a type", hint=f"the types are {', '.join(RecordType)}"
+        ) from None
+
+
+def as_json(record: Record) -> dict[str, Any]:
+    """A record as it goes to programs."""
+    return {
+        "key": record.key,
+        "num": record.num,
+        "id": record.id,
+        "scope": str(record.place.scope),
+        "scope_id": record.place.id or None,
+        "type": record.type,
+        "title": record.title,
+        "tags": list(record.tags),
+        "category": record.category,
+        "source": record.source,
+        "confidence": record.confidence,
+        "protected": record.protected,
+        "trusted": record.trusted,
+        "created": record.created,
+        "updated": record.updated,
+        "path": record.path,
+        "entries": [
+            {
+                "time": entry.time,
+                "text": entry.text,
+                "origin": str(entry.origin) if entry.origin else None,
+                "superseded": entry.superseded,
+                "startLine": entry.start,
+                "endLine": entry.end,
+            }
+            for entry in record.entries
+        ],
+    }
+
+
+def _age(record: Record) -> tuple[str, str]:
+    return record.created or "", record.id or ""
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None

@@ -1,0 +1,195 @@
+"""Scopes: who is calling, what they may see, and on which shelves it lies.
+
+The one predicate of visibility lives here; every door goes through it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from vademecum.errors import Collision, NotVisible, ScopeUnresolved, UnknownName
+from vademecum.store import decisions, names
+from vademecum.store.home import Home, Shelf
+from vademecum.types import Audience, Origin, Place, Scope
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from vademecum.store.identity import Project
+
+_GROUP = (Scope.SESSION, Scope.PROJECT)
+_JOURNAL = (Scope.PROJECT, Scope.AGENT, Scope.GLOBAL)
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who is asking, as the runtime knows it; nothing of this comes from the text of a request."""
+
+    agent: str | None = None
+    session: str | None = None
+    project: Project | None = None
+    audience: Audience = Audience.PRIVATE
+    origin: Origin = Origin.AGENT
+    actor: str = "process:main"
+
+
+def parse_scope(name: str | Scope) -> Scope:
+    """The scope of that name."""
+    try:
+        return Scope(name)
+    except ValueError:
+        raise UnknownName(
+            f"{names.shown(str(name))} is not a scope", hint=f"the scopes are {', '.join(Scope)}"
+        ) from None
+
+
+def place_for(caller: Caller, scope: Scope) -> Place:
+    """The caller's own place in a scope; an error when the caller has no id there, never another scope."""
+    if caller.audience is Audience.GROUP and scope not in _GROUP:
+        raise NotVisible(f"a group session has no access to {scope} memory")
+    if scope is Scope.SESSION:
+        if not caller.session:
+            raise ScopeUnresolved("session memory needs a session, and none is named")
+        return Place(scope, names.check_id(caller.session, "a session"))
+    if scope is Scope.AGENT:
+        if not caller.agent:
+            raise ScopeUnresolved(
+                "agent memory needs an agent, and none is named", hint="name it with `--agent` or VADE_AGENT"
+            )
+        return Place(scope, names.check_id(caller.agent, "an agent"))
+    if scope is Scope.PROJECT:
+        if caller.project is None:
+            raise ScopeUnresolved(
+                "project memory needs a project, and none could be found",
+                hint="run it inside the project's folder, or name it with VADE_PROJECT_ID",
+            )
+        return Place(scope, caller.project.id)
+    return Place(scope)
+
+
+def visible(caller: Caller) -> list[Place]:
+    """Every place the caller may read, in order of precedence."""
+    places = []
+    for scope in Scope:
+        try:
+            places.append(place_for(caller, scope))
+        except (ScopeUnresolved, NotVisible):
+            continue
+    return places
+
+
+def journal_place(caller: Caller, scope: Scope) -> Place:
+    """The place whose journal a note goes to; sessions and federated memory keep none."""
+    if scope not in _JOURNAL:
+        raise UnknownName(
+            f"{scope} memory has no journal", hint=f"notes go to {', '.join(_JOURNAL)}; use `vade store` here"
+        )
+    return place_for(caller, scope)
+
+
+def shelves(home: Home, caller: Caller, place: Place) -> list[Shelf]:
+    """Where a place's things lie; new ones go to the first.
+
+    A repository's `.vade/` comes first. What the home keeps for the same project stays readable, and so does
+    what was kept under an id the project had before.
+    """
+    own = [home.shelf(place)]
+    if place.scope is not Scope.PROJECT:
+        return own
+    if caller.project is not None and place.id == caller.project.id:
+        shared = repository_shelf(home, caller.project.root, place)
+        own = [*([shared] if shared else []), *own]
+        if caller.project.by_path != place.id:
+            own.append(replace(home.shelf(Place(Scope.PROJECT, caller.project.by_path)), place=place))
+    for alias in aliases(home, place.id):
+        shelf = replace(home.shelf(Place(Scope.PROJECT, alias)), place=place)
+        if shelf not in own:
+            own.append(shelf)
+    return own
+
+
+def repository_shelf(home: Home, root: Path, place: Place) -> Shelf | None:
+    """The `.vade/` folder of a repository, when it has one that is not the home itself."""
+    folder = root / ".vade"
+    if not folder.is_dir() or os.path.realpath(folder) == os.path.realpath(home.path):
+        return None
+    return Shelf(place, root, (".vade",), ".vade", shared=True, trusted=is_trusted(home, root))
+
+
+def check_new_folder(shelf: Shelf) -> None:
+    """Refuse an id that another system would confuse with one that is already here."""
+    if shelf.shared or not shelf.place.id:
+        return
+    parent = shelf.top.joinpath(*shelf.parts[:-1])
+    wanted = shelf.parts[-1]
+    try:
+        siblings = os.listdir(parent)
+    except FileNotFoundError:
+        return
+    if wanted not in siblings:
+        for name in siblings:
+            if names.folded(name) == names.folded(wanted):
+                raise Collision(
+                    f"{shelf.place.scope} {wanted} differs from {name} only in ways some systems ignore",
+                    hint=f"use the name {name}",
+                )
+
+
+def aliases(home: Home, project_id: str) -> list[str]:
+    """Ids under which a project was known before, however long the chain."""
+    joined: dict[str, list[str]] = {}
+    for alias, decision in decisions.every(home, "aliases"):
+        joined.setdefault(str(decision.get("project", "")), []).append(alias)
+    found, waiting = [], [project_id]
+    while waiting:
+        for alias in joined.pop(waiting.pop(), []):
+            if alias != project_id and alias not in found:
+                found.append(alias)
+                waiting.append(alias)
+    return found
+
+
+def add_alias(home: Home, alias: str, project_id: str, *, at: str) -> None:
+    """Join what was kept under another id to a project."""
+    decisions.put(home, "aliases", names.check_id(alias, "a project"), {"project": project_id, "at": at})
+
+
+def remember_project(home: Home, project: Project, *, at: str) -> None:
+    """Note the id of a root; an id it had before, unless it was an override, becomes an alias."""
+    known = decisions.get(home, "projects", project.by_path)
+    if known is None:
+        if project.id != project.by_path and home.names("memory", "project", project.by_path):
+            add_alias(home, project.by_path, project.id, at=at)
+    elif known.get("id") == project.id:
+        return
+    elif not known.get("overridden"):
+        add_alias(home, str(known["id"]), project.id, at=at)
+    decisions.put(
+        home,
+        "projects",
+        project.by_path,
+        {"root": str(project.root), "id": project.id, "overridden": project.overridden, "at": at},
+    )
+
+
+def is_trusted(home: Home, root: Path) -> bool:
+    """Whether the user has trusted the `.vade/` of this folder."""
+    decision = decisions.get(home, "trusted", _path_name(root))
+    return decision is not None and decision.get("path") == os.path.realpath(root)
+
+
+def trust(home: Home, root: Path, *, at: str, by: str) -> None:
+    """Trust the `.vade/` of this folder; kept in the home, by path."""
+    decisions.put(home, "trusted", _path_name(root), {"path": os.path.realpath(root), "at": at, "by": by})
+
+
+def distrust(home: Home, root: Path) -> bool:
+    """Take the trust in a folder back."""
+    return decisions.drop(home, "trusted", _path_name(root))
+
+
+def _path_name(root: Path) -> str:
+    return hashlib.sha256(os.fsencode(os.path.realpath(root))).hexdigest()[:24]

@@ -1,0 +1,835 @@
+"""Find credentials in a text, and replace them.
+
+Knows text only: nothing of files, records or scopes. A find says what kind of secret stands where, never
+what it is, so that nothing built on it can print one.
+
+Time is linear in the text. Every search starts at a literal that `str.find` looks for; what is read from
+there is bounded (`_WINDOW`, and the widths in the patterns) until it is accepted, and what is accepted is
+not read again.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+from vademecum.errors import SecretFound
+from vademecum.types import SecretPolicy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """What kind of secret stands where; `start` and `end` are offsets into the text."""
+
+    kind: str
+    start: int
+    end: int
+
+
+def find(text: str) -> list[Secret]:
+    """List the secrets of a text in order, none overlapping, each as wide as the whole value."""
+    found: list[Secret] = []
+    pending = _between(0, len(text), [match.span() for match in _re(_MARK).finditer(text)])
+    # What a redaction leaves on both sides is looked at again, alone, so that a redacted text is clean: a
+    # replaced value can turn its neighbour into one. Two rounds are the rule; the cap keeps the time linear.
+    for _ in range(_ROUNDS):
+        cut: list[tuple[int, int]] = []
+        for start, end in pending:
+            hits = [Secret(kind, start + a, start + b) for kind, a, b in _scan(text[start:end])]
+            if hits:
+                found += hits
+                cut += _between(start, end, [(hit.start, hit.end) for hit in hits])
+        if not cut:
+            break
+        pending = cut
+    return sorted(found, key=lambda secret: secret.start)
+
+
+def redact(text: str, secrets: Sequence[Secret]) -> str:
+    """Put `[REDACTED:kind]` in the place of each secret and leave the rest as it is."""
+    parts: list[str] = []
+    at = 0
+    for secret in sorted(secrets, key=lambda secret: secret.start):
+        parts += [text[at : secret.start], f"[REDACTED:{secret.kind}]"]
+        at = secret.end
+    return "".join([*parts, text[at:]])
+
+
+def gate(text: str, policy: SecretPolicy) -> tuple[str, tuple[str, ...]]:
+    """Return the text that may be kept and the kinds found in it, or refuse it."""
+    secrets = find(text)
+    kinds = tuple(sorted({secret.kind for secret in secrets}))
+    if secrets and policy is SecretPolicy.REFUSE:
+        raise SecretFound(f"the text holds what looks like a secret: {_places(text, secrets)}")
+    if policy is SecretPolicy.REDACT:
+        text = redact(text, secrets)
+    return text, kinds
+
+
+def _places(text: str, secrets: Iterable[Secret]) -> str:
+    """Say which kinds stand on which lines."""
+    lines: dict[str, list[int]] = {}
+    line, at = 1, 0
+    for secret in secrets:
+        line, at = line + text.count("\n", at, secret.start), secret.start
+        if line not in lines.setdefault(secret.kind, []):
+            lines[secret.kind].append(line)
+    return "; ".join(
+        f"{kind} (line{'s' if len(where) > 1 else ''} {', '.join(map(str, where))})"
+        for kind, where in sorted(lines.items())
+    )
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+# --- what is known by its own shape -------------------------------------------------------------------------
+
+
+class _Form(NamedTuple):
+    """A credential that is known by its shape: it is matched where one of its anchors stands."""
+
+    kind: str
+    meaning: str
+    anchors: str  # separated by blanks; they double as the prefilter
+    pattern: str  # a group named `secret` narrows what is replaced
+    edge: bool = True  # whether a letter or digit before the anchor means that it is part of a longer word
+    jumbled: bool = False  # whether the prefix is so short that the rest must look random
+    left: bool = False  # whether the value begins before the anchor
+
+
+_W = r"[A-Za-z0-9_-]"
+_A = r"[A-Za-z0-9]"
+_B64 = r"[A-Za-z0-9+/]"
+
+_FORMS = (
+    # AI providers
+    _Form("anthropic-key", "Anthropic API key", "sk-ant-", rf"sk-ant-{_W}{{20,200}}+"),
+    _Form("openrouter-key", "OpenRouter API key", "sk-or-", rf"sk-or-{_W}{{24,200}}+"),
+    _Form(
+        "openai-key",
+        "OpenAI API key, also of services that imitate it (DeepSeek, Langfuse, LiteLLM)",
+        "sk-",
+        rf"sk-(?!ant-|or-){_W}{{20,200}}+",
+        jumbled=True,
+    ),
+    _Form("gemini-key", "Google Gemini auth key", "AQ.Ab", rf"AQ\.Ab{_W}{{30,200}}+"),
+    _Form("huggingface-token", "Hugging Face token", "hf_ api_org_", rf"(?:hf|api_org)_{_A}{{30,100}}+"),
+    _Form("groq-key", "Groq API key", "gsk_", rf"gsk_{_A}{{40,100}}+"),
+    _Form("xai-key", "xAI API key", "xai-", rf"xai-{_A}{{40,120}}+"),
+    _Form("perplexity-key", "Perplexity API key", "pplx-", rf"pplx-{_A}{{32,100}}+"),
+    _Form("replicate-token", "Replicate token", "r8_", rf"r8_{_A}{{30,80}}+"),
+    _Form("nvidia-key", "NVIDIA API key", "nvapi-", rf"nvapi-{_W}{{40,120}}+"),
+    _Form("cerebras-key", "Cerebras API key", "csk-", rf"csk-{_A}{{40,100}}+"),
+    _Form("pinecone-key", "Pinecone API key", "pcsk_", rf"pcsk_{_W}{{40,120}}+"),
+    _Form("langsmith-key", "LangSmith API key", "lsv2_", rf"lsv2_(?:pt|sk)_{_W}{{32,100}}+"),
+    _Form("jina-key", "Jina API key", "jina_", rf"jina_{_W}{{40,100}}+"),
+    _Form("tavily-key", "Tavily API key", "tvly-", rf"tvly-{_W}{{24,80}}+", jumbled=True),
+    _Form("elevenlabs-key", "ElevenLabs API key", "sk_", r"sk_[0-9a-f]{48}(?![0-9a-z])"),
+    # Clouds
+    _Form(
+        "aws-access-key",
+        "AWS access key id, with the secret key when it follows",
+        "AKIA ASIA ABIA ACCA",
+        rf"A(?:KIA|SIA|BIA|CCA)[A-Z0-9]{{16}}(?!{_A})(?:[\s:,;|\"']{{1,4}}{_B64}{{40}}(?![A-Za-z0-9+/=]))?",
+    ),
+    _Form("aws-bedrock-key", "AWS Bedrock API key", "ABSK", rf"ABSK{_B64}{{80,250}}+={{0,2}}"),
+    _Form("gcp-api-key", "Google API key (Maps, Firebase, Gemini)", "AIza", rf"AIza{_W}{{35}}(?!{_A})"),
+    _Form("google-oauth-secret", "Google OAuth client secret", "GOCSPX-", rf"GOCSPX-{_W}{{20,60}}+"),
+    _Form(
+        "google-oauth-token",
+        "Google OAuth access or refresh token",
+        "ya29. 1//0",
+        rf"(?:ya29\.|1//0){_W}{{30,250}}+",
+    ),
+    _Form(
+        "azure-account-key",
+        "Azure storage, service bus or event hub key in a connection string",
+        "AccountKey= SharedAccessKey=",
+        rf"(?:Account|SharedAccess)Key=(?P<secret>{_B64}{{32,200}}+={{0,2}})",
+    ),
+    _Form(
+        "azure-sas",
+        "signature of an Azure shared access URL",
+        "?sig= &sig=",
+        r"[?&]sig=(?P<secret>[A-Za-z0-9%+/]{40,200}+={0,2})",
+        edge=False,
+    ),
+    _Form(
+        "azure-client-secret",
+        "Azure (Entra) client secret",
+        "Q~",
+        r"(?<=[A-Za-z0-9_~.-]{3}[0-9])Q~[A-Za-z0-9_~.-]{31,34}",
+        edge=False,
+        left=True,
+    ),
+    _Form(
+        "azure-devops-token",
+        "Azure DevOps personal access token",
+        "AZDO",
+        rf"(?<={_A}{{70}})AZDO{_A}{{4}}(?!{_A})",
+        edge=False,
+        left=True,
+    ),
+    _Form(
+        "digitalocean-token",
+        "DigitalOcean token",
+        "dop_v1_ doo_v1_ dor_v1_",
+        r"do[opr]_v1_[0-9a-f]{40,80}+",
+    ),
+    _Form("databricks-token", "Databricks token", "dapi", r"dapi[0-9a-f]{32}(?:-[0-9])?(?![0-9a-z])"),
+    _Form("flyio-token", "Fly.io token", "fm2_ fo1_", rf"(?:fm2|fo1)_(?:{_B64}|[_=-]){{40,250}}+"),
+    _Form("netlify-token", "Netlify token", "nfp_", rf"nfp_{_A}{{36,60}}+"),
+    _Form(
+        "supabase-key", "Supabase secret key or token", "sbp_ sb_secret_", rf"sb(?:p|_secret)_{_W}{{30,80}}+"
+    ),
+    _Form(
+        "planetscale-token",
+        "PlanetScale token or password",
+        "pscale_",
+        r"pscale_(?:tkn|pw|oauth)_[A-Za-z0-9_.=-]{30,100}+",
+    ),
+    _Form("tailscale-key", "Tailscale key", "tskey-", rf"tskey-{_W}{{20,100}}+", jumbled=True),
+    # Git hosts and package registries
+    _Form(
+        "github-token",
+        "GitHub token (classic, OAuth, app, refresh)",
+        "ghp_ gho_ ghu_ ghs_ ghr_",
+        rf"gh[opsur]_{_A}{{36,250}}+",
+    ),
+    _Form("github-token", "", "github_pat_", r"github_pat_[A-Za-z0-9_]{50,250}+"),
+    _Form(
+        "gitlab-token",
+        "GitLab token (personal, deploy, runner, trigger, feed, agent)",
+        "glpat- gldt- glrt- glrtr- glcbt- glptt- glft- glimt- glagent- gloas- glsoat- glffct-",
+        r"gl(?:pat|dt|rtr?|cbt|ptt|ft|imt|agent|oas|soat|ffct)-[A-Za-z0-9_.-]{20,200}+",
+        jumbled=True,
+    ),
+    _Form("gitlab-token", "", "GR1348941", rf"GR1348941{_W}{{20,60}}+"),
+    _Form("bitbucket-password", "Bitbucket app password", "ATBB", rf"ATBB{_A}{{24,60}}+"),
+    _Form(
+        "atlassian-token",
+        "Atlassian API token",
+        "ATATT3 ATCTT3",
+        r"AT(?:A|C)TT3[A-Za-z0-9_=-]{40,250}+",
+    ),
+    _Form("npm-token", "npm token", "npm_", rf"npm_{_A}{{36,80}}+"),
+    _Form("pypi-token", "PyPI token", "pypi-Ag", rf"pypi-Ag{_W}{{40,250}}+"),
+    _Form("rubygems-key", "RubyGems API key", "rubygems_", r"rubygems_[0-9a-f]{40,60}+"),
+    _Form("docker-token", "Docker Hub token", "dckr_", rf"dckr_(?:pat|oat)_{_W}{{20,80}}+"),
+    _Form("artifactory-key", "Artifactory API key", "AKCp", rf"AKCp{_A}{{60,100}}+"),
+    # Chat, mail, telephone
+    _Form(
+        "slack-token",
+        "Slack bot, user or app token",
+        "xoxb- xoxp- xoxa- xoxe- xoxo- xoxr- xoxs- xoxc- xoxd- xapp-",
+        rf"(?:xox[abcdeoprs]|xapp)-{_W}{{16,250}}+",
+    ),
+    _Form("slack-token", "", "xoxe.xox", rf"xoxe\.xox[bp]-{_W}{{16,250}}+"),
+    _Form(
+        "slack-webhook",
+        "Slack webhook address",
+        "hooks.slack.com/",
+        r"hooks\.slack\.com/(?:services|workflows|triggers)/(?P<secret>[A-Za-z0-9_/-]{20,120}+)",
+    ),
+    _Form(
+        "teams-webhook",
+        "Microsoft Teams webhook address",
+        "webhook.office.com/webhookb2/",
+        r"webhook\.office\.com/webhookb2/(?P<secret>[A-Za-z0-9@/-]{60,250}+)",
+    ),
+    _Form(
+        "discord-webhook",
+        "Discord webhook address",
+        "discord.com/api discordapp.com/api",
+        rf"discord(?:app)?\.com/api/(?:v[0-9]{{1,2}}/)?webhooks/[0-9]{{15,22}}/(?P<secret>{_W}{{50,100}}+)",
+    ),
+    _Form(
+        "telegram-token",
+        "Telegram bot token",
+        ":AA",
+        rf"(?<=[0-9]{{8}}):AA{_W}{{32,40}}+",
+        edge=False,
+        left=True,
+    ),
+    _Form("twilio-key", "Twilio API key", "SK", r"SK[0-9a-f]{32}(?![0-9a-z])"),
+    _Form("sendgrid-key", "SendGrid API key", "SG.", rf"SG\.{_W}{{16,60}}+\.{_W}{{16,100}}+"),
+    _Form("mailgun-key", "Mailgun API key", "key-", r"key-[0-9a-f]{32}(?![0-9a-z])"),
+    _Form(
+        "mailchimp-key",
+        "Mailchimp API key",
+        "-us",
+        r"(?<=[0-9a-f]{32})-us[0-9]{1,2}(?![0-9a-z])",
+        edge=False,
+        left=True,
+    ),
+    _Form("brevo-key", "Brevo API key", "xkeysib- xsmtpsib-", rf"x(?:key|smtp)sib-{_W}{{40,120}}+"),
+    _Form("resend-key", "Resend API key", "re_", rf"re_{_A}{{6,12}}_{_A}{{18,40}}+", jumbled=True),
+    # Money
+    _Form(
+        "stripe-key",
+        "Stripe secret or restricted key",
+        "sk_live_ rk_live_ sk_test_ rk_test_",
+        rf"[sr]k_(?:live|test)_{_A}{{16,250}}+",
+    ),
+    _Form(
+        "stripe-webhook-secret",
+        "Stripe webhook signing secret",
+        "whsec_",
+        rf"whsec_{_B64}{{24,100}}+={{0,2}}",
+    ),
+    _Form("square-token", "Square token", "sq0atp- sq0csp-", rf"sq0(?:atp|csp)-{_W}{{22,60}}+"),
+    _Form(
+        "shopify-token",
+        "Shopify token",
+        "shpat_ shpca_ shppa_ shpss_",
+        r"shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32,64}+",
+    ),
+    # Infrastructure and work tools
+    _Form("vault-token", "HashiCorp Vault token", "hvs. hvb. hvr.", rf"hv[sbr]\.{_W}{{24,250}}+"),
+    _Form(
+        "terraform-token",
+        "Terraform Cloud token",
+        ".atlasv1.",
+        rf"(?<={_A}{{10}})\.atlasv1\.{_W}{{40,100}}+",
+        edge=False,
+        left=True,
+    ),
+    _Form("pulumi-token", "Pulumi token", "pul-", r"pul-[0-9a-f]{40}(?![0-9a-z])"),
+    _Form(
+        "doppler-token", "Doppler token", "dp.", r"dp\.(?:pt|st|ct|sa|scim|audit)\.[A-Za-z0-9._-]{36,100}+"
+    ),
+    _Form("grafana-token", "Grafana token", "glc_ glsa_", r"gl(?:c|sa)_[A-Za-z0-9+/_]{32,250}+={0,2}"),
+    _Form("newrelic-key", "New Relic key", "NRAK-", r"NRAK-[A-Z0-9]{27}(?![A-Z0-9])"),
+    _Form("sentry-token", "Sentry token", "sntrys_ sntryu_", rf"sntry[su]_(?:{_B64}|[_=]){{40,250}}+"),
+    _Form("postman-key", "Postman API key", "PMAK-", r"PMAK-[0-9a-f]{24}-[0-9a-f]{34}"),
+    _Form("linear-key", "Linear API key", "lin_api_ lin_oauth_", rf"lin_(?:api|oauth)_{_A}{{32,80}}+"),
+    _Form("notion-token", "Notion token", "ntn_ secret_", rf"(?:ntn|secret)_{_A}{{40,60}}+", jumbled=True),
+    _Form("figma-token", "Figma token", "figd_", rf"figd_{_W}{{36,80}}+"),
+    _Form("airtable-token", "Airtable token", "pat", rf"pat{_A}{{14}}\.[0-9a-f]{{64}}(?![0-9a-z])"),
+    _Form("onepassword-token", "1Password service account token", "ops_eyJ", rf"ops_eyJ{_W}{{80,250}}+"),
+    _Form("age-key", "age secret key", "AGE-SECRET-KEY-1", r"AGE-SECRET-KEY-1[0-9A-Z]{50,70}+"),
+    # Standards
+    _Form(
+        "jwt",
+        "JSON Web Token with its signature",
+        "eyJ",
+        rf"eyJ{_W}{{8,2000}}+\.eyJ{_W}{{8,8000}}+\.{_W}{{16,1500}}+",
+    ),
+)
+
+_OTHERS = (
+    ("discord-token", "Discord bot token"),
+    ("private-key", "private key in PEM, OpenSSH, PGP or PuTTY form, also with escaped line ends"),
+    ("gcp-service-account", "private key in a Google service account file"),
+    ("url-password", "password in an address (`scheme://user:password@host`, `curl -u user:password`)"),
+    ("aws-secret-key", "AWS secret access key or session token, by the name it is assigned to"),
+    ("password", "password or passphrase, by the name it is assigned to"),
+    ("secret", "client, signing or other secret, by the name it is assigned to"),
+    ("api-key", "API, access or encryption key, by the name it is assigned to"),
+    ("token", "token or credential, by the name it is assigned to or as an authorization header"),
+)
+
+# Providers whose keys have no shape of their own: the name that they are assigned to tells.
+_PROVIDERS = {
+    name: (f"{name}-credential", f"{title} credential, by the name it is assigned to")
+    for name, title in (
+        ("azure", "Azure"),
+        ("bitbucket", "Bitbucket"),
+        ("cloudflare", "Cloudflare"),
+        ("cohere", "Cohere"),
+        ("datadog", "Datadog"),
+        ("deepgram", "Deepgram"),
+        ("heroku", "Heroku"),
+        ("mailgun", "Mailgun"),
+        ("mistral", "Mistral"),
+        ("okta", "Okta"),
+        ("twilio", "Twilio"),
+        ("vercel", "Vercel"),
+        ("wandb", "Weights & Biases"),
+    )
+}
+
+KINDS: tuple[tuple[str, str], ...] = (
+    *((form.kind, form.meaning) for form in _FORMS if form.meaning),
+    *_OTHERS,
+    *_PROVIDERS.values(),
+)
+
+# --- the scan -----------------------------------------------------------------------------------------------
+
+_ROUNDS = 32
+_SHORTEST = 20  # of what has a shape of its own: an AWS access key id
+_WINDOW = 128  # how much of a value is read before it is accepted
+_JUDGED = 64  # how much of that is looked at letter by letter; enough to tell words from chance
+_MARK = r"\[REDACTED:[a-z0-9-]{1,40}\]"
+_HIDDEN = "[\u00ad\u034f\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]"
+
+
+class _Hit(NamedTuple):
+    rank: int  # the lower, the more is known about it
+    kind: str
+    start: int
+    end: int
+
+
+_RANKS = {kind: rank for rank, (kind, _) in enumerate(KINDS)}
+
+
+@cache
+def _re(pattern: str) -> re.Pattern[str]:
+    """Compile on first use, so that importing this module compiles nothing."""
+    return re.compile(pattern)
+
+
+def _between(start: int, end: int, holes: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """List the stretches of a text that lie outside the holes."""
+    edges = [start, *(edge for hole in holes for edge in hole), end]
+    return [(a, b) for a, b in zip(edges[::2], edges[1::2], strict=True) if a < b]
+
+
+def _scan(text: str) -> list[tuple[str, int, int]]:
+    """Find what one look at a text shows, overlaps united under the kind of which most is known."""
+    hits = list(_look(text))
+    if not text.isascii() and _re(_HIDDEN).search(text):
+        # Characters that nobody sees can split a secret; each find is mapped back over what was left out.
+        kept = [at for at, char in enumerate(text) if not _re(_HIDDEN).match(char)]
+        plain = "".join([text[at] for at in kept])
+        hits += [hit._replace(start=kept[hit.start], end=kept[hit.end - 1] + 1) for hit in _look(plain)]
+    hits.sort(key=lambda hit: hit.start)
+    united: list[_Hit] = []
+    for hit in hits:
+        if united and hit.start < united[-1].end:
+            last = united[-1]
+            united[-1] = _Hit(*min(last[:2], hit[:2]), last.start, max(last.end, hit.end))
+        else:
+            united.append(hit)
+    return [(hit.kind, hit.start, hit.end) for hit in united]
+
+
+def _look(text: str) -> Iterator[_Hit]:
+    for kind, start, end in (*_formed(text), *_keyed(text), *_in_addresses(text), *_assigned(text)):
+        yield _Hit(_RANKS[kind], kind, start, end)
+
+
+def _occurrences(text: str, word: str) -> Iterator[int]:
+    at = text.find(word)
+    while at >= 0:
+        yield at
+        at = text.find(word, at + 1)
+
+
+def _starts_word(text: str, at: int) -> bool:
+    """Whether no word runs into this place; an escaped line end is not a word."""
+    before = text[at - 1 : at]
+    return not (before.isascii() and before.isalnum()) or text[max(at - 2, 0) : at] in ("\\n", "\\r", "\\t")
+
+
+def _formed(text: str) -> Iterator[tuple[str, int, int]]:
+    """Find the credentials that have a shape of their own."""
+    # Ordinary words are short and all of these are long: most texts end here, for the price of a split.
+    long_words = " ".join([word for word in text.split() if len(word) >= _SHORTEST])
+    if not long_words:
+        return
+    for form in _FORMS:
+        for anchor in form.anchors.split():
+            if anchor not in long_words:
+                continue
+            past = 0
+            for at in _occurrences(text, anchor):
+                if at < past or (form.edge and not _starts_word(text, at)):
+                    continue
+                match = _re(form.pattern).match(text, at)
+                if match is None:
+                    continue
+                start, end = match.span("secret" if match.re.groups else 0)
+                if form.left:
+                    start = _widen_left(text, start)
+                if _is_sample(text[start : start + _WINDOW]) or (form.jumbled and _is_wordy(text[start:end])):
+                    continue
+                past = _widen_right(text, end)
+                yield form.kind, start, past
+    # Discord's have no literal but the dots between their three parts.
+    for match in _re(rf"\.(?={_W}{{6}}\.({_W}{{27,60}}+))").finditer(text):
+        start = _widen_left(text, match.start())
+        if match.start() - start >= 23 and not _is_wordy(text[start : match.end(1)]):
+            yield "discord-token", start, _widen_right(text, match.end(1))
+
+
+def _widen_left(text: str, at: int) -> int:
+    """Go back to where the value begins; no value known by its middle has more before it than this."""
+    floor = max(at - 90, 0)
+    while at > floor and (text[at - 1] in "_-~" or (text[at - 1].isascii() and text[at - 1].isalnum())):
+        at -= 1
+    return at
+
+
+def _widen_right(text: str, at: int) -> int:
+    """Go on to the end of the word, so that no rest of a value is left behind."""
+    match = _re(rf"{_W}*+").match(text, at)
+    return match.end() if match else at
+
+
+# --- private keys -------------------------------------------------------------------------------------------
+
+_GAP = r"(?:[\s\"'`+,>|#*]|\\++[nrt\"'])*+"
+_KEY_BEGIN = (
+    r"-{4,5} ?BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)? ?-{4,5}|PuTTY-User-Key-File-[0-9]:[^\n]{0,80}+"
+)
+_KEY_LINE = (
+    rf"{_GAP}(?:(?P<body>[A-Za-z0-9+/]{{20,}}+={{0,2}})"
+    r"|(?:Proc-Type|DEK-Info|Version|Comment|Encryption|Hash|Charset|Subject|"
+    r"Public-Lines|Private-Lines|Private-MAC|Key-Derivation|Argon2-[A-Za-z]{3,12}):(?:(?![A-Za-z0-9+/]{40})[^\n\\]){0,200}+)"
+)
+_KEY_END = (
+    rf"{_GAP}(?:[A-Za-z0-9+/]{{1,19}}+={{0,2}}{_GAP})?(?:=[A-Za-z0-9+/]{{4}}{_GAP})?"
+    r"(?:-{4,5} ?END [A-Z0-9 ]{3,50}-{4,5})?"
+)
+
+
+def _keyed(text: str) -> Iterator[tuple[str, int, int]]:
+    """Find private key blocks, whole or cut off; a header alone, as prose has it, is none."""
+    past = 0
+    for anchor in ("---- BEGIN ", "-----BEGIN ", "PuTTY-User-Key-File-"):
+        for at in _occurrences(text, anchor):
+            begin = _re(_KEY_BEGIN).match(text, at)
+            if begin is None or at < past:
+                continue
+            end, body = begin.end(), False
+            while line := _re(_KEY_LINE).match(text, end):
+                end, body = line.end(), body or line["body"] is not None
+            if body:
+                rest = _re(_KEY_END).match(text, end)
+                # An end line proves that what stands before it is of the key; without one it may be prose.
+                if rest and "END " in text[max(rest.end() - 60, end) : rest.end()]:
+                    end = rest.end()
+                past = end
+                google = re.search(r"private_key\\?[\"']\s{0,4}:", text[max(at - 30, 0) : at])
+                yield ("gcp-service-account" if google else "private-key"), at, end
+
+
+# --- passwords in addresses ---------------------------------------------------------------------------------
+
+_ADDRESS = r"://(?P<user>[^\s/?#:@\"'<>`]{0,100}+):(?P<secret>[^\s/@\"'<>`]{4,200}+)@(?=[\w\[$.])"
+_CURL_USER = r"(?:-u|--user)[ =]{1,3}[\"']?(?P<user>[^\s:\"'`$<]{1,64}+):(?P<secret>[^\s\"'`]{4,128}+)"
+
+
+def _in_addresses(text: str) -> Iterator[tuple[str, int, int]]:
+    """Find `scheme://user:password@host` and `curl -u user:password`."""
+    anchors = [("://", _ADDRESS)] if "@" in text else []
+    if "curl" in text:
+        anchors += [(" -u", r" " + _CURL_USER), (" --user", r" " + _CURL_USER)]
+    for anchor, pattern in anchors:
+        for at in _occurrences(text, anchor):
+            match = _re(pattern).match(text, at)
+            if match and _could_be_address_password(match["user"], match["secret"]):
+                yield "url-password", *match.span("secret")
+
+
+def _could_be_address_password(user: str, value: str) -> bool:
+    """Whether what stands in the place of a password is one, and not a port, a sample or a variable."""
+    port = _re(r"[0-9]{1,5}(?:[?#]|$)").match(value)
+    reference = _re(r"[$%{\[(*.]").match(value)
+    return not (port or reference or value == user or _is_filler(value) or _is_sample(value))
+
+
+# --- values that a name makes secret ------------------------------------------------------------------------
+
+# Literals that names of secrets contain. Looked for in lower case.
+_PASSWORDS_ELSEWHERE = ("kennwort", "contraseña", "пароль", "密码", "密碼", "パスワード", "비밀번호")
+_STEMS = ("pass", "pwd", "secret", "token", "key", "auth", "bearer", "credential", *_PASSWORDS_ELSEWHERE)
+_PASSWORDS = ("password", "passwd", "passphrase", "passcode", "pwd", "passwort", *_PASSWORDS_ELSEWHERE)
+_AUTHS = _words("auth authorization bearer credential credentials")
+# What makes a key a secret one: `api_key`, but not `sort_key`.
+_KEY_WORDS = _words("""
+    access account admin anthropic api app application auth client database db deploy encrypt encryption
+    gemini groq hmac jwt license master openai private project root secret service session shared sign
+    signing storage subscription webhook
+""")
+# Words that may follow the noun without changing what it is: `DB_PASSWORD_PROD`.
+_SUFFIXES = _words("""
+    b64 backup base base64 current default dev development header hex live local main new old plain prod
+    production raw stage staging test testing value
+""")
+# Words that make the whole name harmless: `next_page_token`, `public_key`.
+_HARMLESS = _words("""
+    bos cancel cancellation continuation count csrf eos error expires hash hashed hint idempotency label
+    mask max min next num pad page placeholder policy prev previous pub public special stop sync unk xsrf
+""")
+
+_NAME_REST = r"[A-Za-z0-9_-]{0,40}+"
+_SPACE = r"[ \t]{0,8}"
+_TYPE = r"&?[A-Za-z_][A-Za-z0-9_.|\[\]<>?]{0,40}"
+_SEPARATOR = (
+    rf"[\\\"'`*\])]{{0,4}}{_SPACE}(?:"
+    rf"(?P<plain>:{_SPACE}{_TYPE}{_SPACE}=(?![=>])|(?:str|string)?{_SPACE}:?={{1,3}}>?|\?[:=]|[:：]|->)"
+    rf"[*]{{0,2}}{_SPACE}"
+    rf"|(?P<loose>\|{_SPACE}|,{_SPACE}(?=\\?[\"'])|\({_SPACE}(?=[\"'])|>(?=[^\s<])"
+    rf"|(?:is|was|是)(?: now)?:?{_SPACE}|value{_SPACE}=|\r?\n[ \t]{{0,40}}value:[ \t]"
+    rf"|(?=[\"'][^\s\"']))"
+    rf")"
+)
+_LEAD = (
+    r"(?:[brfuBRFU]{0,2}(?P<quote>\\{0,3}[\"'`]))?"
+    r"(?:(?:[Bb]earer|BEARER|[Bb]asic|[Tt]oken|[Aa]pi-?[Kk]ey|Bot)[ \t]{1,4}(?=\S))?"
+)
+_UNLIKE_WORDS = r"[0-9!@#$%^&?~+]|[a-z][A-Z]"  # one of these is in every value that is accepted
+_RUN = r"[^\s\"'`<>,;|，。；、）」]{1,128}+"
+
+
+def _assigned(text: str) -> Iterator[tuple[str, int, int]]:
+    """Find the values that the name before them makes secret."""
+    # Only this letter changes its length in lower case; offsets must stay those of the text.
+    lower = text.replace("\u0130", "I").lower()
+    for stem in _STEMS:
+        past = 0
+        for at in _occurrences(lower, stem):
+            if at < past:
+                continue
+            rest = _re(_NAME_REST).match(text, at + len(stem))
+            name_end = rest.end() if rest else at + len(stem)
+            found = _value(text, at, name_end)
+            if found is None or not _re(_UNLIKE_WORDS).search(found.text):
+                continue
+            name = _name(text, at, name_end)
+            kind = _kind(name, found)
+            if kind is not None:
+                past = _end_of_value(text, found)
+                yield kind, found.start, past
+
+
+class _Value(NamedTuple):
+    """What stands after a name, as far as it was read."""
+
+    text: str
+    start: int
+    quote: str  # what closes it, if anything does
+    firm: bool  # whether it is written like an assignment, not like a sentence
+
+
+def _value(text: str, at: int, name_end: int) -> _Value | None:
+    """Read what is assigned to the name that ends here, if anything is."""
+    separator = _re(_SEPARATOR).match(text, name_end)
+    if separator is not None:
+        start = separator.end()
+        firm = separator["plain"] is not None
+        tight = firm and "=" in separator["plain"]
+    else:
+        # `--password VALUE`, `Authorization: Bearer VALUE`, `login me password VALUE`
+        blank = _re(r"[ \t]{1,4}(?=\S)").match(text, name_end)
+        option = text[max(at - 24, 0) : at].rpartition(" ")[2].startswith("--")
+        netrc = text[max(at - 80, 0) : at].rpartition("login ")[1] != ""
+        if blank is None or not (option or netrc or text[at:name_end].lower() == "bearer"):
+            return None
+        start, firm, tight = blank.end(), option or netrc, option
+    lead = _re(_LEAD).match(text, start)
+    if lead is not None:
+        start = lead.end()
+    quote = (lead["quote"] if lead else "") or ""
+    if quote:
+        end = text.find(quote, start, start + _WINDOW)
+        inner = text[start : end if end >= 0 else start + _WINDOW]
+        # A quoted sentence is no secret.
+        return None if not inner or _re(r"\s").search(inner) else _Value(inner, start, quote, firm)
+    run = _re(_RUN).match(text, start)
+    if run is None:
+        return None
+    value = _re(r"&(?=[A-Za-z0-9_.-]{1,40}=)").split(run[0], maxsplit=1)[0].rstrip(".:)]}*\\")
+    return _Value(value, start, "=" if tight else "", firm) if value else None
+
+
+def _end_of_value(text: str, value: _Value) -> int:
+    """Go on to where an accepted value ends, however long it is."""
+    end = value.start + len(value.text)
+    if len(value.text) < _WINDOW:
+        return end
+    rest = _re(r"[^\s\"'`<>,;|，。；、）」\\]*+").match(text, end)
+    return rest.end() if rest else end
+
+
+def _name(text: str, at: int, name_end: int) -> list[str]:
+    """Split the name around a stem into words in lower case; of `API key`, take both."""
+    floor = max(at - 48, 0)
+    start = at
+    while start > floor and (text[start - 1] in "_-." or text[start - 1].isalnum()):
+        start -= 1
+    name = text[start:name_end]
+    if name[:3].lower() == "key" and text[start - 1 : start] == " ":
+        name = text[max(start - 16, 0) : start].rpartition("\n")[2].split(" ")[-2] + " " + name
+    return [word.lower() for word in _re(_WORDS).findall(name)]
+
+
+_WORDS = r"[A-Z]+(?![a-z])|[^\W\d_][^\W\d_A-Z]*|[0-9]+"
+
+
+def _kind(words: list[str], value: _Value) -> str | None:
+    """Say what an assignment holds, or that it is no secret."""
+    while len(words) > 1 and (words[-1] in _SUFFIXES or words[-1].isdecimal()):
+        words = words[:-1]
+    if not words or not _HARMLESS.isdisjoint(words):
+        return None
+    noun = _noun(words)
+    if noun is None or not (
+        _could_be_password(value) if noun == "password" else _could_be_token(value, noun)
+    ):
+        return None
+    if "aws" in words or words[-3:] == ["secret", "access", "key"]:
+        return "aws-secret-key"
+    return next((_PROVIDERS[word][0] for word in words if word in _PROVIDERS), noun)
+
+
+def _noun(words: list[str]) -> str | None:
+    last, before = words[-1], words[-2] if len(words) > 1 else ""
+    if last.endswith(_PASSWORDS) or (last == "pass" and before):
+        return "password"
+    if last.endswith("secret"):
+        return "secret"
+    if last.endswith("token") or last in _AUTHS:
+        return "token"
+    if last == "key" and (before in _KEY_WORDS or before in _PROVIDERS):
+        return "api-key"
+    if last.endswith("key") and last[:-3].endswith(tuple(_KEY_WORDS)):
+        return "api-key"
+    return None
+
+
+def _could_be_password(value: _Value) -> bool:
+    """Whether a person may have chosen this: letters and digits in one word, or marks that no word has."""
+    text, size = value.text, len(value.text)
+    if (
+        size < (6 if value.quote else 8)
+        or _is_sample(text)
+        or _is_code(text, value.quote)
+        or _is_filler(text)
+    ):
+        return False
+    mixed = any(
+        part and not part.isalpha() and not part.isdecimal() and part.lower() not in _TERMS
+        for part in _re(r"[^0-9A-Za-z]+").split(text)
+    )
+    marked = size >= 8 and bool(_re(r"[!@#$%^&?~+]").search(text)) and bool(_re(r"[A-Za-z]").search(text))
+    if value.firm:
+        return mixed or marked or (value.quote != "" and size >= 12 and _is_jumbled(text))
+    return mixed and (marked or _has_cases(text) or not _is_wordy(text))
+
+
+def _could_be_token(value: _Value, noun: str) -> bool:
+    """Whether a machine may have made this: long enough, and with no words in it."""
+    text, size = value.text, len(value.text)
+    if size < 8 or _is_sample(text) or _is_code(text, value.quote) or _is_filler(text):
+        return False
+    letters, digits = bool(_re(r"[A-Za-z]").search(text)), bool(_re(r"[0-9]").search(text))
+    if size >= 16:
+        return (
+            letters
+            and not _is_wordy(text)
+            and (digits or (_is_jumbled(text) and (size >= 20 or value.quote != "")))
+        )
+    if not (value.firm and value.quote and letters and digits):
+        return False
+    marked = bool(_re(r"[!@#$%^&?~+]").search(text))
+    return (marked and noun == "secret") or (size >= 12 and _has_cases(text) and not _is_wordy(text))
+
+
+# --- what a value looks like --------------------------------------------------------------------------------
+
+_SAMPLE_WORDS = _words("""
+    example placeholder changeme change-me change_me replace your redacted dummy sample fake insert
+    foobar deadbeef not-real notreal xxxx **** .... …
+""")
+_FILLERS = _words("""
+    a abc access admin an api app auth bar baz client db default dev email false foo guest here host key
+    local login long mongo my mysql name new none null object old p4ssw0rd pass passphrase passw0rd
+    passwd password postgres pwd qwerty random redis root s3cret secret some string strong super test
+    testing the token true user username value very
+""")
+# Names that mix letters and digits and are no passwords.
+_TERMS = _words("""
+    1st 2fa 2nd 3rd a11y aes128 aes256 angular2 argon2 argon2i argon2id arm64 base32 base58 base64 boto3
+    ec2 ed25519 es2015 es2020 es256 es6 fido2 float32 float64 gpt4 h264 hs256 hs512 http1 http2 http3
+    i18n int16 int32 int64 int8 ipv4 ipv6 k8s l10n log4j md5 mp3 mp4 neo4j ntlmv2 oauth1 oauth2 p256 p384
+    pbkdf2 pkcs1 pkcs12 pkcs8 ps256 psr4 python2 python3 rs256 rs512 rsa2048 rsa4096 s3 saml2 saml20
+    secp256k1 sha1 sha224 sha256 sha384 sha512 sqlite3 ssl3 step1 step2 tls1 tls12 tls13 u2f uint32
+    uint64 uint8 urllib3 utf16 utf8 vue3 web3 win32 win64 wpa2 wpa3 x25519 x509 x64 x86
+""")
+# The pairs of letters that make up seven eighths of the words in program text and its manuals; counted over
+# the Python library and Node's manual. Random letters hit one in four.
+_PAIRS = _words("""
+    ab ac ad ag ai al am an ap ar as at au ba be bl bu ca ce ch ci ck cl co cr ct cu da de di do ds du ea
+    ec ed ee ef el em en ep er es et ev ex fa fe ff fi fo fu ge gi ha he hi ho ia ib ic id ie if ig il im
+    in io ip ir is it iv ke la ld le li ll lo ls lt lu ly ma me mi mo mp na nc nd ne ng ni no ns nt oc od
+    ol om on oo op or os ot ou ov ow pa pe pl po pp pr pt qu ra re rg ri rm rn ro rr rs rt ru ry sa sc se
+    sh si so sp ss st su sy ta te th ti to tr ts tt tu ty ue ul um un up ur us ut va ve vi wa wh wi xt yp
+""")
+
+
+def _is_wordy(value: str) -> bool:
+    """Whether the letters are those of words: most neighbours are such as words have."""
+    common = seen = 0
+    value = value[:_JUDGED]
+    for left, right in pairwise(value):
+        if not (left.isalnum() and right.isalnum()) or (left.isdecimal() and right.isdecimal()):
+            continue
+        seen += 1
+        # A capital after a small letter begins a word in a name, and is everywhere in random text.
+        common += (left + right).lower() in _PAIRS and not (left.islower() and right.isupper())
+    return seen > 0 and common / seen >= 0.5
+
+
+def _has_cases(value: str) -> bool:
+    return not (value.islower() or value.isupper())
+
+
+def _is_jumbled(value: str) -> bool:
+    """Whether capitals follow small letters more often than in a name of several words."""
+    turns = sum(left.islower() and right.isupper() for left, right in pairwise(value))
+    return turns * 6 >= len(value) and not _is_wordy(value)
+
+
+def _is_sample(value: str) -> bool:
+    """Whether this stands for a secret without being one: `your-key`, `xxxxxxxx`, `abcdef123456`."""
+    value = value[:_JUDGED]
+    lower = value.lower()
+    if any(word in lower for word in _SAMPLE_WORDS) or _re(r"(.)\1{5}").search(value):
+        return True
+    steps = sum(0 <= ord(right) - ord(left) <= 1 for left, right in pairwise(value))
+    return len(value) > 1 and steps / (len(value) - 1) >= 0.5
+
+
+@cache
+def _fillers() -> re.Pattern[str]:
+    longest_first = sorted(map(re.escape, _FILLERS), key=len, reverse=True)
+    return re.compile(rf"(?>{'|'.join(longest_first)}|[-_.!@#]|[0-9]{{1,4}}(?![0-9]))*+")
+
+
+def _is_filler(value: str) -> bool:
+    """Whether this is made of words that samples are made of: `my-secret-password1`."""
+    return _fillers().fullmatch(value.lower()) is not None
+
+
+_REFERENCE = (
+    r"[<{\[(\\]|AWS4-HMAC|\$[({]|\$\w+$|%[A-Za-z_]\w*%|[*&!][A-Za-z]\w*$|\.{1,2}[/\\]|~[/\\]|[A-Za-z]:\\|ENC\[|ref\+|"
+    r"(?:arn|vault|env|file|op|ssm|sops|keyring|keychain|secret|data|urn|sha1|sha256|sha512)[:]|"
+    r"(?:projects|secrets|refs)/|sha(?:256|384|512)-|"
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}|[\w.+-]{1,64}+@[\w-]{1,60}+\.[A-Za-z]|//|[A-Za-z][A-Za-z0-9+.-]{1,20}+://"
+)
+_EXPRESSION = r"[A-Za-z_$][\w$]{0,60}+(?:(?:\.|->|::|\?\.)[A-Za-z_]\w{0,60}+){0,8}+(?:[(\[{]|=>|\?\.)"
+_MEMBER = r"[A-Za-z_]\w{0,60}+(?:(?:\.|->|::)[A-Za-z_]\w{0,60}+){1,8}+"
+
+
+def _is_code(value: str, quote: str) -> bool:
+    """Whether this says where a secret is, and is not the secret: a variable, a call, a path."""
+    if _re(_REFERENCE).match(value) or (quote in ("", "=") and _re(_EXPRESSION).match(value)):
+        return True
+    if _re(r"\\[sSwWdDb.]|\[:|\[\^").search(value):  # a regular expression
+        return True
+    if value.startswith("/"):
+        return _is_wordy(value) or (value.count("/") > 1 and len(value) < 32)
+    return _re(_MEMBER).fullmatch(value) is not None and _is_wordy(value)

@@ -1,0 +1,124 @@
+"""Folders of Markdown that belong to someone else: attached by name, read in place, never written."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vademecum.errors import Collision, NotFound, UsageError
+from vademecum.store import decisions, names, scopes
+from vademecum.types import Place, Scope
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from vademecum.store.home import Home
+
+_KINDS = ("memory", "journal", "pinned", "transcript")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """An attached folder or file, and whether its text may be injected."""
+
+    name: str
+    path: Path
+    place: Place
+    inject: bool
+    at: str
+
+    def markdown(self) -> Iterator[Path]:
+        """Its Markdown files; hidden folders and links out of it are passed over."""
+        if self.path.is_file():
+            yield self.path
+        for folder, below, found in os.walk(self.path):
+            below[:] = sorted(name for name in below if not name.startswith("."))
+            for name in sorted(found):
+                path = Path(folder, name)
+                if name.lower().endswith((".md", ".markdown")) and not path.is_symlink():
+                    yield path
+
+    @property
+    def problem(self) -> str:
+        """Why it cannot be read now; empty when it can."""
+        if not self.path.exists():
+            return "is gone"
+        return "" if os.access(self.path, os.R_OK) else "cannot be read"
+
+
+def add(
+    home: Home, caller: scopes.Caller, path: Path, *, name: str | None, inject: bool, scope: Scope, at: str
+) -> Source:
+    """Attach a folder or a file of Markdown."""
+    real = Path(os.path.realpath(path.expanduser()))
+    if not real.exists():
+        raise NotFound(f"{path} does not exist", hint="check the path; relative ones begin at this folder")
+    own = Path(os.path.realpath(home.path))
+    if real == own or own in real.parents or real in own.parents:
+        raise UsageError(
+            f"{path} and the memory folder {home.path} contain each other",
+            hint="attach only folders beside it: memory is searched anyway",
+        )
+    source = Source(_name(home, name, real), real, scopes.place_for(caller, scope), inject, at)
+    if next(source.markdown(), None) is None:
+        raise UsageError(f"{path} holds no Markdown", hint="attach a folder with .md files, or one such file")
+    for other in every(home):
+        if other.path == real and other.name != source.name:
+            raise Collision(
+                f"{path} is attached already as {other.name}", hint="remove it first to rename it"
+            )
+    decisions.put(
+        home,
+        "sources",
+        source.name,
+        {
+            "path": str(real),
+            "scope": str(source.place.scope),
+            "scope_id": source.place.id,
+            "inject": inject,
+            "at": at,
+        },
+    )
+    return source
+
+
+def visible(home: Home, caller: scopes.Caller) -> list[Source]:
+    """The sources attached to places the caller can see."""
+    places = scopes.visible(caller)
+    return [source for source in every(home) if source.place in places]
+
+
+def every(home: Home) -> list[Source]:
+    """All attached sources."""
+    found = []
+    for name, decision in decisions.every(home, "sources"):
+        try:
+            place = Place(Scope(decision["scope"]), str(decision.get("scope_id") or ""))
+            path = Path(decision["path"])
+        except (KeyError, ValueError, TypeError):
+            continue
+        found.append(Source(name, path, place, decision.get("inject") is True, str(decision.get("at") or "")))
+    return found
+
+
+def remove(home: Home, name: str) -> None:
+    """Detach a source; its files stay as they are."""
+    if not names.is_key(name) or not decisions.drop(home, "sources", name):
+        raise NotFound(f"no source is called {names.shown(name)}", hint="run `vade sources list`")
+
+
+def _name(home: Home, name: str | None, path: Path) -> str:
+    """The name asked for, or one made from the folder's that nobody has."""
+    taken = {source.name: source.path for source in every(home)}
+    if name is not None:
+        names.check_key(name)
+        if name in _KINDS:
+            raise Collision(f"{name} is what memory calls its own", hint="choose another `--name`")
+        if taken.get(name, path) != path:
+            raise Collision(f"a source called {name} is attached already", hint="choose another `--name`")
+        return name
+    wanted = names.slug(path.stem if path.is_file() else path.name)
+    candidates = [wanted, *(names.numbered(wanted, number) for number in range(2, 1000))]
+    return next(each for each in candidates if each not in _KINDS and taken.get(each, path) == path)
