@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections import Counter
 from dataclasses import dataclass, field
@@ -11,32 +12,18 @@ from typing import TYPE_CHECKING, Any
 from vademecum import config
 from vademecum.errors import (
     IncognitoWrite,
+    Malformed,
     NotFound,
     NotVisible,
-    OutsideMemory,
     SecretFound,
     StorageFailed,
     UnknownName,
     UsageError,
 )
-from vademecum.store import (
-    archive,
-    audit,
-    clock,
-    files,
-    identity,
-    listing,
-    names,
-    scopes,
-    secrets,
-    sources,
-    texts,
-)
-from vademecum.store import purge as purging
+from vademecum.lazy import LazyModule
+from vademecum.store import archive, audit, clock, files, identity, names, scopes, secrets, texts
 from vademecum.store.home import Home
 from vademecum.store.joining import Draft
-from vademecum.store.journal import Day, Journal
-from vademecum.store.pinned import Documents, Pinned
 from vademecum.store.records import Found, Records, parse_type
 from vademecum.types import (
     Audience,
@@ -52,29 +39,26 @@ from vademecum.types import (
 )
 
 if TYPE_CHECKING:
+    from vademecum.store import listing, reading, repository, sources, versions
+    from vademecum.store import purge as purging
+else:
+    listing = LazyModule("vademecum.store.listing")
+    purging = LazyModule("vademecum.store.purge")
+    reading = LazyModule("vademecum.store.reading")
+    repository = LazyModule("vademecum.store.repository")
+    sources = LazyModule("vademecum.store.sources")
+    versions = LazyModule("vademecum.store.versions")
+
+if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
     from datetime import datetime
 
     from vademecum.config import Loaded, Settings
     from vademecum.store.home import Shelf
+    from vademecum.store.journal import Journal
+    from vademecum.store.pinned import Documents, Pinned
     from vademecum.types import Entry, RecordType
-
-GITIGNORE = """# Made by Vademecum, can be made again.
-index.md
-.vade-*
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class Text:
-    """Lines of a file: what `get` returns; a file that is not there is an empty text."""
-
-    path: str
-    text: str
-    start: int = 1
-    end: int = 0
-    lines: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +101,6 @@ class Memory:
         self.now = now
         self.listeners: list[Callable[[Change], None]] = []
         self.records = Records(home, caller, now, self._announce)
-        self.journal = Journal(home, caller, now, self._announce)
-        self.documents = Documents(home, caller, self.settings.inject, now, self._announce)
 
     @classmethod
     def open(
@@ -135,6 +117,20 @@ class Memory:
         return connect(
             home=home, cwd=cwd, agent=agent, session=session, audience=audience, incognito=incognito
         )
+
+    @functools.cached_property
+    def journal(self) -> Journal:
+        """The journals in reach."""
+        from vademecum.store.journal import Journal
+
+        return Journal(self.home, self.caller, self.now, self._announce)
+
+    @functools.cached_property
+    def documents(self) -> Documents:
+        """The pinned documents in reach."""
+        from vademecum.store.pinned import Documents
+
+        return Documents(self.home, self.caller, self.settings.inject, self.now, self._announce)
 
     @property
     def settings(self) -> Settings:
@@ -216,20 +212,26 @@ class Memory:
         """Entries of a record that were acknowledged and that an edit has taken out of its file."""
         return self.records.lost(self._find(name, scope))
 
-    def get(self, target: str | int, *, start: int = 1, lines: int | None = None) -> Text:
+    def get(self, target: str | int, *, start: int = 1, lines: int | None = None) -> reading.Text:
         """Lines of a file by its path as shown, or of a record by its key or number."""
         if start < 1 or (lines is not None and lines < 0):
             raise UsageError("lines are counted from 1")
         path = str(target)
         if self.settings.incognito:
-            return Text(path, "")
+            return reading.Text(path, "")
         with self._reported(f"read {path}"):
-            if "/" not in path and "\\" not in path and not path.endswith(".md"):
-                found = self._find(path, None)
-                path, content = found.record.path, self._read(found.shelf, (archive.RECORDS, found.name))
+            if "/" in path or "\\" in path:
+                path, content = reading.by_path(self.home, self.caller, path)
+            elif path.endswith(".md"):
+                shelf, name, content = self.documents.find(path)
+                path = shelf.name_of(name)
             else:
-                path, content = self._read_path(path)
-        return _lines(path, content, start, lines)
+                found = self._find(path, None)
+                path, content = (
+                    found.record.path,
+                    reading.from_shelf(found.shelf, archive.RECORDS, found.name),
+                )
+            return reading.lines_of(path, content, start=start, count=lines)
 
     def status(self) -> Status:
         """What is here, and what needs a look."""
@@ -256,15 +258,15 @@ class Memory:
                     findings += _lost(each, self.records)
             notes = 0
             for day in self.journal.days(places):
-                if isinstance(day, Day):
-                    notes += len(day.entries)
-                else:
+                if isinstance(day, Finding):
                     findings.append(day)
+                else:
+                    notes += len(day.entries)
             pinned, more = _split(self.documents.all(places))
             findings += more
             findings += self._leftovers(places)
             attached = sources.visible(self.home, self.caller)
-            shelf = self._repository()
+            shelf = repository.shelf(self.home, self.caller.project)
             return Status(
                 **head,
                 trusted=None if shelf is None else shelf.trusted,
@@ -290,9 +292,9 @@ class Memory:
         """Bring back a forgotten record, an archived version by its id, or entries that an edit took out."""
         self._may_write()
         with self._reported(f"restore {name}"):
-            shelf, file, image = self._archived(str(name), scope)
-            if image is not None:
-                return self.records.restore(shelf, file, image)
+            version = versions.find(self.records, str(name), self._places(scope, all=False))
+            if version is not None:
+                return self.records.restore(version.shelf, version.name, version.image)
             found = self._find(name, scope, only=True)
             lost = self.records.lost(found)
             if not lost:
@@ -346,7 +348,7 @@ class Memory:
         """Delete a text for good wherever it stands; attached sources are reported, not changed."""
         self._may_write()
         wanted = texts.accept(text, largest=self.settings.limits.content_bytes)
-        shelf = self._repository()
+        shelf = repository.shelf(self.home, self.caller.project)
         with self._reported("purge that text"):
             found = purging.text(
                 self.home, shelf.top / ".vade" if shelf is not None and shelf.trusted else None, wanted
@@ -368,8 +370,8 @@ class Memory:
             if name.lower().endswith(".md"):
                 shelf, file, content = self.documents.find(name, scope=self._scope(scope))
                 return shelf.name_of(file), "" if content is None else texts.decode(content)
-            found = self._find(name, scope, only=True)
-            content = self._read(found.shelf, (archive.RECORDS, found.name))
+            found = self._mendable(name, scope)
+            content = reading.from_shelf(found.shelf, archive.RECORDS, found.name)
             return found.record.path, texts.decode(content or b"")
 
     def edited(self, name: str, before: str, after: str, *, scope: str | Scope | None = None) -> None:
@@ -381,7 +383,7 @@ class Memory:
                 kept, _ = self._gate(after, shelf.place.scope)
                 self.documents.write(shelf, file, kept, seen=before.encode() if before else None)
                 return
-            found = self._find(name, scope, only=True)
+            found = self._mendable(name, scope)
             kept, _ = self._gate(after, found.shelf.place.scope)
             self.records.parse(found.shelf, found.name, kept.encode())
             self.records.replace_text(found, before.encode(), kept, operation="edit")
@@ -391,39 +393,25 @@ class Memory:
     def init(self) -> Path:
         """Make and trust `.vade/` in the project's root, so that its records are versioned with the code."""
         self._may_write()
-        root = self._project().root
-        with self._reported(f"make {root / '.vade'}"):
-            shelf = scopes.repository_shelf(self.home, root, Place(Scope.PROJECT, self._project().id))
-            if shelf is not None and not shelf.trusted:
-                raise UsageError(
-                    f"{root / '.vade'} is there already", hint="run `vade trust` after reading it"
-                )
-            os.makedirs(root / ".vade" / archive.RECORDS, exist_ok=True)
-            shelf = scopes.repository_shelf(self.home, root, Place(Scope.PROJECT, self._project().id))
-            if shelf is None:
-                raise UsageError(f"{root / '.vade'} is the memory folder itself; choose a project's folder")
-            folder = shelf.open()
-            if folder is not None:
-                with folder:
-                    files.update(folder, ".gitignore", lambda now: now or GITIGNORE.encode(), mode=0o644)
-            self.trust()
-        return root / ".vade"
+        project = self._project()
+        with self._reported(f"make {project.root / '.vade'}"):
+            made = repository.make(self.home, project, at=self._stamp(), by=self.caller.actor)
+            self._audit("trust")
+        return made
 
     def trust(self, *, on: bool = True) -> Path:
         """Trust the `.vade/` of this project, or take that back."""
         self._may_write()
         if self.caller.origin is not Origin.USER:
             raise NotVisible("only a person can trust a folder", hint="run `vade trust` there")
-        root = self._project().root
-        with self._reported(f"trust {root}"):
-            if self._repository() is None:
-                raise NotFound(f"{root} has no `.vade/`", hint="run `vade init` to make one")
+        project = self._project()
+        with self._reported(f"trust {project.root}"):
             if on:
-                scopes.trust(self.home, root, at=self._stamp(), by=self.caller.actor)
+                repository.trust(self.home, project, at=self._stamp(), by=self.caller.actor)
             else:
-                scopes.distrust(self.home, root)
+                scopes.distrust(self.home, project.root)
             self._audit("trust" if on else "distrust")
-        return root
+        return project.root
 
     def alias(self, old: str) -> str:
         """Join what was kept under another project id to this project."""
@@ -554,90 +542,26 @@ class Memory:
         with self._reported(f"read {name}"):
             return self.records.find(str(name), scope=self._scope(scope), only=only)
 
-    def _read(self, shelf: Shelf, parts: tuple[str, ...]) -> bytes | None:
+    def _mendable(self, name: str, scope: str | Scope | None) -> Found:
+        """A record, or the file of one that cannot be read."""
         try:
-            folder = shelf.open(*parts[:-1])
-        except NotADirectoryError:
-            return None
-        if folder is None:
-            return None
-        with folder:
-            return files.read(folder, parts[-1])
-
-    def _read_path(self, path: str) -> tuple[str, bytes | None]:
-        """A file of memory by its path; only what the caller can see is there to be asked for."""
-        clean = path.removeprefix(f"{self.home.path}/")
-        if "/" not in clean:
-            shelf, file, content = self.documents.find(clean)
-            return shelf.name_of(file), content
-        for place in scopes.visible(self.caller):
-            for shelf in scopes.shelves(self.home, self.caller, place):
-                if clean.startswith(f"{shelf.label}/"):
-                    parts = tuple(clean.removeprefix(f"{shelf.label}/").split("/"))
-                    if self._readable(shelf, parts):
-                        return clean, self._read(shelf, parts)
-        raise OutsideMemory(f"{names.shown(path)} is not a file of this memory")
-
-    def _readable(self, shelf: Shelf, parts: tuple[str, ...]) -> bool:
-        """Whether these names below a shelf are those of a record, a journal or a pinned document."""
-        if self.caller.audience is Audience.GROUP and parts[0] == archive.JOURNAL:
-            return False
-        hidden = any(part in ("", ".", "..") or part.startswith(".") for part in parts)
-        return not hidden and parts[-1].endswith(".md") and len(parts) <= 2
-
-    def _archived(self, name: str, scope: str | Scope | None) -> tuple[Shelf, str, archive.Image | None]:
-        """The newest forgotten version of a name, or the version with that id."""
-        if not self.home.path.is_dir():
-            raise NotFound(f"nothing was ever kept in {self.home.path}")
-        last: tuple[str, Shelf, str, archive.Image] | None = None
-        some: tuple[Shelf, str] | None = None
-        for place in self._places(scope, all=False):
-            for shelf in scopes.shelves(self.home, self.caller, place):
-                for file in archive.names(self.home, shelf, archive.RECORDS):
-                    some = shelf, file
-                    for image in archive.images(self.home, shelf, archive.RECORDS, file):
-                        if image.id == name:
-                            return shelf, file, image
-                        if image.why not in ("forget", "clear") or self._still_there(shelf, file):
-                            continue
-                        if self._answers(shelf, file, image, name) and (last is None or image.at > last[0]):
-                            last = image.at, shelf, file, image
-        if last is not None:
-            return last[1:]
-        if some is None:
-            some = self.home.shelf(Place(Scope.GLOBAL)), ""
-        return *some, None
-
-    def _still_there(self, shelf: Shelf, file: str) -> bool:
-        folder = shelf.open(archive.RECORDS)
-        if folder is None:
-            return False
-        with folder:
-            return folder.stat(file) is not None
-
-    def _answers(self, shelf: Shelf, file: str, image: archive.Image, name: str) -> bool:
-        """Whether an archived version answers to a key, number or id."""
-        if file.removesuffix(".md") == name.removesuffix(".md"):
-            return True
-        record = self.records.parse(shelf, file, self.home.read(*image.parts) or b"")
-        return name in (record.id, str(record.num))
+            return self._find(name, scope, only=True)
+        except Malformed:
+            found = self.records.raw(name, scope=self._scope(scope))
+            if found is None:
+                raise
+            return found
 
     def _purgeable(self, name: str, scope: str | Scope | None) -> tuple[Shelf, str, str | None]:
         """A record that is here, or one that is only in the archive."""
         try:
             found = self._find(name, scope, only=True)
         except NotFound:
-            shelf, file, image = self._archived(name, scope)
-            if image is None:
+            version = versions.find(self.records, name, self._places(scope, all=False))
+            if version is None:
                 raise
-            return shelf, file, None
+            return version.shelf, version.name, None
         return found.shelf, found.name, found.record.id
-
-    def _repository(self) -> Shelf | None:
-        project = self.caller.project
-        if project is None:
-            return None
-        return scopes.repository_shelf(self.home, project.root, Place(Scope.PROJECT, project.id))
 
     def _project(self) -> identity.Project:
         scopes.place_for(self.caller, Scope.PROJECT)
@@ -678,9 +602,9 @@ def connect(
     origin: Origin = Origin.AGENT,
     actor: str | None = None,
     now: Callable[[], datetime] = clock.now,
+    environ: Mapping[str, str] = os.environ,
 ) -> Memory:
     """Open memory for one door; the door, never the caller, says what origin its texts have."""
-    environ = os.environ
     place = config.home_from(environ, home)
     here = Path(cwd) if cwd is not None else _working_directory()
     flags = {name: value for name, value in (("agent", agent), ("incognito", incognito)) if value is not None}
@@ -719,16 +643,6 @@ def _audience(name: str | Audience) -> Audience:
 
 def _order(record: Record) -> tuple[int, str, int, str]:
     return list(Scope).index(record.place.scope), record.place.id, record.num or 0, record.key
-
-
-def _lines(path: str, content: bytes | None, start: int, count: int | None) -> Text:
-    if content is None:
-        return Text(path, "")
-    every = texts.decode(content).split("\n")
-    if every and every[-1] == "":
-        every.pop()
-    chosen = every[start - 1 :] if count is None else every[start - 1 : start - 1 + count]
-    return Text(path, "\n".join(chosen), start, start + len(chosen) - 1, len(every))
 
 
 def _lost(found: Found, records: Records) -> Sequence[Finding]:

@@ -11,8 +11,7 @@ import contextlib
 import hashlib
 import json
 import os
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.store import clock, document, files
 from vademecum.types import Entry, Origin
@@ -28,8 +27,7 @@ JOURNAL = "journal"
 PINNED = "pinned"
 
 
-@dataclass(frozen=True, slots=True)
-class Image:
+class Image(NamedTuple):
     """One archived version of a file."""
 
     parts: tuple[str, ...]

@@ -10,8 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.store import clock, files
 from vademecum.types import Finding
@@ -30,8 +29,7 @@ _TAIL = 16 * 1024  # several times the longest line
 _GENESIS = "0" * 64
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(NamedTuple):
     """What `verify` found: how many lines stand, and what is wrong with them."""
 
     lines: int

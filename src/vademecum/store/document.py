@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from vademecum.store import frontmatter
 from vademecum.types import Entry, Origin
@@ -23,8 +23,7 @@ _MARKUP = re.compile(rf"^(\\*)(?=## {_STAMP}[ \t]*\r?$|<!--[ \t]*/?(?:origin:|va
 _ESCAPED = re.compile(rf"^\\(?=\\*(?:## {_STAMP}[ \t]*\r?$|<!--[ \t]*/?(?:origin:|vade:)))", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(NamedTuple):
     """Where one entry stands: heading, text and signature as character positions."""
 
     start: int
@@ -36,8 +35,7 @@ class Section:
     signed: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(NamedTuple):
     """A parsed file: frontmatter values, title and entries, with the places needed to edit it."""
 
     source: str

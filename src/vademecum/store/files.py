@@ -13,8 +13,7 @@ import os
 import stat
 import sys
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.errors import Malformed, StorageFailed
 from vademecum.store.locks import try_lock
@@ -34,8 +33,7 @@ _PATIENCE_OTHER = 2.0  # seconds to wait for an editor to finish the save it has
 _PATIENCE_GONE = 0.1  # seconds between an editor's delete and its create
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
+class Written(NamedTuple):
     """What a file held before and after an update; equal when nothing had to be written."""
 
     before: bytes | None
@@ -223,8 +221,7 @@ def leftovers(folder: Folder) -> list[str]:
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
+class _Found(NamedTuple):
     """What came out when the new file went in; unsettled when somebody still has it open."""
 
     content: bytes | None

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import Malformed
 
@@ -30,8 +29,7 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\d(?:T\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d
 _WORDS = {"true", "false", "null", "yes", "no", "on", "off", "y", "n", "~"}
 
 
-@dataclass(frozen=True, slots=True)
-class Front:
+class Front(NamedTuple):
     """The frontmatter of a text: its values, and where the body after it begins."""
 
     values: Mapping[str, Any]
@@ -39,8 +37,7 @@ class Front:
     lines: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Pair:
+class _Pair(NamedTuple):
     """One top-level pair: its value, the characters its lines span, and a comment after the value."""
 
     key: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import Ambiguous, Collision, Conflict, Malformed, NotFound, UnknownName, Untrusted
 from vademecum.store import archive, audit, clock, document, files, frontmatter, names, numbers, scopes
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(NamedTuple):
     """A record together with the file it was read from."""
 
     record: Record
@@ -107,6 +106,18 @@ class Records:
             raise Ambiguous(f"{names.shown(name)} names {len(found)} records: {listed}")
         return found[0]
 
+    def raw(self, key: str, *, scope: Scope | None = None) -> Found | None:
+        """The file of a key that cannot be read as a record, so that a person can mend it."""
+        places = [scopes.place_for(self.caller, scope)] if scope else scopes.visible(self.caller)
+        for place in places:
+            for shelf in scopes.shelves(self.home, self.caller, place):
+                name = self._file_of(shelf, key.removesuffix(".md"))
+                if name is not None:
+                    path = shelf.name_of(archive.RECORDS, name)
+                    blank = Record(key_of(name), shelf.place, path, str(RecordType.PROJECT), key, ())
+                    return Found(blank, shelf, name)
+        return None
+
     def lost(self, found: Found) -> list[Entry]:
         """Entries that were acknowledged for this record and that an edit has taken out of its file."""
         return archive.missing(
@@ -146,8 +157,8 @@ class Records:
 
     def replace_text(self, found: Found, seen: bytes, text: str, *, operation: str) -> Record:
         """Put a whole edited file in a record's place; the old one goes to the archive."""
-        edited = self._sign_changes(text, document.parse(decode(seen)).entries)
         self._check_writable(found.shelf)
+        edited = self._sign_changes(text, seen)
         with self.locked(found.shelf, found.name):
             folder = self._folder(found.shelf)
             with folder:
@@ -405,9 +416,12 @@ class Records:
             for entry in entries
         )
 
-    def _sign_changes(self, text: str, before: tuple[Entry, ...]) -> str:
+    def _sign_changes(self, text: str, seen: bytes) -> str:
         """Entries a person changed by hand are theirs now."""
-        known = {archive.fingerprint(entry) for entry in before}
+        try:
+            known = {archive.fingerprint(entry) for entry in document.parse(decode(seen)).entries}
+        except Malformed:  # the edit mends the file: whose entries they are stays as the file says
+            return text
         for index, entry in enumerate(document.parse(text).entries):
             if archive.fingerprint(entry) not in known and entry.time is not None:
                 text = document.sign(document.parse(text), index, origin=self.caller.origin)

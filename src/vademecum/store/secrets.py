@@ -569,9 +569,9 @@ _SPACE = r"[ \t]{0,8}"
 _TYPE = r"&?[A-Za-z_][A-Za-z0-9_.|\[\]<>?]{0,40}"
 _SEPARATOR = (
     rf"[\\\"'`*\])]{{0,4}}{_SPACE}(?:"
-    rf"(?P<plain>:{_SPACE}{_TYPE}{_SPACE}=(?![=>])|(?:str|string)?{_SPACE}:?={{1,3}}>?|\?[:=]|[:：]|->)"
+    rf"(?P<plain>:{_SPACE}{_TYPE}{_SPACE}=(?![=>])|(?:str|string)?{_SPACE}:?={{1,3}}>?|\?[:=]|[:：]|->|>(?=[^\s<@:/)]))"
     rf"[*]{{0,2}}{_SPACE}"
-    rf"|(?P<loose>\|{_SPACE}|,{_SPACE}(?=\\?[\"'])|\({_SPACE}(?=[\"'])|>(?=[^\s<])"
+    rf"|(?P<loose>\|{_SPACE}|,{_SPACE}(?=\\?[\"'])|\({_SPACE}(?=[\"'])"
     rf"|(?:is|was|是)(?: now)?:?{_SPACE}|value{_SPACE}=|\r?\n[ \t]{{0,40}}value:[ \t]"
     rf"|(?=[\"'][^\s\"']))"
     rf")"
@@ -815,7 +815,8 @@ def _is_filler(value: str) -> bool:
 
 
 _REFERENCE = (
-    r"[<{\[(\\]|AWS4-HMAC|\$[({]|\$\w+$|%[A-Za-z_]\w*%|[*&!][A-Za-z]\w*$|\.{1,2}[/\\]|~[/\\]|[A-Za-z]:\\|ENC\[|ref\+|"
+    r"[<{\[(\\]|AWS4-HMAC|\$[({]|\$\w+(?:$|::|->|\.|\[)|%[A-Za-z_]\w*%|[*&!][A-Za-z]\w*$|"
+    r"\.{1,2}[/\\]|~[/\\]|[A-Za-z]:\\|ENC\[|ref\+|"
     r"(?:arn|vault|env|file|op|ssm|sops|keyring|keychain|secret|data|urn|sha1|sha256|sha512)[:]|"
     r"(?:projects|secrets|refs)/|sha(?:256|384|512)-|"
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}|[\w.+-]{1,64}+@[\w-]{1,60}+\.[A-Za-z]|//|[A-Za-z][A-Za-z0-9+.-]{1,20}+://"
@@ -828,7 +829,7 @@ def _is_code(value: str, quote: str) -> bool:
     """Whether this says where a secret is, and is not the secret: a variable, a call, a path."""
     if _re(_REFERENCE).match(value) or (quote in ("", "=") and _re(_EXPRESSION).match(value)):
         return True
-    if _re(r"\\[sSwWdDb.]|\[:|\[\^").search(value):  # a regular expression
+    if _re(r"\\[sSwWdDbx.]|\[:|\[\^").search(value):  # a regular expression
         return True
     if value.startswith("/"):
         return _is_wordy(value) or (value.count("/") > 1 and len(value) < 32)

@@ -1,0 +1,5 @@
+"""`python -m vademecum` is `vade`."""
+
+from vademecum.interfaces.cli import main
+
+main()

@@ -1,0 +1,206 @@
+"""Commands that keep something."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from vademecum.errors import InvalidText, VadeError
+from vademecum.interfaces.cli import output
+from vademecum.interfaces.cli.options import SCOPES, TYPES, common, complete_keys, key_argument, scope_option
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from vademecum.memory import Memory
+
+    Door = Callable[[], Memory]
+
+
+@click.command()
+@click.argument("text", metavar="TEXT|-")
+@click.option(
+    "--key",
+    help="The record it goes to; without one, the text finds or makes its own.",
+    shell_complete=complete_keys,
+)
+@click.option("--slug", is_flag=True, help="Make a key from any words given as --key.")
+@click.option("--scope", type=SCOPES, default="project", show_default=True, help="Where it is kept.")
+@click.option("--type", "kind", type=TYPES, help="What it is.  [default: project]")
+@click.option("--tag", "tags", multiple=True, help="A tag; may be given several times.")
+@click.option(
+    "--mode",
+    type=click.Choice(["append", "replace"]),
+    default="append",
+    show_default=True,
+    help="Add an entry, or add one that supersedes the last.",
+)
+@click.option("--confidence", type=click.FloatRange(0, 1), help="How sure it is, from 0 to 1.")
+@click.option("--protected", is_flag=True, help="Never remove it by age or number.")
+@common
+def store(
+    *,
+    text: str,
+    key: str | None,
+    slug: bool,
+    scope: str,
+    kind: str | None,
+    tags: tuple[str, ...],
+    mode: str,
+    confidence: float | None,
+    protected: bool,
+    as_json: bool,
+    door: Door,
+) -> None:
+    """Keep TEXT as a memory; `-` reads it from standard input."""
+    stored = door().store(
+        read_text(text),
+        key=key,
+        slug=slug,
+        scope=scope,
+        type=kind,
+        tags=tags,
+        mode=mode,
+        confidence=confidence,
+        protected=protected or None,
+    )
+    if as_json:
+        output.as_json(
+            {
+                "outcome": str(stored.outcome),
+                "key": stored.key,
+                "num": stored.num,
+                "id": stored.id,
+                "scope": str(stored.place.scope),
+                "scope_id": stored.place.id or None,
+                "path": stored.path,
+                "indexed": stored.indexed,
+                "secrets": list(stored.secrets),
+            }
+        )
+        return
+    words = {
+        "created": "kept as",
+        "appended": "added to",
+        "replaced": "replaced the last entry of",
+        "confirmed": "confirmed",
+        "consolidated": "merged into",
+    }
+    output.line(f"{words[stored.outcome]} {stored.key} (#{stored.num}, {stored.place.scope})")
+    warn_of_secrets(stored.secrets)
+
+
+@click.command()
+@click.argument("text", metavar="TEXT|-")
+@click.option(
+    "--scope",
+    type=click.Choice(["project", "agent", "global"]),
+    default="project",
+    show_default=True,
+    help="Whose journal it goes to.",
+)
+@common
+def note(text: str, scope: str, as_json: bool, door: Door) -> None:
+    """Append TEXT to today's journal; `-` reads it from standard input."""
+    noted = door().note(read_text(text), scope=scope)
+    if as_json:
+        output.as_json({"path": noted.path, "time": noted.time, "secrets": list(noted.secrets)})
+        return
+    output.line(f"noted in {noted.path}")
+    warn_of_secrets(noted.secrets)
+
+
+@click.command()
+@click.argument("key", metavar="KEY|NUM|DOCUMENT", shell_complete=complete_keys)
+@scope_option("Where it is kept.")
+@common
+def edit(key: str, scope: str | None, as_json: bool, door: Door) -> None:
+    """Open a record, or MEMORY.md, context.md or profile.md, in your editor.
+
+    What comes back is checked before it replaces the old text, which goes to the archive. If it cannot be
+    kept, your text stays in a file that the message names.
+    """
+    memory = door()
+    path, before = memory.editable(key, scope=scope)
+    after, draft = from_editor(before, os.path.basename(path))
+    if after is None or after == before:
+        if draft:
+            discard(draft)
+        output.as_json({"path": path, "changed": False}) if as_json else output.line("nothing changed")
+        return
+    try:
+        memory.edited(key, before, after, scope=scope)
+    except VadeError as error:
+        raise type(error)(f"{error}; your text is kept in {draft}", hint=error.hint) from error
+    discard(draft)
+    output.as_json({"path": path, "changed": True}) if as_json else output.line(f"saved {path}")
+
+
+@click.command()
+@key_argument()
+@click.option("--off", is_flag=True, help="Take the protection away.")
+@scope_option("Where it is kept.")
+@common
+def protect(key: str, off: bool, scope: str | None, as_json: bool, door: Door) -> None:
+    """Keep a record from ever being removed by age or number."""
+    record = door().protect(key, scope=scope, on=not off)
+    if as_json:
+        output.as_json({"key": record.key, "num": record.num, "protected": record.protected})
+    else:
+        output.line(f"{record.key} is {'no longer ' if off else ''}protected")
+
+
+def read_text(text: str) -> str | bytes:
+    """The argument itself, or all of standard input for `-`."""
+    if text != "-":
+        return text
+    if sys.stdin is None or sys.stdin.isatty():
+        output.error("reading from the keyboard; end with Ctrl-D")
+    return b"" if sys.stdin is None else sys.stdin.buffer.read()
+
+
+def warn_of_secrets(kinds: tuple[str, ...]) -> None:
+    """Say what the secret gate saw, by type."""
+    if kinds:
+        output.error(f"the text held {output.plural(len(kinds), 'kind')} of secret: {', '.join(kinds)}")
+
+
+def from_editor(text: str, name: str) -> tuple[str | None, Path]:
+    """Let the user's editor change a copy of a text; returns the text and the copy."""
+    import shlex
+    import subprocess
+    import tempfile
+    from pathlib import Path
+
+    draft = Path(tempfile.mkdtemp(prefix="vade-edit-"), name)
+    draft.write_bytes(text.encode())
+    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+    try:
+        code = subprocess.run([*shlex.split(editor), str(draft)], check=False).returncode
+    except (OSError, ValueError) as error:
+        discard(draft)
+        raise VadeError(
+            f"the editor {editor} did not start", hint="name another one in the variable EDITOR"
+        ) from error
+    if code:
+        discard(draft)
+        raise VadeError(f"the editor ended with code {code}; nothing was changed", hint="try again")
+    try:
+        return draft.read_bytes().decode(), draft
+    except FileNotFoundError:
+        return None, draft
+    except UnicodeDecodeError as error:
+        raise InvalidText(f"the text is not UTF-8; it is kept in {draft}") from error
+
+
+def discard(draft: Path) -> None:
+    """Take an edited copy away."""
+    draft.unlink(missing_ok=True)
+    draft.parent.rmdir()
+
+
+COMMANDS = {"store": store, "note": note, "edit": edit, "protect": protect}

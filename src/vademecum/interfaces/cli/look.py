@@ -1,0 +1,356 @@
+"""Commands that only look."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from vademecum.errors import ConfigError
+from vademecum.interfaces.cli import output
+from vademecum.interfaces.cli.options import TYPES, common, key_argument, open_memory, scope_option
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from vademecum.memory import Memory, Status
+    from vademecum.types import Entry, Finding, Record
+
+    Door = Callable[[], Memory]
+
+
+@click.command("list")
+@scope_option("Only this scope.")
+@click.option("--type", "kind", type=TYPES, help="Only this type.")
+@click.option("--tag", help="Only records with this tag.")
+@click.option(
+    "--all", "everything", is_flag=True, help="Every project, agent and session, not just your own."
+)
+@click.option("--write-index", is_flag=True, help="Also write index.md beside the records.")
+@common
+def list_(
+    *,
+    scope: str | None,
+    kind: str | None,
+    tag: str | None,
+    everything: bool,
+    write_index: bool,
+    as_json: bool,
+    door: Door,
+) -> None:
+    """List memories: number, key, scope, type, category and age."""
+    from vademecum.store.records import as_json as record_json
+
+    memory = door()
+    listing = memory.list(scope=scope, type=kind, tag=tag, all=everything)
+    written = list(memory.write_listing(scope=scope)) if write_index else []
+    if as_json:
+        output.as_json(
+            {
+                "records": [
+                    {**record_json(record), "entries": len(record.entries)} for record in listing.records
+                ],
+                "count": len(listing.records),
+                "limit": listing.limit,
+                "written": written,
+                "findings": [finding_json(finding) for finding in listing.findings],
+            }
+        )
+        return
+    if listing.records:
+        output.table(
+            [row(record) for record in listing.records],
+            ["#", "key", "scope", "type", "category", "age", "", "text"],
+        )
+        output.line()
+    scopes: dict[str, int] = {}
+    for record in listing.records:
+        scopes[str(record.place)] = scopes.get(str(record.place), 0) + 1
+    output.line(
+        ", ".join(f"{name}: {count} of {listing.limit}" for name, count in scopes.items())
+        or 'nothing is stored here yet: `vade store "…"` keeps the first memory'
+    )
+    for path in written:
+        output.line(f"wrote {path}")
+    show_findings(listing.findings)
+
+
+@click.command()
+@key_argument()
+@scope_option("Where it is kept.")
+@common
+def show(key: str, scope: str | None, as_json: bool, door: Door) -> None:
+    """Show one record: what it says now, what it said before, and where it lies."""
+    from vademecum.store.records import as_json as record_json
+
+    memory = door()
+    record = memory.show(key, scope=scope)
+    lost = list(memory.lost_entries(key, scope=scope))
+    versions = list(memory.versions(key, scope=scope))
+    if as_json:
+        output.as_json(
+            {
+                **record_json(record),
+                "lost": len(lost),
+                "versions": [{"id": each.id, "why": each.why, "path": each.path} for each in versions],
+            }
+        )
+        return
+    output.line(
+        f"{record.key} (#{record.num}) · {record.place} · {record.type}{' · 🔒' if record.protected else ''}"
+    )
+    output.line(f"{record.path}{'' if record.trusted else '  (not trusted)'}")
+    if record.tags:
+        output.line(f"tags: {', '.join(record.tags)}")
+    for entry in record.entries:
+        output.line()
+        output.line(heading(entry))
+        output.line("\n".join(f"  {each}" for each in entry.text.split("\n")))
+    if versions:
+        output.line(f"\nearlier versions, for `vade restore ID`: {', '.join(each.id for each in versions)}")
+    if lost:
+        output.line(
+            f"\n{output.plural(len(lost), 'entry')} changed or left by hand; `vade restore {record.key}`"
+        )
+
+
+@click.command()
+@click.argument("target", metavar="PATH|KEY|NUM")
+@click.option("--from", "start", type=click.IntRange(1), default=1, help="The first line.  [default: 1]")
+@click.option("--lines", type=click.IntRange(0), help="How many lines.  [default: all]")
+@common
+def get(target: str, start: int, lines: int | None, as_json: bool, door: Door) -> None:
+    """Print lines of a file of memory, by its path, key or number."""
+    found = door().get(target, start=start, lines=lines)
+    if as_json:
+        output.as_json(
+            {
+                "path": found.path,
+                "text": found.text,
+                "startLine": found.start,
+                "endLine": found.end,
+                "lines": found.lines,
+            }
+        )
+    elif found.text or found.lines:
+        output.line(found.text)
+    else:
+        output.error(f"{found.path} is empty or not there")
+
+
+@click.command()
+@common
+def status(as_json: bool, door: Door) -> None:
+    """Say what is here, and what needs a look."""
+    memory = door()
+    found = memory.status()
+    if as_json:
+        output.as_json(status_json(found, memory.loaded.warnings))
+        return
+    for name, value in summary(found):
+        output.line(f"{name:<10}{value}")
+    for warning in memory.loaded.warnings:
+        output.line(f"{'warning':<10}{warning}")
+    show_findings(found.findings)
+
+
+@click.command()
+@common
+def config(as_json: bool, door: Door) -> None:
+    """Show every setting, its value, and where the value came from."""
+    from vademecum import config as settings
+
+    try:
+        loaded = door().loaded
+    except ConfigError:
+        if not as_json:
+            rows = [[each.name, each.type, each.default, each.meaning] for each in settings.describe()]
+            output.table(rows, ["setting", "type", "default", "meaning"])
+        raise
+    values = settings.flatten(loaded.settings)
+    if as_json:
+        output.as_json(
+            {name: {"value": value, "from": loaded.origins[name]} for name, value in values.items()}
+        )
+        return
+    rows = [
+        [name, settings.SETTINGS[name].render(value), loaded.origins[name]] for name, value in values.items()
+    ]
+    output.table(rows, ["setting", "value", "from"])
+    for warning in loaded.warnings:
+        output.error(warning)
+
+
+@click.group(invoke_without_command=True)
+@click.option("--last", type=click.IntRange(1), default=20, show_default=True, help="How many lines.")
+@common
+@click.pass_context
+def audit(ctx: click.Context, last: int, as_json: bool, door: Door) -> None:
+    """Show what was changed, when and by whom; `vade audit verify` checks that nothing was tampered with."""
+    if ctx.invoked_subcommand is not None:
+        return
+    lines = list(door().audit_lines())[-last:]
+    if as_json:
+        output.as_json(lines)
+    elif lines:
+        cells = [
+            [str(each.get(name) or "-") for name in ("at", "op", "scope", "num", "actor")] for each in lines
+        ]
+        output.table(cells, ["time", "what", "scope", "#", "who"])
+    else:
+        output.line("nothing has been changed yet")
+
+
+@audit.command()
+@common
+def verify(as_json: bool, door: Door) -> int:
+    """Find edits, deletions and a cut-off end in the audit; exit 1 when there are any."""
+    report = door().verify_audit()
+    if as_json:
+        output.as_json({"lines": report.lines, "problems": [finding_json(each) for each in report.problems]})
+    elif report.problems:
+        show_findings(report.problems)
+    else:
+        output.line(f"{output.plural(report.lines, 'line')}, all as written")
+    return 1 if report.problems else 0
+
+
+def overview() -> None:
+    """What `vade` alone prints: where one stands, the newest memories, and the next step."""
+    memory = open_memory()
+    found = memory.status()
+    for name, value in summary(found)[:3]:
+        output.line(f"{name:<10}{value}")
+    records = sorted(memory.list().records, key=lambda each: each.updated or "", reverse=True)[:5]
+    if records:
+        output.line()
+        output.table(
+            [[f"#{each.num}", each.key, output.age(each.updated), short(each.text, 60)] for each in records],
+            ["", "newest", "age", ""],
+        )
+    problems = [each for each in found.findings if each.severity != "info"]
+    if problems:
+        output.line(f"\n{output.plural(len(problems), 'thing')} to look at: `vade status`")
+    hint = '`vade store "…"` keeps a memory' if not records else "`vade show KEY` reads one"
+    output.line(f"\n{hint}; `vade --help` lists all commands")
+
+
+def summary(found: Status) -> list[tuple[str, str]]:
+    """The status in a few lines."""
+    count = sum(found.records.values())
+    by_scope = ", ".join(f"{scope} {number}" for scope, number in found.records.items())
+    rows = [("home", f"{found.home}{'  (incognito: nothing is read or written)' if found.incognito else ''}")]
+    if found.project:
+        known = f"  (also {', '.join(found.aliases)})" if found.aliases else ""
+        rows.append(("project", f"{found.project.id}{known}  {found.project.root}"))
+    rows.append(
+        (
+            "memory",
+            f"{output.plural(count, 'record')}{f' ({by_scope})' if by_scope else ''}, "
+            f"{output.plural(found.notes, 'note')}",
+        )
+    )
+    rows.append(("agent", found.agent))
+    if found.session:
+        rows.append(("session", found.session))
+    rows.append(("audience", str(found.audience)))
+    if found.trusted is not None:
+        trusted = (
+            "trusted" if found.trusted else "not trusted: readable, not written (`vade trust` trusts it)"
+        )
+        rows.append((".vade/", trusted))
+    rows += [("pinned", f"{each.path}  {each.size:,} of {each.budget:,}") for each in found.pinned]
+    for each in found.sources:
+        words = [
+            str(each.place),
+            *(["injected"] if each.inject else []),
+            *([each.problem] if each.problem else []),
+        ]
+        rows.append(("source", f"{each.name}  {each.path}  ({', '.join(words)})"))
+    return rows
+
+
+def status_json(found: Status, warnings: Sequence[str]) -> dict[str, Any]:
+    """The status for programs."""
+    project = found.project
+    return {
+        "home": str(found.home),
+        "project": {"id": project.id, "root": str(project.root), "aliases": list(found.aliases)}
+        if project
+        else None,
+        "agent": found.agent,
+        "session": found.session,
+        "audience": str(found.audience),
+        "incognito": found.incognito,
+        "trusted": found.trusted,
+        "records": dict(found.records),
+        "notes": found.notes,
+        "pinned": [
+            {"path": each.path, "size": each.size, "budget": each.budget, "over": each.over}
+            for each in found.pinned
+        ],
+        "sources": [
+            {
+                "name": each.name,
+                "path": str(each.path),
+                "scope": str(each.place.scope),
+                "inject": each.inject,
+                "problem": each.problem or None,
+            }
+            for each in found.sources
+        ],
+        "findings": [finding_json(each) for each in found.findings],
+        "warnings": list(warnings),
+    }
+
+
+def row(record: Record) -> list[str]:
+    """One line of the list; a record made of several entries shows the days it spans."""
+    days = [each.time[:10] for each in record.entries if each.time]
+    span = f" [{days[0]} → {days[-1]}]" if len(record.entries) > 1 and days and days[0] != days[-1] else ""
+    count = f" ({len(record.entries)})" if len(record.entries) > 1 else ""
+    marks = ("🔒" if record.protected else "") + ("" if record.trusted else "?")
+    return [
+        str(record.num or "-"),
+        record.key,
+        str(record.place.scope),
+        record.type,
+        record.category or "-",
+        output.age(record.updated or record.created),
+        marks,
+        short(record.text, 60) + count + span,
+    ]
+
+
+def heading(entry: Entry) -> str:
+    """When an entry was written, by whom, and whether it still holds."""
+    state = f" · superseded {entry.superseded}" if entry.superseded else ""
+    return f"{entry.time or 'undated'} · {entry.origin} · lines {entry.start}-{entry.end}{state}"
+
+
+def short(text: str, length: int) -> str:
+    """The beginning of a text on one line."""
+    line = " ".join(text.split())
+    return line if len(line) <= length else line[: length - 1] + "…"
+
+
+def show_findings(findings: Sequence[Finding]) -> None:
+    """Print findings, the worst first."""
+    order = {"error": 0, "warning": 1, "info": 2}
+    for each in sorted(findings, key=lambda each: order.get(each.severity, 3)):
+        mend = f"  →  {each.mend}" if each.mend else ""
+        output.line(f"{each.severity}: {each.what}: {each.where}: {each.why}{mend}")
+
+
+def finding_json(finding: Finding) -> dict[str, str]:
+    """A finding for programs."""
+    return {
+        "what": finding.what,
+        "where": finding.where,
+        "why": finding.why,
+        "mend": finding.mend,
+        "severity": finding.severity,
+    }
+
+
+COMMANDS = {"list": list_, "show": show, "get": get, "status": status, "config": config, "audit": audit}

@@ -1,0 +1,94 @@
+"""Options that every command takes, and how a command reaches memory through them."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from vademecum.types import Audience, Origin, RecordType, Scope
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from vademecum.memory import Memory
+
+SCOPES = click.Choice([str(scope) for scope in Scope])
+TYPES = click.Choice([str(kind) for kind in RecordType])
+
+
+def common(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options every command takes; the command gets them as one `door` and an `as_json` flag."""
+
+    @click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
+    @click.option("--home", metavar="DIR", help="The memory folder.  [default: ~/.vade, or VADE_HOME]")
+    @click.option("--agent", metavar="NAME", help="The agent whose memory it is.  [default: main]")
+    @click.option("--session", metavar="ID", help="The session it belongs to.")
+    @click.option("--audience", type=click.Choice([str(each) for each in Audience]), help="Who is listening.")
+    @click.option("--incognito", is_flag=True, default=None, help="Read nothing in and write nothing out.")
+    @functools.wraps(command)
+    def with_door(
+        *args: Any,
+        home: str | None,
+        agent: str | None,
+        session: str | None,
+        audience: str | None,
+        incognito: bool | None,
+        **more: Any,
+    ) -> Any:
+        def door() -> Memory:
+            return open_memory(
+                home=home, agent=agent, session=session, audience=audience, incognito=incognito
+            )
+
+        return command(*args, door=door, **more)
+
+    return with_door
+
+
+def open_memory(**options: Any) -> Memory:
+    """Open memory for the person at the keyboard: what comes through here is the user's own word."""
+    from vademecum.memory import connect
+
+    return connect(**options, origin=Origin.USER, actor=f"human:{login()}")
+
+
+def login() -> str:
+    """The user's name on this machine, for the audit."""
+    name = os.environ.get("USER") or os.environ.get("LOGNAME") or os.environ.get("USERNAME") or ""
+    return re.sub(r"[^A-Za-z0-9._-]", "", name)[:64] or "user"
+
+
+def scope_option(help_text: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """`--scope`, with its own sentence."""
+    return click.option("--scope", type=SCOPES, help=help_text)
+
+
+def key_argument(name: str = "key", *, metavar: str = "KEY|NUM") -> Callable[..., Any]:
+    """A record by key or number, completed from what is stored."""
+    return click.argument(name, metavar=metavar, shell_complete=complete_keys)
+
+
+def complete_keys(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Keys that begin with what was typed; nothing when memory cannot be read."""
+    from vademecum.errors import VadeError
+
+    try:
+        records = open_memory(home=ctx.params.get("home")).list(scope=ctx.params.get("scope")).records
+    except VadeError:
+        return []
+    return sorted({record.key for record in records if record.key.startswith(incomplete)})
+
+
+def confirmed(question: str, *, yes: bool) -> None:
+    """Ask before something is taken away; without a terminal, `--yes` must be given."""
+    if yes:
+        return
+    if sys.stdin is None or not sys.stdin.isatty():
+        raise click.UsageError(f"{question} Pass --yes to say so, since nobody can be asked here.")
+    if not click.confirm(question):
+        raise click.Abort

@@ -1,0 +1,93 @@
+"""Printing: JSON for programs, plain lines for pipes, and colour only on a terminal."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import sys
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from vademecum.store import clock
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# Escape sequences, then every control, direction and invisible tag character that could fool a reader.
+_SEQUENCES = re.compile(
+    "\x1b(?:\\[[0-?]*[ -/]*[@-~]|[\\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\\\)?|[ -/]*[0-~])?|\x9b[0-?]*[ -/]*[@-~]"
+)
+_INVISIBLE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
+    "\U000e0000-\U000e0fff]"
+)
+
+
+def prepare() -> None:
+    """Let output hold any character, whatever the terminal's encoding."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(AttributeError, ValueError):
+            stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # a replaced stream may lack it
+
+
+def plain(text: str) -> str:
+    """A text without anything that could move the cursor, change colours or hide what it says."""
+    return _INVISIBLE.sub("", _SEQUENCES.sub("", text))
+
+
+def line(text: str = "") -> None:
+    """Print one line, made safe."""
+    click.echo(plain(text))
+
+
+def error(message: str) -> None:
+    """Print one line on stderr."""
+    click.echo(f"vade: {plain(message)}", err=True)
+
+
+def as_json(value: Any) -> None:
+    """Print a value for programs."""
+    click.echo(json.dumps(value, ensure_ascii=False, indent=2))
+
+
+def table(rows: Sequence[Sequence[str]], headings: Sequence[str]) -> None:
+    """Print rows in columns: drawn on a terminal, aligned in a pipe."""
+    safe = [[plain(cell).replace("\n", " ") for cell in row] for row in rows]
+    if sys.stdout.isatty() and "NO_COLOR" not in os.environ:
+        from rich.console import Console
+        from rich.table import Table
+        from rich.text import Text
+
+        drawn = Table(box=None, header_style="dim", pad_edge=False)
+        for heading in headings:
+            drawn.add_column(heading, overflow="fold")
+        for row in safe:
+            drawn.add_row(*(Text(cell) for cell in row))
+        Console().print(drawn)
+        return
+    widths = [max(len(row[column]) for row in [list(headings), *safe]) for column in range(len(headings))]
+    for row in [list(headings), *safe]:
+        click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def age(stamp: str | None) -> str:
+    """How long ago, in one short word."""
+    moment = clock.parse(stamp)
+    if moment is None:
+        return "-"
+    seconds = (datetime.now(UTC) - moment).total_seconds()
+    for unit, size in (("y", 31_557_600), ("d", 86_400), ("h", 3600), ("m", 60)):
+        if seconds >= size:
+            return f"{int(seconds // size)}{unit}"
+    return "now"
+
+
+def plural(count: int, thing: str) -> str:
+    """1 record, 2 records, 3 entries."""
+    if count == 1:
+        return f"1 {thing}"
+    return f"{count:,} {thing[:-1]}ies" if thing.endswith("y") else f"{count:,} {thing}s"

@@ -1,0 +1,162 @@
+"""Commands that set things up: projects, trust, sources, shell completion."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from vademecum.errors import ScopeUnresolved
+from vademecum.interfaces.cli import output
+from vademecum.interfaces.cli.options import SCOPES, common
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from vademecum.memory import Memory
+    from vademecum.store.sources import Source
+
+    Door = Callable[[], Memory]
+
+
+@click.command()
+@common
+def init(as_json: bool, door: Door) -> None:
+    """Make .vade/ in this project, so that its records are versioned with the code.
+
+    The folder is trusted at once. Records already kept for this project stay in your home and stay visible;
+    new ones go to .vade/.
+    """
+    folder = door().init()
+    output.as_json({"path": str(folder)}) if as_json else output.line(
+        f"made {folder}; commit it with your code"
+    )
+
+
+@click.command()
+@click.option("--off", is_flag=True, help="Take the trust back.")
+@common
+def trust(off: bool, as_json: bool, door: Door) -> None:
+    """Trust this project's .vade/: it came with the repository, so read it first."""
+    root = door().trust(on=not off)
+    if as_json:
+        output.as_json({"root": str(root), "trusted": not off})
+    else:
+        output.line(f"{root / '.vade'} is {'no longer ' if off else ''}trusted")
+
+
+@click.group(invoke_without_command=True)
+@common
+@click.pass_context
+def project(ctx: click.Context, as_json: bool, door: Door) -> None:
+    """Show which project this folder belongs to."""
+    if ctx.invoked_subcommand is not None:
+        return
+    found = door().status()
+    if found.project is None:
+        raise ScopeUnresolved("this folder belongs to no project")
+    if as_json:
+        output.as_json(
+            {"id": found.project.id, "root": str(found.project.root), "aliases": list(found.aliases)}
+        )
+        return
+    output.line(f"{found.project.id}  {found.project.root}")
+    for alias in found.aliases:
+        output.line(f"also known as {alias}")
+
+
+@project.command("alias")
+@click.argument("old", metavar="ID")
+@common
+def project_alias(old: str, as_json: bool, door: Door) -> None:
+    """Join what was kept under another project id, such as a moved folder's, to this project."""
+    now = door().alias(old)
+    output.as_json({"alias": old, "project": now}) if as_json else output.line(f"{old} now belongs to {now}")
+
+
+@project.command("list")
+@common
+def project_list(as_json: bool, door: Door) -> None:
+    """List the ids of all projects that have memory here."""
+    found = list(door().projects())
+    output.as_json(found) if as_json else output.line("\n".join(found) or "no project has memory yet")
+
+
+@click.group()
+def sources() -> None:
+    """Attach folders of Markdown that are read in place: a vault, a workspace, a CLAUDE.md."""
+
+
+@sources.command("add")
+@click.argument("path", type=click.Path())
+@click.option("--name", help="What to call it.  [default: the folder's name]")
+@click.option("--inject", is_flag=True, help="Allow its text to be put into agents' prompts.")
+@click.option("--scope", type=SCOPES, default="global", show_default=True, help="Who can see it.")
+@common
+def sources_add(*, path: str, name: str | None, inject: bool, scope: str, as_json: bool, door: Door) -> None:
+    """Attach a folder or file of Markdown; it is read where it is and never written."""
+    source = door().add_source(path, name=name, inject=inject, scope=scope)
+    if as_json:
+        output.as_json(source_json(source))
+    else:
+        count = sum(1 for _ in source.markdown())
+        output.line(f"attached {source.path} as {source.name} ({output.plural(count, 'Markdown file')})")
+
+
+@sources.command("list")
+@common
+def sources_list(as_json: bool, door: Door) -> None:
+    """List the attached folders."""
+    found = list(door().sources())
+    if as_json:
+        output.as_json([source_json(each) for each in found])
+    elif found:
+        rows = [
+            [
+                each.name,
+                str(each.place),
+                "yes" if each.inject else "no",
+                each.problem or str(sum(1 for _ in each.markdown())),
+                str(each.path),
+            ]
+            for each in found
+        ]
+        output.table(rows, ["name", "scope", "injected", "files", "path"])
+    else:
+        output.line("nothing is attached: `vade sources add PATH` attaches a folder")
+
+
+@sources.command("remove")
+@click.argument("name")
+@common
+def sources_remove(name: str, as_json: bool, door: Door) -> None:
+    """Detach a folder; its files stay as they are."""
+    door().remove_source(name)
+    output.as_json({"removed": name}) if as_json else output.line(f"detached {name}")
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print the completion script for a shell: `eval "$(vade completion bash)"`."""
+    from click.shell_completion import get_completion_class
+
+    from vademecum.interfaces.cli.app import cli
+
+    made = get_completion_class(shell)
+    if made is not None:
+        click.echo(made(cli, {}, "vade", "_VADE_COMPLETE").source())
+
+
+def source_json(source: Source) -> dict[str, object]:
+    """A source for programs."""
+    return {
+        "name": source.name,
+        "path": str(source.path),
+        "scope": str(source.place.scope),
+        "inject": source.inject,
+        "problem": source.problem or None,
+    }
+
+
+COMMANDS = {"init": init, "trust": trust, "project": project, "sources": sources, "completion": completion}

@@ -1,0 +1,67 @@
+"""Reading lines of memory by path: only files that the caller can see are there to be asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from vademecum.errors import OutsideMemory
+from vademecum.store import archive, files, names, scopes, texts
+from vademecum.types import Audience
+
+if TYPE_CHECKING:
+    from vademecum.store.home import Home, Shelf
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Lines of a file: what `get` returns; a file that is not there is an empty text."""
+
+    path: str
+    text: str
+    start: int = 1
+    end: int = 0
+    lines: int = 0
+
+
+def lines_of(path: str, content: bytes | None, *, start: int = 1, count: int | None = None) -> Text:
+    """A range of a file's lines, counted from 1."""
+    if content is None:
+        return Text(path, "")
+    every = texts.decode(content).split("\n")
+    if every[-1] == "":
+        every.pop()
+    chosen = every[start - 1 :] if count is None else every[start - 1 : start - 1 + count]
+    return Text(path, "\n".join(chosen), start, start + len(chosen) - 1, len(every))
+
+
+def from_shelf(shelf: Shelf, *names_below: str) -> bytes | None:
+    """A file below a shelf, or None."""
+    try:
+        folder = shelf.open(*names_below[:-1])
+    except NotADirectoryError:
+        return None
+    if folder is None:
+        return None
+    with folder:
+        return files.read(folder, names_below[-1])
+
+
+def by_path(home: Home, caller: scopes.Caller, path: str) -> tuple[str, bytes | None]:
+    """A file of memory by the path it is shown with."""
+    clean = path.removeprefix(f"{home.path}/")
+    for place in scopes.visible(caller):
+        for shelf in scopes.shelves(home, caller, place):
+            if clean.startswith(f"{shelf.label}/"):
+                parts = clean.removeprefix(f"{shelf.label}/").split("/")
+                if _readable(caller, parts):
+                    return clean, from_shelf(shelf, *parts)
+    raise OutsideMemory(f"{names.shown(path)} is not a file of this memory")
+
+
+def _readable(caller: scopes.Caller, parts: list[str]) -> bool:
+    """Whether names below a shelf are those of a record, a journal or a pinned document."""
+    if caller.audience is Audience.GROUP and parts[0] == archive.JOURNAL:
+        return False
+    hidden = any(not part or part.startswith(".") for part in parts)
+    return not hidden and parts[-1].endswith(".md") and len(parts) <= 2

@@ -1,0 +1,51 @@
+"""A repository's own `.vade/`: making one, and trusting one that came with a clone."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from vademecum.errors import NotFound, UsageError
+from vademecum.store import archive, files, scopes
+from vademecum.types import Place, Scope
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from vademecum.store.home import Home, Shelf
+    from vademecum.store.identity import Project
+
+GITIGNORE = b"# Made by Vademecum, can be made again.\nindex.md\n.vade-*\n"
+
+
+def shelf(home: Home, project: Project | None) -> Shelf | None:
+    """The shelf in the project's own folder, when it has one."""
+    if project is None:
+        return None
+    return scopes.repository_shelf(home, project.root, Place(Scope.PROJECT, project.id))
+
+
+def make(home: Home, project: Project, *, at: str, by: str) -> Path:
+    """Make and trust `.vade/` in the project's root; one that is trusted already stays as it is."""
+    path = project.root / ".vade"
+    found = shelf(home, project)
+    if found is not None and not found.trusted:
+        raise UsageError(f"{path} is here already", hint="read it, then run `vade trust`")
+    os.makedirs(path, exist_ok=True)
+    found = shelf(home, project)
+    if found is None:
+        raise UsageError(f"{path} is the memory folder itself", hint="run it in a project's folder")
+    with (
+        found.open(archive.RECORDS, create=True) or home.folder(),
+        found.open(create=True) or home.folder() as top,
+    ):
+        files.update(top, ".gitignore", lambda now: GITIGNORE if now is None else now, mode=0o644)
+    trust(home, project, at=at, by=by)
+    return path
+
+
+def trust(home: Home, project: Project, *, at: str, by: str) -> None:
+    """Trust the `.vade/` of a project."""
+    if shelf(home, project) is None:
+        raise NotFound(f"{project.root} has no `.vade/`", hint="run `vade init` to make one")
+    scopes.trust(home, project.root, at=at, by=by)
