@@ -11,6 +11,7 @@ import click
 
 from vademecum.errors import NotFound, VadeError
 from vademecum.interfaces.cli import output
+from vademecum.interfaces.cli.options import common
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,8 +26,8 @@ class StepFailed(VadeError):
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
-def demo(as_json: bool) -> None:
+@common
+def demo(as_json: bool, door: Callable[[], Memory]) -> None:
     """Take a short tour in a temporary folder; your own memory is not touched."""
     steps: list[dict[str, str]] = []
     begun = time.monotonic()
@@ -149,7 +150,7 @@ def forget_and_restore(tour: Tour) -> str:
     else:
         raise StepFailed("the demo expected a forgotten memory not to be found")
     tour.memory().restore("testing-framework")
-    check(path.read_bytes() == before, "the same bytes after restoring")
+    check(path.is_file() and path.read_bytes() == before, "the same bytes after restoring")
     return tour.say(
         "Forget a memory and restore it", f"after forget: {said}", "after restore: the same bytes"
     )

@@ -137,15 +137,16 @@ def sources_remove(name: str, as_json: bool, door: Door) -> None:
 
 @click.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-def completion(shell: str) -> None:
+@common
+def completion(shell: str, as_json: bool, door: Door) -> None:
     """Print the completion script for a shell: `eval "$(vade completion bash)"`."""
     from click.shell_completion import get_completion_class
 
     from vademecum.interfaces.cli.app import cli
 
     made = get_completion_class(shell)
-    if made is not None:
-        click.echo(made(cli, {}, "vade", "_VADE_COMPLETE").source())
+    script = made(cli, {}, "vade", "_VADE_COMPLETE").source() if made else ""
+    output.as_json({"shell": shell, "script": script}) if as_json else click.echo(script)
 
 
 def source_json(source: Source) -> dict[str, object]:

@@ -1,0 +1,168 @@
+"""What the pages say is so: every command, option and call is there, and the examples run."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from vademecum import errors
+from vademecum.interfaces.cli.app import COMMANDS, SECTIONS, cli
+from vademecum.memory import Memory
+from vademecum.types import Origin, RecordType, Scope
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+COMMON = {"--json", "--home", "--agent", "--session", "--audience", "--incognito"}
+
+
+def commands() -> dict[str, click.Command]:
+    """Every command with its full name, `vade sources add` included."""
+    context = click.Context(cli)
+    found: dict[str, click.Command] = {}
+    for name in cli.list_commands(context):
+        command = cli.get_command(context, name)
+        assert command is not None
+        found[f"vade {name}"] = command
+        if isinstance(command, click.Group):
+            found |= {f"vade {name} {inner}": each for inner, each in command.commands.items()}
+    return found
+
+
+def section(page: str, command: str) -> str:
+    """The part of the page about one command, up to the next heading."""
+    parts = re.split(r"^#{2,4} ", page, flags=re.MULTILINE)
+    return next((part for part in parts if re.match(rf"`{command}[` ]", part)), "")
+
+
+@pytest.mark.parametrize("name", sorted(commands()))
+def test_every_command_and_option_is_documented(name: str) -> None:
+    page = (DOCS / "cli.md").read_text()
+    part = section(page, name)
+    assert part, f"docs/cli.md says nothing of `{name}`"
+    for param in commands()[name].params:
+        if isinstance(param, click.Option) and not COMMON & set(param.opts):
+            assert param.opts[0] in part, f"{name} {param.opts[0]} is not documented"
+
+
+def test_no_page_speaks_of_a_command_that_does_not_exist() -> None:
+    known = set(commands()) | {"vade"}
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *DOCS.glob("*.md")]
+    for page in pages:
+        for words in re.findall(r"vade ([a-z]+)", page.read_text()):
+            assert f"vade {words}" in known, f"{page.name} speaks of vade {words}"
+
+
+def test_every_hint_and_message_names_commands_that_exist() -> None:
+    for path in (ROOT / "src").rglob("*.py"):
+        for words in re.findall(r"`vade ([a-z]+)", path.read_text()):
+            assert words in COMMANDS, f"{path.name} speaks of vade {words}"
+
+
+def test_the_help_page_lists_every_command_once() -> None:
+    listed = [name for names in SECTIONS.values() for name in names]
+    assert sorted(listed) == sorted(COMMANDS)
+
+
+def test_every_error_has_a_hint_and_a_place_in_the_tree() -> None:
+    tree = errors.__doc__ or ""
+    for name, kind in vars(errors).items():
+        if isinstance(kind, type) and issubclass(kind, errors.VadeError):
+            assert kind.hint
+            assert name in tree
+
+
+def test_every_public_call_is_documented() -> None:
+    page = (DOCS / "python.md").read_text()
+    quiet = {
+        "open",
+        "editable",
+        "edited",
+        "init",
+        "trust",
+        "alias",
+        "projects",
+        "settings",
+        "journal",
+        "documents",
+    }
+    for name in vars(Memory):
+        if not name.startswith("_") and name not in quiet:
+            assert f"`{name}(" in page, f"docs/python.md says nothing of Memory.{name}"
+    assert "Memory.open(" in page
+
+
+def test_every_scope_type_and_origin_is_explained() -> None:
+    page = (DOCS / "words.md").read_text()
+    for word in (*Scope, *RecordType, *Origin):
+        assert f"`{word}`" in page
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *DOCS.glob("*.md")]:
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/python.md"])
+def test_the_python_examples_run(page: str, tmp_path: Path) -> None:
+    code = "\n".join(re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), flags=re.DOTALL))
+    assert code
+    environment = {**os.environ, "VADE_HOME": str(tmp_path / "home")}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, check=False
+    )
+    assert done.returncode == 0, done.stderr.decode()
+
+
+def test_the_terminal_session_in_the_readme_is_what_happens(tmp_path: Path) -> None:
+    text = (ROOT / "README.md").read_text()
+    session = re.findall(r"```console\n(.*?)```", text, flags=re.DOTALL)[0]
+    git = ["git", "-c", "init.defaultBranch=main", "-C", str(tmp_path)]
+    subprocess.run([*git, "init", "-q"], check=True)
+    subprocess.run([*git, "remote", "add", "origin", "git@github.com:acme/api.git"], check=True)
+    environment = {
+        **os.environ,
+        "VADE_HOME": str(tmp_path / "home"),
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+    }
+    for block in re.split(r"^\$ ", session, flags=re.MULTILINE)[1:]:
+        command, _, expected = block.partition("\n")
+        done = subprocess.run(
+            ["bash", "-c", command],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert timeless(done.stdout) == timeless(expected)
+
+
+def timeless(text: str) -> str:
+    """A text without its times and the ids made from them."""
+    shorter = re.sub(r"\d{8}T\d{12}Z-[0-9a-f]{8}", "VERSION", text)
+    return re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "TIME", shorter).strip()
+
+
+def test_the_project_speaks_of_itself_alone() -> None:
+    """No machine's paths and no registry's addresses are in what is published."""
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    for name in listed.split("\n"):
+        path = ROOT / name
+        if not name or path.suffix in (".png",) or not path.is_file():
+            continue
+        text = path.read_text(encoding="utf-8", errors="replace")
+        assert not re.search(r"(^|[\s\"'=(])/(work|root|farm)/", text), f"{name} names a machine's path"
+    pins = (ROOT / "requirements.txt").read_text()
+    assert "http" not in pins
+    assert "--index" not in pins
+    for line in re.findall(r"^[a-z0-9].*$", pins, flags=re.MULTILINE | re.IGNORECASE):
+        assert "==" in line
+    assert pins.count("--hash=") >= pins.count("==")
