@@ -75,6 +75,12 @@ def test_store_reads_standard_input(vade: Vade, monkeypatch: pytest.MonkeyPatch)
     assert vade.json("show", "piped")["entries"][0]["text"] == "line one\nline two ✓"
 
 
+def test_a_text_may_begin_with_a_dash(vade: Vade) -> None:
+    assert "kept as list" in vade("store", "- an item\n- another", "--key", "list")
+    assert "noted" in vade("note", "--- a line ---")
+    assert vade.json("show", "list")["entries"][0]["text"] == "- an item\n- another"
+
+
 def test_the_json_of_store_names_everything_a_script_needs(vade: Vade) -> None:
     kept = vade.json("store", "Deploy on Fridays", "--tag", "decision")
     assert kept["outcome"] == "created"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from vademecum.errors import Malformed, NotFound, Untrusted
-from vademecum.store import archive, audit, clock, files, frontmatter, names, scopes
+from vademecum.store import archive, audit, clock, document, files, frontmatter, names, scopes
 from vademecum.store.texts import decode
-from vademecum.types import Change, ChangeKind, Finding, Scope
+from vademecum.types import Change, ChangeKind, Finding, Origin, Scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from vademecum.config import Inject
     from vademecum.store.home import Home, Shelf
-    from vademecum.types import Place
+    from vademecum.types import Entry, Place
 
 MEMORY = "MEMORY.md"
 CONTEXT = "context.md"
@@ -41,6 +41,7 @@ class Pinned:
     size: int
     budget: int
     trusted: bool = True
+    sections: tuple[Entry, ...] = ()
 
     @property
     def over(self) -> bool:
@@ -105,6 +106,7 @@ class Documents:
                     why = "edit" if current == seen else "conflict"
                     archive.keep(self.home, shelf, archive.PINNED, name, current, why=why, at=at)
                 files.update(folder, name, lambda _: content, mode=shelf.file_mode)
+            self._vouch(shelf, name, content, before=current)
             audit.write(
                 self.home,
                 at=at,
@@ -116,6 +118,14 @@ class Documents:
             )
         self.announce(Change(ChangeKind.WRITTEN, shelf.place, path))
         return self._pinned(shelf, name, content)
+
+    def _vouch(self, shelf: Shelf, name: str, content: bytes, *, before: bytes | None) -> None:
+        """Log the sections that are new; one that stood there before is not made the caller's by an edit."""
+        earlier = {archive.fingerprint(each) for each in document.blocks(decode(before or b""))}
+        for section in document.blocks(decode(content)):
+            if archive.fingerprint(section) not in earlier:
+                signed = replace(section, origin=section.origin or self.caller.origin)
+                archive.log_kept(self.home, shelf, archive.PINNED, name, signed, record=None)
 
     def _shelves(self, place: Place, name: str) -> list[Shelf]:
         """A repository keeps its `context.md`; what else is pinned is the user's own."""
@@ -148,7 +158,21 @@ class Documents:
             size,
             budget,
             shelf.trusted,
+            self._sections(shelf, name, text),
         )
+
+    def _sections(self, shelf: Shelf, name: str, text: str) -> tuple[Entry, ...]:
+        """The sections with their origins: what a repository brought along is nobody's word here."""
+        known: set[str] = set()
+        if shelf.shared and shelf.trusted:
+            kept = archive.kept(self.home, shelf, archive.PINNED, name)
+            known = {archive.fingerprint(entry) for _, entry in kept}
+        found = []
+        for section in document.blocks(text):
+            vouched = not shelf.shared or archive.fingerprint(section) in known
+            origin = (section.origin or Origin.USER) if vouched else Origin.EXTERNAL
+            found.append(replace(section, origin=origin))
+        return tuple(found)
 
     def _measure(self, scope: Scope, name: str, body: str) -> tuple[int, int]:
         if name == CONTEXT:

@@ -21,7 +21,22 @@ if TYPE_CHECKING:
     Door = Callable[[], Memory]
 
 
-@click.command()
+class TextCommand(click.Command):
+    """A command whose text may begin with a dash, as an item of a list does."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put such a text behind `--`, where it cannot be taken for an option."""
+        for index, word in enumerate(args):
+            if word == "--":
+                break
+            after_option = index > 0 and args[index - 1].startswith("--")
+            if word.startswith("-") and any(each.isspace() for each in word) and not after_option:
+                args = [*args[:index], *args[index + 1 :], "--", word]
+                break
+        return super().parse_args(ctx, args)
+
+
+@click.command(cls=TextCommand)
 @click.argument("text", metavar="TEXT|-")
 @click.option(
     "--key",
@@ -94,7 +109,7 @@ def store(
     warn_of_secrets(stored.secrets)
 
 
-@click.command()
+@click.command(cls=TextCommand)
 @click.argument("text", metavar="TEXT|-")
 @click.option(
     "--scope",
