@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 from collections import Counter
@@ -15,10 +16,12 @@ from vademecum.errors import (
     Malformed,
     NotFound,
     NotVisible,
+    OutsideMemory,
     SecretFound,
     StorageFailed,
     UnknownName,
     UsageError,
+    VadeError,
 )
 from vademecum.lazy import LazyModule
 from vademecum.store import archive, audit, clock, files, identity, names, scopes, secrets, texts
@@ -347,6 +350,7 @@ class Memory:
     def purge_text(self, text: str) -> Sequence[purging.Purged]:
         """Delete a text for good wherever it stands; attached sources are reported, not changed."""
         self._may_write()
+        self._not_in_group("look through all memory")
         wanted = texts.accept(text, largest=self.settings.limits.content_bytes)
         shelf = repository.shelf(self.home, self.caller.project)
         with self._reported("purge that text"):
@@ -357,7 +361,11 @@ class Memory:
                 for path in source.markdown():
                     count = purging.occurrences(path, wanted)
                     if count:
-                        found.append(purging.Purged(str(path), count, gone=False))
+                        found.append(
+                            purging.Purged(
+                                str(path), count, gone=False, why="an attached source is not ours to change"
+                            )
+                        )
             self._audit("purge")
         return found
 
@@ -416,6 +424,7 @@ class Memory:
     def alias(self, old: str) -> str:
         """Join what was kept under another project id to this project."""
         self._may_write()
+        self._not_in_group("join another project's memory")
         project = self._project()
         names.check_id(old, "a project")
         if old == project.id:
@@ -464,11 +473,12 @@ class Memory:
         """Detach a folder; its files stay as they are."""
         self._may_write()
         with self._reported(f"detach {name}"):
-            sources.remove(self.home, name)
+            sources.remove(self.home, self.caller, name)
             self._audit("source")
 
     def audit_lines(self) -> Sequence[dict[str, Any]]:
         """The audit, oldest line first."""
+        self._not_in_group("read the audit")
         return [] if self.settings.incognito else list(audit.lines(self.home))
 
     def verify_audit(self) -> audit.Report:
@@ -496,6 +506,10 @@ class Memory:
 
     def _reported(self, doing: str) -> AbstractContextManager[None]:
         return files.reported(doing)
+
+    def _not_in_group(self, doing: str) -> None:
+        if self.caller.audience is Audience.GROUP:
+            raise NotVisible(f"a group session cannot {doing}")
 
     def _may_write(self) -> None:
         if self.settings.incognito:
@@ -572,7 +586,10 @@ class Memory:
     def _leftovers(self, places: Iterable[Place]) -> Iterator[Finding]:
         for place in places:
             for shelf in scopes.shelves(self.home, self.caller, place):
-                folder = shelf.open(archive.RECORDS)
+                try:
+                    folder = shelf.open(archive.RECORDS)
+                except (OutsideMemory, NotADirectoryError):
+                    continue  # told by the records themselves
                 if folder is None:
                     continue
                 with folder:
@@ -622,6 +639,9 @@ def connect(
     )
     memory = Memory(Home(place, settings.limits.lock), caller, loaded, now=now)
     memory.home.check()
+    if project is not None and not settings.incognito:
+        with contextlib.suppress(VadeError, OSError):  # a convenience, which a read-only home does without
+            scopes.join_by_path(memory.home, project, at=clock.stamp(now()))
     return memory
 
 

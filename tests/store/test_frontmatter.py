@@ -1,4 +1,4 @@
-"""Frontmatter: any text is read or refused, and an edit touches the lines of the keys it sets and no other byte."""
+"""Frontmatter: any text is read or refused, and an edit touches the lines of its keys and no other byte."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from vademecum.errors import Malformed
 from vademecum.store import frontmatter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 SEED = 20261115
 
@@ -92,11 +92,20 @@ def block(rng: random.Random) -> list[Piece]:
             Piece("".join(f"{indent}{line}\n" if line else "\n" for line in lines[:-1].split("\n")), key)
         )
     pieces += [Piece(rng.choice(BETWEEN)) for _ in range(rng.choice((0, 0, 1)))]
-    # A blank line below a literal that keeps its blank lines belongs to the literal.
-    for at, piece in enumerate(pieces):
-        if piece.key and "|+" in piece.text and at + 1 < len(pieces) and not pieces[at + 1].text.strip():
-            pieces[at + 1] = Piece("# not blank\n")
-    return [Piece(_with_endings(rng, piece.text, newlines), piece.key) for piece in pieces]
+    return [Piece(_with_endings(rng, text, newlines), key) for text, key in _below_literals(pieces)]
+
+
+def _below_literals(pieces: list[Piece]) -> Iterator[tuple[str, str | None]]:
+    """Lines below a literal that would be part of it become comments that are not."""
+    literal = ""
+    for piece in pieces:
+        if piece.key:
+            literal = piece.text if re.search(r": [|>]", piece.text) else literal
+            yield piece.text, piece.key
+        elif literal and (piece.text.startswith(" ") or ("|+" in literal and not piece.text.strip())):
+            yield "# left of it\n", None
+        else:
+            yield piece.text, None
 
 
 def _with_endings(rng: random.Random, text: str, newlines: tuple[str, ...]) -> str:
@@ -143,9 +152,9 @@ def edit_problems(rng: random.Random, editor: Callable[[str, dict[str, Any]], st
         problems.append(f"read back {new} instead of {expected} from {edited!r}")
     for piece in pieces:
         comment = re.search(r"[ \t]+#[^\n\r]*(?=\r?\n\Z)", piece.text)
-        if piece.key in changes and piece.text.count("\n") == 1 and changes[piece.key] is not None:
-            if comment and '"quoted' not in piece.text and comment[0] not in edited:
-                problems.append(f"a comment behind a value is gone: {piece.text!r} -> {edited!r}")
+        kept = piece.key in changes and changes[piece.key] is not None and piece.text.count("\n") == 1
+        if kept and comment and '"quoted' not in piece.text and comment[0] not in edited:
+            problems.append(f"a comment behind a value is gone: {piece.text!r} -> {edited!r}")
     return problems
 
 
@@ -166,8 +175,8 @@ def _framed(edited: str, before: str, pieces: list[Piece], after: str, changes: 
         else:
             return False
     known = {piece.key for piece in pieces}
-    for key in changes:
-        if key not in known and changes[key] is not None:
+    for key, value in changes.items():
+        if key not in known and value is not None:
             line = re.compile(rf" *{re.escape(key)}: [^\n]*\n").match(edited, at)
             if line is None:
                 return False
@@ -175,9 +184,9 @@ def _framed(edited: str, before: str, pieces: list[Piece], after: str, changes: 
     return edited[at:] == after
 
 
-def test_an_edit_leaves_every_other_byte_of_five_thousand_blocks_alone() -> None:
+def test_an_edit_leaves_every_other_byte_of_ten_thousand_blocks_alone() -> None:
     rng = random.Random(SEED)
-    problems = [problem for _ in range(5_000) for problem in edit_problems(rng, frontmatter.edit)]
+    problems = [problem for _ in range(10_000) for problem in edit_problems(rng, frontmatter.edit)]
     assert problems == []
 
 
@@ -215,14 +224,14 @@ scalars = (
     | st.booleans()
     | st.integers(min_value=-(10**17), max_value=10**17)
     | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(st.characters(blacklist_categories=("Cs",), blacklist_characters="\0"), max_size=30)
+    | st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30)
 )
 values = st.recursive(
     scalars,
     lambda inner: (
         st.lists(inner, max_size=4)
         | st.dictionaries(
-            st.text(st.characters(blacklist_categories=("Cs",), blacklist_characters="\0"), max_size=8),
+            st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=8),
             inner,
             max_size=4,
         )
@@ -376,17 +385,49 @@ def test_a_block_that_is_never_closed_is_malformed() -> None:
             frontmatter.parse(text)
 
 
+MARKS = [
+    *("---", "...", "\n", "\r\n", "\r", "\u2028", "\x85", ": ", ":", "- ", "? ", "|", ">", "|+", ">-2", "#"),
+    *(
+        " #",
+        "&a ",
+        "*a",
+        "!!str ",
+        "!",
+        "%YAML 1.1",
+        "[",
+        "]",
+        "{",
+        "}",
+        ",",
+        '"',
+        "'",
+        "\\",
+        "\\u",
+        "\\ud800",
+    ),
+    *(
+        " ",
+        "  ",
+        "\t",
+        "a",
+        "key",
+        "type",
+        "num",
+        "1",
+        "~",
+        "<<",
+        "=",
+        "\ufeff",
+        "🧠",
+        "\x00",
+        "\x07",
+        "\ud800",
+    ),
+]
 pieces_of_yaml = st.lists(
-    st.sampled_from(
-        [
-            "---", "...", "\n", "\r\n", "\r", "\u2028", "\x85", ": ", ":", "- ", "? ", "|", ">", "|+", ">-2", "#", " #",
-            "&a ", "*a", "!!str ", "!", "%YAML 1.1", "[", "]", "{", "}", ",", '"', "'", "\\", "\\u", "\\ud800", " ",
-            "  ", "\t", "a", "key", "type", "num", "1", "~", "<<", "=", "\ufeff", "🧠", "\x00", "\x07", "\ud800", "@", "`",
-        ]
-    )
-    | st.text(max_size=4),
+    st.sampled_from(MARKS) | st.text(max_size=4),
     max_size=40,
-).map("".join)  # fmt: skip
+).map("".join)
 
 
 def _read_or_refused(text: str) -> None:
@@ -422,6 +463,8 @@ def test_any_text_is_read_or_malformed(text: str) -> None:
 @example("a: \ud800", "---\n", "\n---\n")
 @example("type: |\n  a\n \n", "---\n", "\n---\n")
 @example("type:\n# c", "---\n", "\n---\n")
+@example('!\n""', "---\n", "\n---\n")
+@example("&a", "---\n", "\n---\n")
 @example("a: b\n  \ttype: c", "---\n", "\n---\n")
 def test_any_block_is_read_or_malformed_and_an_edit_of_it_reads_back(
     block: str, opening: str, closing: str

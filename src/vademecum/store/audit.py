@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.store import clock, files
@@ -27,6 +28,7 @@ HEAD = "head"
 _HEAD_SIZE = 128
 _TAIL = 16 * 1024  # several times the longest line
 _GENESIS = "0" * 64
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class Report(NamedTuple):
@@ -54,17 +56,21 @@ def write(
         "actor": actor,
         "op": operation,
         "scope": None if scope is None else str(scope),
-        "record": record,
+        # An id of a person's own making may say what the record is about.
+        "record": record if record is not None and _UUID.fullmatch(record) else None,
         "num": num,
         "before": None if before is None else files.digest(before),
         "after": None if after is None else files.digest(after),
     }
     with home.lock("audit"), home.folder("audit", create=True) as folder:
+        logs = _logs(folder)
+        if not logs:  # the head is there before the first line, so that a missing one is always an alarm
+            files.update(folder, HEAD, lambda _: _head_block(0, _GENESIS))
         seq, last = _last(folder)
         line = {"seq": seq + 1, **line, "prev": last}
         line["hash"] = _hash(line)
         # A day's file never goes back in time, even if the clock does: the chain follows the file names.
-        name = max([f"{at:%Y-%m-%d}.jsonl", *_logs(folder)[-1:]])
+        name = max([f"{at:%Y-%m-%d}.jsonl", *logs[-1:]])
         files.append_line(folder, name, json.dumps(line, separators=(",", ":")).encode())
         files.overwrite_block(folder, HEAD, _head_block(seq + 1, line["hash"]))
 
@@ -114,7 +120,7 @@ def _against_head(home: Home, seq: int, seen: dict[int, str]) -> Iterator[Findin
     if head[0] > seq:
         why = f"the chain ends at line {seq}, but {head[0]} were written: its end was cut off"
         yield Finding("audit", f"audit/{HEAD}", why, severity="error")
-    elif seen.get(head[0]) != head[1]:
+    elif seen.get(head[0], _GENESIS if head[0] == 0 else None) != head[1]:
         yield Finding("audit", f"audit/{HEAD}", f"line {head[0]} is not the one written", severity="error")
 
 

@@ -15,12 +15,15 @@ from vademecum.store import frontmatter
 from vademecum.types import Entry, Origin
 
 _STAMP = r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:?\d\d)?)?"
-_HEADING = re.compile(rf"^## ({_STAMP})[ \t]*\r?$", re.MULTILINE)
+_HEADING = re.compile(rf"(?:^|(?<=\A\ufeff))## ({_STAMP})[ \t]*\r?$", re.MULTILINE)
 _TITLE = re.compile(r"(?:[ \t]*\r?\n)*# +(\S[^\n]*?)[ \t]*\r?(?:\n|\Z)")
-_SIGNATURE = re.compile(r"^<!-- (origin: [^\n]*?) -->[ \t]*\r?$", re.MULTILINE)
+_ANY_HEADING = re.compile(r"^#{1,6} ", re.MULTILINE)
+_SIGNATURE = re.compile(r"^<!-- (origin: [^\n]*?) -->[^\S\n]*$", re.MULTILINE)
 # Lines with a meaning of their own, with any number of backslashes before them.
 _MARKUP = re.compile(rf"^(\\*)(?=## {_STAMP}[ \t]*\r?$|<!--[ \t]*/?(?:origin:|vade:))", re.MULTILINE)
 _ESCAPED = re.compile(rf"^\\(?=\\*(?:## {_STAMP}[ \t]*\r?$|<!--[ \t]*/?(?:origin:|vade:)))", re.MULTILINE)
+
+_ORIGINS = {str(origin): origin for origin in Origin}
 
 
 class Section(NamedTuple):
@@ -33,6 +36,11 @@ class Section(NamedTuple):
     end: int
     time: str | None
     signed: str | None
+
+    @property
+    def live(self) -> bool:
+        """Whether no later entry has taken this one's place."""
+        return "superseded" not in _fields(self.signed)
 
 
 class Document(NamedTuple):
@@ -62,11 +70,10 @@ class Document(NamedTuple):
 
     def _entry(self, section: Section, start: int, end: int) -> Entry:
         signed = _fields(section.signed)
-        origin = signed.get("origin")
         return Entry(
             text=self.text_of(section),
             time=section.time,
-            origin=Origin(origin) if origin in set(Origin) else None,
+            origin=_ORIGINS.get(signed.get("origin", "")),
             superseded=signed.get("superseded"),
             start=start,
             end=end,
@@ -91,6 +98,24 @@ def parse(text: str) -> Document:
     return Document(text, front, title[1].strip() if title else None, tuple(sections))
 
 
+def blocks(text: str) -> list[Entry]:
+    """The parts of a document that has headings but no dates, each with the origin its last line gives it."""
+    front = frontmatter.parse(text)
+    starts = [match.start() for match in _ANY_HEADING.finditer(text, front.body)]
+    if not starts or text[front.body : starts[0]].strip():
+        starts.insert(0, front.body)
+    found = []
+    for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
+        section = _section(text, start, start, end, None)
+        line = text.count("\n", 0, start) + 1
+        inner = unescape(text[section.text_start : section.text_end].replace("\r\n", "\n")).strip("\n")
+        origin = _ORIGINS.get(_fields(section.signed).get("origin", ""))
+        if inner.strip():
+            last = line + text.count("\n", start, section.signature_end)
+            found.append(Entry(inner, None, origin, None, line, last))
+    return found
+
+
 def append(text: str, entry: Entry) -> str:
     """Add an entry at the end; what is there stays byte for byte, but for a missing final newline."""
     newline = frontmatter.line_ending(text)
@@ -105,17 +130,19 @@ def sign(
 ) -> str:
     """Write an entry's signature anew, with another origin or marked as superseded, and return the text."""
     section = document.sections[index]
-    fields = _fields(section.signed)
+    signed = section.signed or f"origin: {Origin.USER}"
     if origin is not None:
-        fields["origin"] = str(origin)
-    fields.setdefault("origin", str(Origin.USER))
+        signed = _with(signed, "origin", str(origin))
     if superseded is not None:
-        fields["superseded"] = superseded
-    source, newline = document.source, frontmatter.line_ending(document.source)
+        signed = _with(signed, "superseded", superseded)
+    before, newline = document.source[: section.text_end], frontmatter.line_ending(document.source)
     if section.signed is not None:
-        return source[: section.text_end] + _signature(fields) + source[section.signature_end :]
-    rest = source[section.text_end :]
-    return source[: section.text_end] + newline + _signature(fields) + (rest or newline)
+        return f"{before}<!-- {signed} -->{document.source[section.signature_end :]}"
+    rest = document.source[section.text_end :]
+    lead = "" if before.endswith("\n") else newline
+    # Only white space may follow on the line of a signature: an entry without text has a heading there.
+    trail = "" if rest and not rest.split("\n", 1)[0].strip() else newline
+    return f"{before}{lead}<!-- {signed} -->{trail}{rest}"
 
 
 def tidy(text: str) -> str:
@@ -154,14 +181,16 @@ def _section(text: str, start: int, text_start: int, end: int, time: str | None)
 
 
 def _render(entry: Entry) -> str:
-    fields = {"origin": str(entry.origin or Origin.USER)}
+    signed = f"origin: {entry.origin or Origin.USER}"
     if entry.superseded is not None:
-        fields["superseded"] = entry.superseded
-    return f"## {entry.time}\n{escape(entry.text)}\n{_signature(fields)}\n"
+        signed = _with(signed, "superseded", entry.superseded)
+    return f"## {entry.time}\n{escape(entry.text)}\n<!-- {signed} -->\n"
 
 
-def _signature(fields: dict[str, str]) -> str:
-    return "<!-- " + " | ".join(f"{name}: {value}" for name, value in fields.items()) + " -->"
+def _with(signed: str, name: str, value: str) -> str:
+    """A signature with one part set, and every other part as it was."""
+    parts = [part for part in signed.split(" | ") if part.partition(":")[0].strip() != name]
+    return " | ".join([f"{name}: {value}", *parts] if name == "origin" else [*parts, f"{name}: {value}"])
 
 
 def _fields(signed: str | None) -> dict[str, str]:

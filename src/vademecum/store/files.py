@@ -16,7 +16,7 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.errors import Malformed, StorageFailed
-from vademecum.store.locks import try_lock
+from vademecum.store.locks import alone, try_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -27,6 +27,9 @@ PREFIX = ".vade-"
 TEMP = ".tmp"  # being written: worth nothing until it is renamed
 SWAP = ".swap"  # whole; after the exchange it holds what was there before, perhaps a person's unseen save
 LARGEST = 32 * 1024 * 1024
+
+# Temporary files that this process could not clear when it was done with them: for the next sweep.
+_abandoned: set[str] = set()
 
 _PATIENCE_SAME = 0.2  # seconds to wait for a reader to close a file that nobody changed
 _PATIENCE_OTHER = 2.0  # seconds to wait for an editor to finish the save it has begun
@@ -83,9 +86,10 @@ def update(
     The new file takes the old one's place in one exchange, and what came out is looked at: if a person saved
     in between, the change is made again on top of their text. The caller holds the lock of this file.
     """
+    sweep(folder)
     before = current = base = read(folder, name)
     mode = _mode(folder, name, mode)
-    unseen: list[tuple[str, bool]] = []
+    unseen: list[tuple[str, bool, bytes]] = []
     while True:
         try:
             after = change(base)
@@ -94,26 +98,26 @@ def update(
                 _put_back(folder, name, unseen[-1][0])
             raise
         if after == current:
-            if unseen:
-                folder.sync()
+            folder.sync()  # whoever wrote it may have been killed, or told of an error, before it was on disk
             break
         staged = _stage(folder, name, current, after, mode)
-        try:
-            found = _put(folder, name, staged, current)
-        except BaseException:
-            _discard(folder, staged)
-            raise
+        found = _put(folder, name, staged, current)
         if found is None:  # the file came, went or changed before our turn: look again
             current = base = read(folder, name)
             continue
         if found.content == current:
-            folder.sync()  # first the new name, then away with the old file
-            _discard(folder, staged)
+            try:
+                folder.sync()  # first the new name, then away with the old file
+            finally:
+                _discard(folder, staged)
             break
-        unseen.append((staged, found.settled))
+        unseen.append((staged, found.settled, found.content or b""))
         base, current = found.content, after
-    for staged, settled in unseen:  # merged and synced by now
-        if settled:
+    lines = set(after.splitlines())
+    for staged, settled, content in unseen:  # merged and synced by now
+        # A save that came while an earlier one was displaced may have been made without seeing that one.
+        merged = staged == unseen[-1][0] or lines.issuperset(content.splitlines())
+        if settled and merged:
             _discard(folder, staged)
         else:
             _rescue(folder, staged)
@@ -122,9 +126,14 @@ def update(
 
 def create(folder: Folder, name: str, content: bytes, *, mode: int = 0o600) -> None:
     """Write a file that must not exist yet; FileExistsError when it does."""
+    sweep(folder)
     staged = _stage(folder, name, None, content, mode)
     try:
         folder.place(staged, name)
+    except FileExistsError:
+        _discard(folder, staged)
+        folder.sync()
+        raise
     except BaseException:
         _discard(folder, staged)
         raise
@@ -142,19 +151,23 @@ def remove(folder: Folder, name: str, keep: Callable[[bytes], None]) -> bytes | 
         folder.rename(name, aside)
     except FileNotFoundError:
         return content
-    last, settled = _settle(folder, aside, content)
-    if last != content:
-        try:
+    try:
+        last, settled = _settle(folder, aside, content)
+        if last != content:
             keep(last)
-        except BaseException:
-            with contextlib.suppress(FileExistsError):
-                folder.place(aside, name)
-            raise
-    folder.sync()
-    if settled or last == content:
-        _discard(folder, aside)
-    else:
-        _rescue(folder, aside)
+    except BaseException:
+        try:
+            folder.place(aside, name)
+        except OSError:
+            _abandoned.add(aside)
+        raise
+    try:
+        folder.sync()
+    finally:
+        if settled or last == content:
+            _discard(folder, aside)
+        else:
+            _rescue(folder, aside)
     return last
 
 
@@ -169,10 +182,11 @@ def append_line(folder: Folder, name: str, line: bytes, *, mode: int = 0o600) ->
 
     The caller holds the lock of this log, so a line that could not be written whole can be taken back.
     """
-    known = folder.stat(name) is not None
     fd = folder.open(name, os.O_RDWR | os.O_APPEND | os.O_CREAT, mode)
     try:
         size = os.fstat(fd).st_size
+        if size == 0:
+            folder.sync()  # before the first line, so that a log with lines in it has its name on disk
         stump = size > 0 and _byte_at(fd, size - 1) != b"\n"
         try:
             _write_all(fd, (b"\n" if stump else b"") + line + b"\n")
@@ -183,8 +197,6 @@ def append_line(folder: Folder, name: str, line: bytes, *, mode: int = 0o600) ->
             raise
     finally:
         os.close(fd)
-    if not known:
-        folder.sync()
 
 
 def overwrite_block(folder: Folder, name: str, block: bytes) -> None:
@@ -203,9 +215,11 @@ def sweep(folder: Folder) -> list[str]:
         if not name.startswith(PREFIX) or not name.endswith((TEMP, SWAP)) or not _orphaned(folder, name):
             continue
         if name.endswith(SWAP):
-            _, _, _, old, new, _ = name.split("-", 5)
+            parts = name.split("-", 5)
+            if len(parts) != 6:
+                continue  # not one of our names
             content = read(folder, name)
-            if content is not None and digest(content)[:16] not in (old, new):
+            if content is not None and digest(content)[:16] not in parts[3:5]:
                 rescued.append(_rescue(folder, name))
                 continue
         folder.unlink(name)
@@ -231,51 +245,61 @@ class _Found(NamedTuple):
 def _stage(folder: Folder, name: str, old: bytes | None, new: bytes, mode: int) -> str:
     """Write and sync the new content beside the file, under a name that says what it is."""
     temp = f"{PREFIX}{os.getpid()}-{os.urandom(6).hex()}{TEMP}"
-    fd = folder.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    staged = _name(name, old, new, SWAP)
     try:
-        try_lock(fd)  # so that a sweeper in another container, blind to our pid, sees a living owner
-        _write_all(fd, new)
-        os.fsync(fd)
-        staged = _name(name, old, new, SWAP)
-        folder.rename(temp, staged)
+        fd = folder.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        try:
+            try_lock(fd)  # so that a sweeper in another container, blind to our pid, sees a living owner
+            _write_all(fd, new)
+            os.fsync(fd)
+            folder.rename(temp, staged)
+        finally:
+            os.close(fd)
     except BaseException:
         _discard(folder, temp)
+        _discard(folder, staged)
         raise
-    finally:
-        os.close(fd)
     return staged
 
 
 def _put(folder: Folder, name: str, staged: str, current: bytes | None) -> _Found | None:
     """Bring the staged file in; returns what was there, or None when the file is not as it was."""
-    if current is None:
-        try:
-            folder.place(staged, name)
-        except FileExistsError:
-            _discard(folder, staged)
-            return None
-        return _Found(None)
     try:
+        if current is None:
+            folder.place(staged, name)
+            return _Found(None)
         exchanged = folder.exchange(staged, name)
+        if not exchanged:  # no exchange on this system: look, then rename
+            if read(folder, name) != current:
+                _discard(folder, staged)
+                return None
+            folder.rename(staged, name)
+            return _Found(current)
+    except FileExistsError:
+        _discard(folder, staged)
+        return None
     except FileNotFoundError:
         _discard(folder, staged)
         _await(folder, name)
         return None
-    if exchanged:
-        return _Found(*_settle(folder, staged, current))
-    if read(folder, name) != current:  # no exchange on this system: look, then rename
+    except BaseException:
         _discard(folder, staged)
-        return None
-    folder.rename(staged, name)
-    return _Found(current)
+        raise
+    try:
+        return _Found(*_settle(folder, staged, current))
+    except BaseException:
+        _put_back(folder, name, staged)
+        raise
 
 
 def _put_back(folder: Folder, name: str, staged: str) -> None:
     """Undo an exchange: a person's save, which we cannot build upon, goes back in its place."""
-    with contextlib.suppress(OSError):
+    try:
         if folder.exchange(staged, name):
             _discard(folder, staged)
             folder.sync()
+    except OSError:
+        _abandoned.add(staged)
 
 
 def _settle(folder: Folder, name: str, expected: bytes) -> tuple[bytes, bool]:
@@ -284,12 +308,12 @@ def _settle(folder: Folder, name: str, expected: bytes) -> tuple[bytes, bool]:
     fd = folder.open(name, os.O_RDONLY)
     try:
         while True:
-            alone = _alone(fd)
+            nobody_else = alone(fd)
             os.lseek(fd, 0, os.SEEK_SET)
             content = _read_all(fd)
             patience = _PATIENCE_SAME if content == expected else _PATIENCE_OTHER
-            if alone or time.monotonic() - begun > patience:
-                return content, alone
+            if nobody_else or time.monotonic() - begun > patience:
+                return content, nobody_else
             time.sleep(0.002)
     finally:
         os.close(fd)
@@ -304,6 +328,8 @@ def _await(folder: Folder, name: str) -> None:
 
 def _orphaned(folder: Folder, name: str) -> bool:
     """Whether the process that made a temporary file is gone."""
+    if name in _abandoned:
+        return True
     pid = name[len(PREFIX) :].split("-", 1)[0]
     if not pid.isdecimal() or _alive(int(pid)):
         return False
@@ -311,6 +337,8 @@ def _orphaned(folder: Folder, name: str) -> bool:
         fd = folder.open(name, os.O_RDWR)
     except FileNotFoundError:
         return False
+    except PermissionError:  # it has the mode of the file it was to replace: one that a person made read-only
+        fd = folder.open(name, os.O_RDONLY)
     try:
         return try_lock(fd)
     finally:
@@ -357,8 +385,10 @@ def _mode(folder: Folder, name: str, default: int) -> int:
 
 
 def _discard(folder: Folder, name: str) -> None:
-    with contextlib.suppress(OSError):
+    try:
         folder.unlink(name)
+    except OSError:
+        _abandoned.add(name)
 
 
 def _write_all(fd: int, content: bytes) -> None:
@@ -380,26 +410,3 @@ def _read_all(fd: int) -> bytes:
 def _byte_at(fd: int, position: int) -> bytes:
     os.lseek(fd, position, os.SEEK_SET)
     return os.read(fd, 1)
-
-
-if sys.platform == "linux":
-    import fcntl
-    import signal
-
-    def _alone(fd: int) -> bool:
-        """Whether nobody else has this file open: only then does the kernel grant a write lease."""
-        try:
-            # Whoever opens the file while we hold the lease makes the kernel send a signal; the default
-            # one would end this process.
-            fcntl.fcntl(fd, fcntl.F_SETSIG, signal.SIGURG)
-            fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_WRLCK)
-            fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_UNLCK)
-        except OSError as error:
-            return error.errno not in (errno.EAGAIN, errno.EACCES)
-        return True
-
-else:
-
-    def _alone(fd: int) -> bool:
-        """No way to know here: the save is taken as finished."""
-        return True

@@ -29,6 +29,9 @@ _CLOEXEC = getattr(os, "O_CLOEXEC", 0)
 _BINARY = getattr(os, "O_BINARY", 0)
 _BY_HANDLE = os.open in os.supports_dir_fd
 
+# Where two spellings of a name can open the same folder, the spelling is checked.
+FOLDS_NAMES = sys.platform in ("darwin", "win32")
+
 # renameat2(2) on Linux and renameatx_np(2) on macOS: exclusive and swapping renames.
 _SWAP = 2
 _EXCLUSIVE = 4 if sys.platform == "darwin" else 1
@@ -49,7 +52,7 @@ class Folder:
         """Open a top folder; links on the way to it are the user's own and are followed."""
         name = os.fspath(path)
         if create:
-            os.makedirs(name, mode=mode, exist_ok=True)
+            _make(os.path.abspath(name), mode)
         if not _BY_HANDLE:
             if not os.path.isdir(name):
                 raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), name)
@@ -61,9 +64,8 @@ class Folder:
         here = self._duplicate()
         try:
             for name in names:
-                below = here._step(name, create=create, mode=mode)
-                here.close()
-                here = below
+                above, here = here, here._step(name, create=create, mode=mode)
+                above.close()
         except BaseException:
             here.close()
             raise
@@ -80,11 +82,14 @@ class Folder:
             if error.errno in (errno.ELOOP, errno.ENXIO):
                 raise OutsideMemory(f"{self.path}/{name} is not a regular file") from error
             raise
-        state = os.fstat(fd)
-        foreign = state.st_nlink > 1 and hasattr(os, "geteuid") and state.st_uid != os.geteuid()
-        if not stat.S_ISREG(state.st_mode) or foreign:
+        try:
+            state = os.fstat(fd)
+            foreign = state.st_nlink > 1 and hasattr(os, "geteuid") and state.st_uid != os.geteuid()
+            if not stat.S_ISREG(state.st_mode) or foreign:
+                raise OutsideMemory(f"{self.path}/{name} is not a file of its own")
+        except BaseException:
             os.close(fd)
-            raise OutsideMemory(f"{self.path}/{name} is not a file of its own")
+            raise
         return fd
 
     def stat(self, name: str) -> os.stat_result | None:
@@ -138,9 +143,10 @@ class Folder:
 
     def close(self) -> None:
         """Let go of the handle."""
-        if self.fd is not None:
-            os.close(self.fd)
-            self.fd = None
+        fd, self.fd = self.fd, None  # gone even when closing fails: the number may be somebody else's by now
+        if fd is not None:
+            with contextlib.suppress(OSError):  # nothing is written through it that could fail to arrive
+                os.close(fd)
 
     def __enter__(self) -> Self:
         return self
@@ -153,6 +159,10 @@ class Folder:
     def _target(self, name: str) -> str:
         if not name or name in (".", "..") or "/" in name or "\0" in name or os.sep in name:
             raise OutsideMemory(f"{name!r} is not the name of a file")
+        try:
+            os.fsencode(name)
+        except UnicodeEncodeError as error:
+            raise OutsideMemory(f"{name!r} is not the name of a file") from error
         return os.path.join(self.path, name) if self.fd is None else name
 
     def _duplicate(self) -> Folder:
@@ -166,8 +176,15 @@ class Folder:
             except FileExistsError:
                 pass
             else:
-                self.sync()
+                try:
+                    self.sync()
+                except BaseException:
+                    with contextlib.suppress(OSError):  # or the next one would take it for a folder on disk
+                        os.rmdir(target, dir_fd=self.fd)
+                    raise
         path = os.path.join(self.path, name)
+        if FOLDS_NAMES and name not in os.listdir(self.path if self.fd is None else self.fd):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         if self.fd is None:
             if os.path.islink(path):
                 raise OutsideMemory(f"{path} is a link")
@@ -193,6 +210,16 @@ class Folder:
         if code in _UNSUPPORTED:
             return False
         raise OSError(code, os.strerror(code), old, None, new)
+
+
+def _make(path: str, mode: int) -> None:
+    """Make a folder and those above it, each name on disk before anything is put below it."""
+    if os.path.isdir(path):
+        return
+    parent, name = os.path.split(path)
+    _make(parent, mode)
+    with Folder.at(parent) as above:
+        above.enter(name, create=True, mode=mode).close()
 
 
 @functools.cache

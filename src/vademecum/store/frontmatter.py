@@ -22,10 +22,13 @@ DEEPEST = 12
 _OPENING = re.compile(r"\ufeff?---[ \t]*\r?\n")
 _CLOSING = re.compile(r"^(?:---|\.\.\.)[ \t]*\r?$", re.MULTILINE)
 _INT = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,17})")
-_FLOAT = re.compile(r"[-+]?(?:[0-9]{1,18}\.[0-9]{0,18}|\.[0-9]{1,18})(?:[eE][-+]?[0-9]{1,3})?")
+_FLOAT = re.compile(r"[-+]?(?:[0-9]{1,18}\.[0-9]{0,24}|\.[0-9]{1,24})(?:[eE][-+]?[0-9]{1,3})?")
+# Where a line ends for YAML, which knows more line endings than Markdown.
+_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 # What every YAML reader takes as a plain string; everything else is quoted.
 _PLAIN = re.compile(r"[A-Za-z_/](?:[A-Za-z0-9_./+@-]|:(?=[A-Za-z0-9_./@-]))*(?: [A-Za-z0-9_./+@-]+)*")
 _TIME = re.compile(r"\d{4}-\d\d-\d\d(?:T\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d))?")
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _WORDS = {"true", "false", "null", "yes", "no", "on", "off", "y", "n", "~"}
 
 
@@ -38,12 +41,13 @@ class Front(NamedTuple):
 
 
 class _Pair(NamedTuple):
-    """One top-level pair: its value, the characters its lines span, and a comment after the value."""
+    """One top-level pair: its value, the characters its lines span, its indent, a comment after the value."""
 
     key: str
     value: Any
     start: int
     end: int
+    indent: str
     comment: str
 
 
@@ -53,7 +57,7 @@ def parse(text: str) -> Front:
     if block is None:
         return Front({}, 1 if text.startswith("\ufeff") else 0, 0)
     start, end, body = block
-    values = {pair.key: pair.value for pair in _pairs(text[start:end])}
+    values = {key.value: value for key, value, _ in _items(text[start:end])}
     return Front(values, body, text.count("\n", 0, body))
 
 
@@ -69,15 +73,16 @@ def edit(text: str, changes: Mapping[str, Any]) -> str:
         return f"{bom}---{newline}{fresh}---{newline}{text[len(bom) :]}"
     start, end, _ = block
     inner = text[start:end]
-    pairs = {pair.key: pair for pair in _pairs(inner)}
+    pairs = {key.value: _pair(inner, key, value, last) for key, value, last in _items(inner)}
+    indent = next((pair.indent for pair in pairs.values()), "")
     added = ""
     for key, value in changes.items():
         if key not in pairs and value is not None:
-            added += f"{key}: {render(value)}{newline}"
+            added += f"{indent}{key}: {render(value)}{newline}"
     for pair in sorted(pairs.values(), key=lambda pair: -pair.start):
         if pair.key in changes:
             value = changes[pair.key]
-            line = "" if value is None else f"{pair.key}: {render(value)}{pair.comment}{newline}"
+            line = "" if value is None else f"{indent}{pair.key}: {render(value)}{pair.comment}{newline}"
             inner = inner[: pair.start] + line + inner[pair.end :]
     return text[:start] + inner + added + text[end:]
 
@@ -88,7 +93,10 @@ def render(value: Any) -> str:
         return "null"
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, (int, float)):
+    if isinstance(value, float):
+        # YAML wants a point in a float, also before an exponent: 1.0e-07.
+        return re.sub(r"^(-?\d+)e", r"\1.0e", repr(value))
+    if isinstance(value, int):
         return repr(value)
     if isinstance(value, str):
         return _scalar(value)
@@ -118,28 +126,33 @@ def _block(text: str) -> tuple[int, int, int] | None:
     return opening.end(), closing.start(), body + 1 if text[body : body + 1] == "\n" else body
 
 
-def _pairs(block: str) -> Iterator[_Pair]:
-    """Each top-level key with its value and its lines."""
+def _items(block: str) -> Iterator[tuple[Any, Any, Any]]:
+    """Each top-level pair: the event of its key, its value, and the event its value ends with."""
     import yaml
 
+    if block.startswith("\ufeff"):  # the reader would swallow it, and its positions would be off by one
+        raise Malformed("line 2: frontmatter is not YAML: it begins with a byte-order mark")
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        yield from _mapping(yaml.parse(block, Loader=loader), block)
+        yield from _mapping(yaml.parse(block, Loader=loader))
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"line {mark.line + 2}: " if mark is not None else ""
         problem = getattr(error, "problem", None) or "unreadable characters"
         raise Malformed(f"{where}frontmatter is not YAML: {problem}") from error
+    except UnicodeEncodeError as error:
+        raise Malformed("frontmatter is not YAML: it holds half a surrogate pair") from error
 
 
-def _mapping(events: Iterator[Any], block: str) -> Iterator[_Pair]:
+def _mapping(events: Iterator[Any]) -> Iterator[tuple[Any, Any, Any]]:
     import yaml
 
     next(events)  # the stream begins
     if isinstance(next(events), yaml.StreamEndEvent):
         return
     root = next(events)
-    if isinstance(root, yaml.ScalarEvent) and root.value == "" and root.implicit[0]:
+    if isinstance(root, yaml.ScalarEvent) and root.value == "" and root.implicit[0] and not root.style:
+        _check_end(events)
         return
     if not isinstance(root, yaml.MappingStartEvent) or root.flow_style:
         raise Malformed("line 2: frontmatter must be `key: value` lines")
@@ -151,25 +164,36 @@ def _mapping(events: Iterator[Any], block: str) -> Iterator[_Pair]:
             raise Malformed(f"line {_line(event)}: the frontmatter has `{event.value}` twice")
         seen.add(event.value)
         value, last = _value(next(events), events, 1)
-        yield _pair(block, event, value, last)
+        yield event, value, last
+    _check_end(events)
+
+
+def _check_end(events: Iterator[Any]) -> None:
+    """Refuse a second document: what stands in it would be neither read nor edited."""
+    import yaml
+
+    if (end := next(events)).explicit or not isinstance(next(events), yaml.StreamEndEvent):
+        raise Malformed(f"line {_line(end)}: the frontmatter holds more than one YAML document")
 
 
 def _pair(block: str, key: Any, value: Any, last: Any) -> _Pair:
     """Work out which lines a pair stands on; blank and comment lines below it are not its own."""
-    start = block.rfind("\n", 0, key.start_mark.index) + 1
+    start = _line_start(block, key.start_mark.index)
     end = last.end_mark.index
     literal = getattr(last, "style", None) in ("|", ">")
-    trailing = "" if literal or _at_line_start(block, end) else _rest_of_line(block, end)
-    if not _at_line_start(block, end):
-        end += len(_rest_of_line(block, end)) + 1
-    while not literal and end > start:
-        above = block.rfind("\n", 0, end - 1) + 1
+    # A block ends where the next token begins, which may stand behind an indent of its own.
+    inside = block[_line_start(block, end) : end].strip() != ""
+    trailing = _rest_of_line(block, end) if inside else ""
+    end = _line_end(block, end) if inside else _line_start(block, end)
+    while end > start and not (literal and "+" in _rest_of_line(block, last.start_mark.index)):
+        above = _line_start(block, end - 1)
         line = block[above:end].strip()
-        if line and not line.startswith("#"):
+        if line and (literal or not line.startswith("#")):
             break
         end = above
-    comment = trailing.rstrip("\r") if trailing.lstrip().startswith("#") else ""
-    return _Pair(key.value, value, start, min(end, len(block)), comment)
+    indent = block[start : start + len(block[start:]) - len(block[start:].lstrip(" "))]
+    comment = trailing if trailing.lstrip().startswith("#") and not literal else ""
+    return _Pair(key.value, value, start, end, indent, comment)
 
 
 def _line(event: Any) -> int:
@@ -177,13 +201,22 @@ def _line(event: Any) -> int:
     return int(event.start_mark.line) + 2
 
 
-def _at_line_start(block: str, position: int) -> bool:
-    return position == 0 or block[position - 1 : position] == "\n"
+def _line_start(block: str, position: int) -> int:
+    """Where the line begins that holds the character at this position."""
+    if position and block.startswith("\r\n", position - 1):
+        position -= 1
+    return 1 + max(block.rfind(ending, 0, position) for ending in "\n\r\x85\u2028\u2029")
+
+
+def _line_end(block: str, position: int) -> int:
+    """Where the line after this position begins."""
+    found = _BREAK.search(block, position)
+    return found.end() if found else len(block)
 
 
 def _rest_of_line(block: str, position: int) -> str:
-    end = block.find("\n", position)
-    return block[position:] if end < 0 else block[position:end]
+    found = _BREAK.search(block, position)
+    return block[position:] if found is None else block[position : found.start()]
 
 
 def _value(event: Any, events: Iterator[Any], depth: int) -> tuple[Any, Any]:
@@ -225,7 +258,7 @@ def _resolve(text: str) -> Any:
 
 
 def _scalar(text: str) -> str:
-    if _TIME.fullmatch(text):
+    if _TIME.fullmatch(text) or _UUID.fullmatch(text):
         return text
     if _PLAIN.fullmatch(text) and text.lower() not in _WORDS:
         return text

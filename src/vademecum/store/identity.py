@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _SCHEME = re.compile(r"^(?:[a-z][a-z0-9+.-]*)://", re.IGNORECASE)
 _LARGEST = 1024 * 1024
+# Addresses that no other one of these can be taken for once all marks are dashes: host/a/b, host.tld/a/b/…
+_PLAIN = re.compile(r"[a-z0-9]+/[a-z0-9]+/[a-z0-9]+|[a-z0-9]+\.[a-z0-9]+(?:/[a-z0-9]+){2,}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,8 @@ def project(cwd: Path, *, home: Path, override: str | None = None) -> Project:
     if override:
         return Project(root, names.check_id(override, "a project"), by_path, overridden=True)
     remote = origin_remote(root)
+    if remote and remote.startswith("."):  # beside the repository: the same words elsewhere are another one
+        remote = os.path.normpath(_main_worktree(root) / remote)
     return Project(root, (normalise_remote(remote) if remote else "") or by_path, by_path)
 
 
@@ -63,6 +67,8 @@ def normalise_remote(url: str) -> str:
     text = url.strip()
     schemed = _SCHEME.match(text)
     text = text[schemed.end() :] if schemed else text
+    if schemed and re.match(r"[^/@:]*:(?!\d*/)[^@]*/.*@", text):  # a password with a slash in it
+        text = text.rpartition("@")[2]
     host, slash, path = text.partition("/")
     host = host.rpartition("@")[2]
     if host.startswith("["):  # an IPv6 address, its port behind the bracket
@@ -73,9 +79,10 @@ def normalise_remote(url: str) -> str:
         if not (schemed and after.isdecimal()):
             path = f"{after}/{path}" if slash else after
     path = path.split("?")[0].split("#")[0].rstrip("/").lower().removesuffix(".git")
+    path = "/".join(part for part in path.split("/") if part)
     found = "-".join(re.findall(r"[a-z0-9]+", f"{host.lower()}/{path}"))
-    if len(found) > 100 or not re.fullmatch(r"[a-z0-9/]*", path):
-        # acme/api-core and acme-api/core are two projects: a mark tells them apart.
+    if len(found) > 100 or not _PLAIN.fullmatch(f"{host.lower()}/{path}"):
+        # acme/api-core and acme-api/core are two projects, a.b/c and a/b/c too: a mark tells them apart.
         mark = hashlib.sha256(f"{host.lower()}/{path}".encode()).hexdigest()[:6]
         found = f"{found[:90].rstrip('-')}-{mark}"
     return found.strip("-")
@@ -88,10 +95,11 @@ def origin_remote(root: Path) -> str | None:
         return None
     section = ""
     for line in _lines(_common_folder(folder) / "config"):
-        if line.startswith("["):
-            section = re.sub(r"\s+", " ", line.partition("]")[0].strip("[ "))
-        elif section.lower().startswith("remote ") and section[7:] == '"origin"':
-            key, equals, value = line.partition("=")
+        head, closed, rest = line.partition("]") if line.startswith("[") else ("", "", line)
+        if closed:
+            section = re.sub(r"\s+", " ", head.strip("[ "))
+        if section.lower().startswith("remote ") and section[7:] == '"origin"':
+            key, equals, value = rest.partition("=")
             if equals and key.strip().lower() == "url":
                 return _unquoted(value.strip())
     return None
@@ -103,7 +111,7 @@ def _git_folder(root: Path) -> Path | None:
     if marker.is_dir():
         return marker
     for line in _lines(marker):
-        if line.startswith("gitdir:"):
+        if line.startswith("gitdir:") and "\0" not in line:
             return root / line.removeprefix("gitdir:").strip()
     return None
 

@@ -91,11 +91,12 @@ class Joining:
     def _superseding(self, parsed: document.Document) -> str:
         """The text with the entry that this one replaces marked so."""
         self.outcome = Outcome.APPENDED
-        live = [index for index, entry in enumerate(parsed.entries) if entry.live]
+        live = [index for index, section in enumerate(parsed.sections) if section.live]
         target = None
         if self.supersede is not None:
             self.outcome = Outcome.CONSOLIDATED
-            target = next((index for index in live if parsed.entries[index].text == self.supersede), None)
+            alike = (index for index in live if parsed.text_of(parsed.sections[index]) == self.supersede)
+            target = next(alike, None)
         elif self.draft.mode == "replace":
             self.outcome = Outcome.REPLACED
             target = live[-1] if live else None
@@ -148,10 +149,17 @@ class Joining:
 def says(parsed: document.Document, text: str) -> bool:
     """Whether a living entry already says exactly this."""
     wanted = document.normalised(text)
-    words = wanted.split(" ")
-    if max(words, key=len) not in parsed.source:  # most texts differ in some word: a fast no
+    # Most entries lack some word of it, and looking for one is much cheaper than folding the whole entry. A
+    # word outside ASCII may be composed differently there, so it tells nothing.
+    telling = max((word for word in wanted.split(" ") if word.isascii()), key=len, default="")
+    if telling not in parsed.source:
         return False
-    return any(entry.live and document.normalised(entry.text) == wanted for entry in parsed.entries)
+    return any(
+        telling in parsed.source[section.text_start : section.text_end]
+        and section.live
+        and document.normalised(parsed.text_of(section)) == wanted
+        for section in parsed.sections
+    )
 
 
 def read_tags(value: object) -> tuple[str, ...]:

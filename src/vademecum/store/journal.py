@@ -6,10 +6,10 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vademecum.errors import Malformed
+from vademecum.errors import Malformed, OutsideMemory
 from vademecum.store import archive, audit, clock, document, files, scopes
 from vademecum.store.texts import decode
-from vademecum.types import Change, ChangeKind, Entry, Finding, Noted
+from vademecum.types import Audience, Change, ChangeKind, Entry, Finding, Noted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -73,6 +73,8 @@ class Journal:
 
     def days(self, places: Iterable[Place]) -> Iterator[Day | Finding]:
         """All days of these places, oldest first in each; a file that cannot be read is a finding."""
+        if self.caller.audience is Audience.GROUP:
+            return
         for place in places:
             for shelf in self.shelves(place):
                 yield from self._days(shelf)
@@ -85,7 +87,13 @@ class Journal:
         return self.shelves(place)[0]
 
     def _days(self, shelf: Shelf) -> Iterator[Day | Finding]:
-        folder = shelf.open(archive.JOURNAL)
+        try:
+            folder = shelf.open(archive.JOURNAL)
+        except (OutsideMemory, NotADirectoryError) as error:
+            yield Finding(
+                "malformed", shelf.name_of(archive.JOURNAL), str(error), "put a folder here", "error"
+            )
+            return
         if folder is None:
             return
         with folder:
@@ -95,7 +103,7 @@ class Journal:
                     content = files.read(folder, name)
                     if content is not None:
                         yield Day(shelf.place, path, document.parse(decode(content)).entries)
-                except (Malformed, OSError) as error:
+                except (Malformed, OutsideMemory, OSError) as error:
                     yield Finding("malformed", path, str(error), "mend it with any text editor", "error")
 
 

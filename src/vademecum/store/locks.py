@@ -7,6 +7,7 @@ notices and tries again on the new one.
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
 import sys
@@ -20,8 +21,11 @@ if TYPE_CHECKING:
 
     from vademecum.store.folders import Folder
 
-_FIRST_PAUSE = 0.0005
-_LONGEST_PAUSE = 0.01
+_PAUSE = 0.001  # between two tries, while the wait is short
+_LONG_PAUSE = 0.01  # and once it is long
+_LONG = 1.0
+_cleared: set[str] = set()  # folders of locks in which this process has looked for what dead ones left
+_COURTESY = 0.002  # for those who wait, before the one who let go may come back
 
 
 @contextlib.contextmanager
@@ -32,36 +36,63 @@ def hold(folder: Folder, thing: str, *, seconds: float) -> Iterator[None]:
     try:
         yield
     finally:
+        awaited = not alone(fd)
         # Removed while held, so that nobody can remove a lock somebody else has just taken.
         with contextlib.suppress(OSError):
             folder.unlink(name)
         os.close(fd)
+        if awaited:  # or a busy writer would take its own lock again and again, and the others starve
+            time.sleep(_COURTESY)
 
 
 def _acquire(folder: Folder, name: str, thing: str, seconds: float) -> int:
-    deadline = time.monotonic() + seconds
-    pause = _FIRST_PAUSE
-    while True:
-        fd = folder.open(name, os.O_RDWR | os.O_CREAT)
-        try:
-            if try_lock(fd) and _still_named(folder, name, fd):
-                _sign(fd)
-                return fd
-            holder = _holder(fd)
-        except BaseException:
-            os.close(fd)
-            raise
+    begun = time.monotonic()
+    fd = folder.open(name, os.O_RDWR | os.O_CREAT)
+    try:
+        while True:
+            if try_lock(fd):
+                if _still_named(folder, name, fd):
+                    _sign(fd)
+                    _clear(folder, name)
+                    return fd
+                stale, fd = fd, folder.open(name, os.O_RDWR | os.O_CREAT)
+                os.close(stale)
+                continue
+            waited = time.monotonic() - begun
+            if waited >= seconds:
+                raise Locked(f"{thing} is locked by {_holder(fd)} (waited {seconds:g} s)")
+            # The longer one has waited, the sooner one looks again: the oldest gets it first, more or less.
+            pause = _LONG_PAUSE if waited > _LONG else _PAUSE / (1 + 10 * waited)
+            time.sleep(pause * (0.5 + os.urandom(1)[0] / 512))
+    except BaseException:
         os.close(fd)
-        if time.monotonic() >= deadline:
-            raise Locked(f"{thing} is locked by {holder} (waited {seconds:g} s)")
-        time.sleep(pause)
-        pause = min(pause * 1.5, _LONGEST_PAUSE)
+        raise
 
 
 def _still_named(folder: Folder, name: str, fd: int) -> bool:
     """Whether the file just locked is the one others will find under this name."""
     found = folder.stat(name)
     return found is not None and os.path.samestat(found, os.fstat(fd))
+
+
+def _clear(folder: Folder, own: str) -> None:
+    """Remove the lock files of killed processes, once; whoever waits on one notices and tries again."""
+    if folder.path in _cleared:
+        return
+    _cleared.add(folder.path)
+    with contextlib.suppress(OSError):
+        for name in folder.names():
+            if name != own and name.endswith(".lock"):
+                _clear_one(folder, name)
+
+
+def _clear_one(folder: Folder, name: str) -> None:
+    fd = folder.open(name, os.O_RDWR)
+    try:
+        if try_lock(fd) and _still_named(folder, name, fd):
+            folder.unlink(name)
+    finally:
+        os.close(fd)
 
 
 def _sign(fd: int) -> None:
@@ -102,4 +133,27 @@ else:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
+        return True
+
+
+if sys.platform == "linux":
+    import fcntl
+    import signal
+
+    def alone(fd: int) -> bool:
+        """Whether nobody else has this file open: only then does the kernel grant a write lease."""
+        try:
+            # Whoever opens the file while we hold the lease makes the kernel send a signal; the default
+            # one would end this process.
+            fcntl.fcntl(fd, fcntl.F_SETSIG, signal.SIGURG)
+            fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+            fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+        except OSError as error:
+            return error.errno not in (errno.EAGAIN, errno.EACCES)
+        return True
+
+else:
+
+    def alone(fd: int) -> bool:
+        """No way to know here: nobody else is assumed."""
         return True

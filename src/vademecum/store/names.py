@@ -64,6 +64,8 @@ def numbered(key: str, number: int) -> str:
 
 def folded(name: str) -> str:
     """A name as a file system that ignores case and composition sees it."""
+    if name.isascii():
+        return name.lower().rstrip(". ")
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold()).rstrip(". ")
 
 

@@ -56,7 +56,7 @@ def _written(home: Home) -> Iterator[int]:
     for top in ("memory", "archive"):
         for folder, _, found in os.walk(home.path / top):
             for name in found:
-                if name.endswith(".md"):
+                if name.endswith(".md") and os.path.isfile(os.path.join(folder, name)):
                     with contextlib.suppress(OSError), open(os.path.join(folder, name), "rb") as file:
                         yield from map(
                             int, re.findall(rb"^num: (\d{1,9})\s*$", file.read(4096), re.MULTILINE)

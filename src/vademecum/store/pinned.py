@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from vademecum.errors import Malformed, NotFound, Untrusted
+from vademecum.errors import Malformed, NotFound, OutsideMemory, Untrusted
 from vademecum.store import archive, audit, clock, document, files, frontmatter, names, scopes
 from vademecum.store.texts import decode
 from vademecum.types import Change, ChangeKind, Finding, Origin, Scope
@@ -66,7 +66,7 @@ class Documents:
                 for shelf in self._shelves(place, name):
                     try:
                         found = self._read(shelf, name)
-                    except (Malformed, OSError) as error:
+                    except (Malformed, OutsideMemory, OSError) as error:
                         path = shelf.name_of(name)
                         yield Finding("malformed", path, str(error), "mend it with any text editor", "error")
                         continue
@@ -102,10 +102,14 @@ class Documents:
             with shelf.open(create=True) or self.home.folder() as folder:
                 files.sweep(folder)
                 current = files.read(folder, name)
-                if current is not None:
-                    why = "edit" if current == seen else "conflict"
-                    archive.keep(self.home, shelf, archive.PINNED, name, current, why=why, at=at)
-                files.update(folder, name, lambda _: content, mode=shelf.file_mode)
+
+                def put(now: bytes | None) -> bytes:
+                    if now is not None and now != content:
+                        why = "edit" if now == seen else "conflict"
+                        archive.keep(self.home, shelf, archive.PINNED, name, now, why=why, at=at)
+                    return content
+
+                files.update(folder, name, put, mode=shelf.file_mode)
             self._vouch(shelf, name, content, before=current)
             audit.write(
                 self.home,

@@ -12,7 +12,8 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from vademecum.store import archive, document, files
+from vademecum.errors import OutsideMemory
+from vademecum.store import archive, document, files, listing, names
 from vademecum.store.folders import Folder
 from vademecum.store.records import is_record
 
@@ -28,47 +29,57 @@ _Replaced = tuple[bytes, int]
 
 @dataclass(frozen=True, slots=True)
 class Purged:
-    """One place where something was found, how often, and whether it is gone from there."""
+    """One place where something was found, how often, whether it is gone from there, and if not, why."""
 
     where: str
     count: int
     gone: bool = True
+    why: str = ""
 
 
 def record(home: Home, shelf: Shelf, name: str) -> list[Purged]:
     """Delete a record with all its versions, conflict copies and kept entries; the caller holds its lock."""
     found = []
     stem = name.removesuffix(".md")
+
+    def meant(each: str) -> bool:
+        return each == name or (is_record(each) and each.startswith(f"{stem}.conflict-"))
+
     folder = shelf.open(archive.RECORDS)
     if folder is not None:
         with folder:
             files.sweep(folder)
             for each in folder.names():
-                if each == name or (is_record(each) and each.startswith(f"{stem}.conflict-")):
+                if meant(each) or each == listing.NAME:  # a listing repeats what records say
                     files.delete(folder, each)
-                    found.append(Purged(shelf.name_of(archive.RECORDS, each), 1))
-    area = ("archive", *archive.area(shelf), archive.RECORDS)
+                    if each != listing.NAME:
+                        found.append(Purged(shelf.name_of(archive.RECORDS, each), 1))
+    for each in filter(meant, archive.names(home, shelf, archive.RECORDS)):
+        found += _versions(home, shelf, each)
+    kept = ("archive", "kept", *archive.area(shelf), archive.RECORDS)
+    for each in home.names(*kept):
+        if meant(each.removesuffix(".jsonl")):
+            with home.folder(*kept) as folder:
+                files.delete(folder, each)
+            found.append(Purged("/".join((*kept, each)), 1))
+    return found
+
+
+def _versions(home: Home, shelf: Shelf, name: str) -> Iterator[Purged]:
     for image in archive.images(home, shelf, archive.RECORDS, name):
         with home.folder(*image.parts[:-1]) as versions:
             files.delete(versions, image.parts[-1])
-        found.append(Purged(image.path, 1))
-    if name in home.names(*area):
-        with home.folder(*area) as parent:
-            parent.remove_folder(name)
-    kept = ("archive", "kept", *archive.area(shelf), archive.RECORDS)
-    if f"{name}.jsonl" in home.names(*kept):
-        with home.folder(*kept) as folder:
-            files.delete(folder, f"{name}.jsonl")
-        found.append(Purged("/".join((*kept, f"{name}.jsonl")), 1))
-    return found
+        yield Purged(image.path, 1)
+    with home.folder("archive", *archive.area(shelf), archive.RECORDS) as parent:
+        parent.remove_folder(name)
 
 
 def text(home: Home, shared: Path | None, wanted: str) -> list[Purged]:
     """Replace a text by a mark wherever it stands: in the home, and in the project's own `.vade/`."""
-    found = list(_below(home, home.path, wanted, ""))
-    if shared is not None:
-        found += _below(home, shared, wanted, ".vade/")
-    return found
+    found = list(_below(home, home.path, (), wanted))
+    if shared is not None:  # the repository's folder may be a link out of it; the home is the user's own
+        found += _below(home, shared.parent, (shared.name,), wanted)
+    return [*found, *_named_after(home, wanted)]
 
 
 def occurrences(path: Path, wanted: str) -> int:
@@ -79,29 +90,47 @@ def occurrences(path: Path, wanted: str) -> int:
         return 0
 
 
-def _below(home: Home, top: Path, wanted: str, label: str) -> Iterator[Purged]:
+def _named_after(home: Home, wanted: str) -> Iterator[Purged]:
+    """Records whose key was made from the text: a name is not changed under a person."""
+    words = names.slug(wanted)
+    for path, _, found in os.walk(home.path / "memory"):
+        for name in found:
+            if is_record(name) and words in name:
+                where = os.path.relpath(os.path.join(path, name), home.path).replace(os.sep, "/")
+                yield Purged(where, 1, gone=False, why="its name has these words; purge the record itself")
+
+
+def _below(home: Home, top: Path, start: tuple[str, ...], wanted: str) -> Iterator[Purged]:
     replacing = {".md": _in_markdown, ".jsonl": _in_lines, ".json": _in_lines}
-    for path, below, names in os.walk(top):
+    for path, below, inside in os.walk(top.joinpath(*start)):
         inner = os.path.relpath(path, top).split(os.sep)
         parts = () if inner == ["."] else tuple(inner)
         # Locks hold no text, and the audit never did: it stays as it was written.
         below[:] = sorted(name for name in below if parts or name not in ("locks", "audit"))
-        for name in sorted(names):
+        counts = 0
+        for name in sorted(inside):
             replace = replacing.get(os.path.splitext(name)[1])
             if replace is None:
                 continue
             count = _replace(home, top, (*parts, name), functools.partial(replace, wanted=wanted))
+            counts += count
             if count:
-                yield Purged(label + "/".join((*parts, name)), count)
+                yield Purged("/".join((*parts, name)), count)
+        if counts and listing.NAME in inside:  # it may repeat a part of the text
+            with Folder.at(top) as folder, folder.enter(*parts) as records:
+                files.delete(records, listing.NAME)
 
 
 def _replace(home: Home, top: Path, parts: tuple[str, ...], replace: Callable[[bytes], _Replaced]) -> int:
-    with home.lock(f"purge {top}"), Folder.at(top) as folder, folder.enter(*parts[:-1]) as inner:
-        files.sweep(inner)
-        content = files.read(inner, parts[-1])
-        count = replace(content)[1] if content is not None else 0
-        if count:
-            files.update(inner, parts[-1], lambda current: replace(current or b"")[0])
+    try:
+        with home.lock(f"purge {top}"), Folder.at(top) as folder, folder.enter(*parts[:-1]) as inner:
+            files.sweep(inner)
+            content = files.read(inner, parts[-1])
+            count = replace(content)[1] if content is not None else 0
+            if count:
+                files.update(inner, parts[-1], lambda current: replace(current or b"")[0])
+    except OutsideMemory:  # a link, pipe or device: what it leads to is not ours
+        return 0
     return count
 
 

@@ -7,14 +7,23 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from vademecum.errors import Ambiguous, Collision, Conflict, Malformed, NotFound, UnknownName, Untrusted
+from vademecum.errors import (
+    Ambiguous,
+    Collision,
+    Conflict,
+    Malformed,
+    NotFound,
+    OutsideMemory,
+    UnknownName,
+    Untrusted,
+)
 from vademecum.store import archive, audit, clock, document, files, frontmatter, names, numbers, scopes
 from vademecum.store.joining import Draft, Joining, read_tags, says
 from vademecum.store.texts import decode
 from vademecum.types import Change, ChangeKind, Entry, Finding, Origin, Outcome, Record, RecordType, Stored
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
     from datetime import datetime
 
@@ -53,7 +62,14 @@ class Records:
 
     def on(self, shelf: Shelf) -> Iterator[Found | Finding]:
         """Every record of one shelf."""
-        folder = shelf.open(archive.RECORDS)
+        mend = "mend it with any text editor; the file is kept as it is"
+        try:
+            folder = shelf.open(archive.RECORDS)
+        except (OutsideMemory, NotADirectoryError) as error:
+            yield Finding(
+                "malformed", shelf.name_of(archive.RECORDS), str(error), "put a folder here", "error"
+            )
+            return
         if folder is None:
             return
         with folder:
@@ -64,35 +80,17 @@ class Records:
                     content = files.read(folder, name)
                     if content is not None:
                         yield Found(self.parse(shelf, name, content), shelf, name)
-                except (Malformed, OSError) as error:
-                    path = shelf.name_of(archive.RECORDS, name)
-                    mend = "mend it with any text editor; the file is kept as it is"
-                    yield Finding("malformed", path, str(error), mend, "error")
+                except (Malformed, OutsideMemory, OSError) as error:
+                    yield Finding(
+                        "malformed", shelf.name_of(archive.RECORDS, name), str(error), mend, "error"
+                    )
 
     def parse(self, shelf: Shelf, name: str, content: bytes) -> Record:
         """Read a record from its bytes."""
         parsed = document.parse(decode(content))
-        values = parsed.front.values
-        key = key_of(name)
-        return Record(
-            key=key,
-            place=shelf.place,
-            path=shelf.name_of(archive.RECORDS, name),
-            type=str(values.get("type") or RecordType.PROJECT),
-            title=str(values.get("title") or parsed.title or key),
-            entries=self._with_origins(shelf, name, parsed.entries),
-            id=_text(values.get("id")),
-            num=values["num"] if type(values.get("num")) is int else None,
-            tags=read_tags(values.get("tags")),
-            created=_text(values.get("created")),
-            updated=_text(values.get("updated")),
-            category=_text(values.get("category")),
-            source=_text(values.get("source")),
-            confidence=_number(values.get("confidence")),
-            protected=values.get("protected") is True,
-            trusted=shelf.trusted,
-            fields=values,
-        )
+        record = _from_front(shelf, name, parsed.front.values)
+        entries = self._with_origins(shelf, name, parsed.entries)
+        return replace(record, title=record.title or parsed.title or record.key, entries=entries)
 
     def find(self, name: str, *, scope: Scope | None = None, only: bool = False) -> Found:
         """The record by key, number or id; the nearest scope wins, or with `only` it must be the only one."""
@@ -159,16 +157,19 @@ class Records:
         """Put a whole edited file in a record's place; the old one goes to the archive."""
         self._check_writable(found.shelf)
         edited = self._sign_changes(text, seen)
+
+        def put(current: bytes | None) -> str:
+            if current != seen:
+                image = self._archive(found, edited.encode(), "conflict")
+                changed = f"{found.record.path} changed while it was edited"
+                raise Conflict(f"{changed}; your version is kept as {image.path}")
+            return edited
+
         with self.locked(found.shelf, found.name):
-            folder = self._folder(found.shelf)
-            with folder:
-                current = files.read(folder, found.name)
-                if current != seen:
-                    image = self._archive(found, edited.encode(), "conflict")
-                    changed = f"{found.record.path} changed while it was edited"
-                    raise Conflict(f"{changed}; your version is kept as {image.path}")
+            with self._folder(found.shelf) as folder:
+                put(files.read(folder, found.name))
             self._archive(found, seen, operation)
-            return self._apply(found, lambda _: edited, operation=operation)
+            return self._apply(found, lambda current: put(current.encode()), operation=operation)
 
     def forget(self, found: Found, *, operation: str = "forget") -> archive.Image:
         """Move a record to the archive."""
@@ -195,14 +196,17 @@ class Records:
         if content is None:
             raise NotFound(f"{image.path} is gone from the archive")
         with self.locked(shelf, name), self._folder(shelf) as folder:
-            current = files.read(folder, name)
             record = self.parse(shelf, name, content)
-            if current is None:
+            if folder.stat(name) is None:
                 self._check_free(folder, name)
-            elif current != content:
-                self._archive(Found(record, shelf, name), current, "restore")
-            files.update(folder, name, lambda _: content, mode=shelf.file_mode)
-            self._audit("restore", record, before=current, after=content)
+
+            def put(current: bytes | None) -> bytes:
+                if current is not None and current != content:
+                    self._archive(Found(record, shelf, name), current, "restore")
+                return content
+
+            written = files.update(folder, name, put, mode=shelf.file_mode)
+            self._audit("restore", record, before=written.before, after=content)
         self.announce(Change(ChangeKind.WRITTEN, shelf.place, record.path))
         return record
 
@@ -242,7 +246,7 @@ class Records:
                 # The pre-image goes first.
                 archive.keep(self.home, shelf, archive.RECORDS, name, current, why="replace", at=at)
             written = files.update(folder, name, join, mode=shelf.file_mode)
-            record = self.parse(shelf, name, written.after)
+            record = self._labelled(shelf, name, written.after)
             if join.outcome is not Outcome.CONFIRMED:
                 archive.log_kept(self.home, shelf, archive.RECORDS, name, entry, record=record.id)
             self._audit(str(join.outcome), record, before=written.before, after=written.after)
@@ -311,7 +315,9 @@ class Records:
             exact = f"{key}.md"
             if names.folded(key) == key and "/" not in key and folder.stat(exact) is not None:
                 return exact
-            alike = [name for name in folder.names() if is_record(name) and key_of(name) == key]
+            # A name that is a key can only be its own; the others are few and made by hand.
+            handmade = [name for name in folder.names() if not names.is_key(name.removesuffix(".md"))]
+            alike = [name for name in handmade if is_record(name) and key_of(name) == key]
         if len(alike) > 1:
             listed = " and ".join(shelf.name_of(archive.RECORDS, name) for name in alike)
             raise Collision(f"{listed} have the same key {key}", hint="rename one of these files")
@@ -377,21 +383,26 @@ class Records:
                         candidates.append((state.st_mtime, name, shelf))
         found: list[tuple[float, Found]] = []
         for mtime, name, shelf in sorted(candidates, key=lambda each: (-each[0], each[1])):
-            if len(found) >= dedup.newest and found[dedup.newest - 1][0] > mtime + 1:
+            if len(found) >= dedup.newest and found[dedup.newest - 1][0] >= mtime:
                 break
             try:
                 record = self._load(shelf, name)
-            except (Malformed, NotFound):
+            except (Malformed, NotFound, OutsideMemory):
                 continue
             updated = clock.parse(record.record.updated or record.record.created)
             if updated is not None and updated >= since:
-                found.append((updated.timestamp(), record))
+                # A stamp is cut to the second; within it the file's own time says which is newer.
+                found.append((min(mtime, updated.timestamp() + 1), record))
                 found.sort(key=lambda each: -each[0])
         return [each for _, each in found[: dedup.newest]]
 
+    def _labelled(self, shelf: Shelf, name: str, content: bytes) -> Record:
+        """A record with its labels alone; a long one need not be read to its end for them."""
+        return _from_front(shelf, name, frontmatter.parse(decode(content)).values)
+
     def _number(self, shelf: Shelf, name: str, current: bytes | None) -> int | None:
         """A number for a record that has none, or that shares its own with an older one; else None."""
-        own = None if current is None else self.parse(shelf, name, current)
+        own = None if current is None else self._labelled(shelf, name, current)
         if not shelf.shared:
             return numbers.allocate(self.home) if own is None or own.num is None else None
         others = [each.record for each in self.on(shelf) if isinstance(each, Found) and each.name != name]
@@ -440,8 +451,9 @@ class Records:
 
     def _check_free(self, folder: Folder, name: str) -> None:
         """Refuse a new name that another system would take for one that is here."""
+        wanted = names.folded(name)
         for other in folder.names():
-            if other != name and names.folded(other) == names.folded(name):
+            if other != name and names.folded(other) == wanted:
                 raise Collision(f"{name} differs from {other} only in ways some systems ignore")
 
     def _folder(self, shelf: Shelf, *, create: bool = False) -> Folder:
@@ -527,6 +539,29 @@ def as_json(record: Record) -> dict[str, Any]:
             for entry in record.entries
         ],
     }
+
+
+def _from_front(shelf: Shelf, name: str, values: Mapping[str, Any]) -> Record:
+    """What the frontmatter says of a record."""
+    return Record(
+        key=key_of(name),
+        place=shelf.place,
+        path=shelf.name_of(archive.RECORDS, name),
+        type=str(values.get("type") or RecordType.PROJECT),
+        title=str(values.get("title") or ""),
+        entries=(),
+        id=_text(values.get("id")),
+        num=values["num"] if type(values.get("num")) is int else None,
+        tags=read_tags(values.get("tags")),
+        created=_text(values.get("created")),
+        updated=_text(values.get("updated")),
+        category=_text(values.get("category")),
+        source=_text(values.get("source")),
+        confidence=_number(values.get("confidence")),
+        protected=values.get("protected") is True,
+        trusted=shelf.trusted,
+        fields=values,
+    )
 
 
 def _age(record: Record) -> tuple[str, str]:

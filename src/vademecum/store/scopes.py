@@ -160,12 +160,9 @@ def add_alias(home: Home, alias: str, project_id: str, *, at: str) -> None:
 def remember_project(home: Home, project: Project, *, at: str) -> None:
     """Note the id of a root; an id it had before, unless it was an override, becomes an alias."""
     known = decisions.get(home, "projects", project.by_path)
-    if known is None:
-        if project.id != project.by_path and home.names("memory", "project", project.by_path):
-            add_alias(home, project.by_path, project.id, at=at)
-    elif known.get("id") == project.id:
+    if known is not None and known.get("id") == project.id:
         return
-    elif not known.get("overridden"):
+    if known is not None and not known.get("overridden"):
         add_alias(home, str(known["id"]), project.id, at=at)
     decisions.put(
         home,
@@ -173,6 +170,15 @@ def remember_project(home: Home, project: Project, *, at: str) -> None:
         project.by_path,
         {"root": str(project.root), "id": project.id, "overridden": project.overridden, "at": at},
     )
+
+
+def join_by_path(home: Home, project: Project, *, at: str) -> None:
+    """Join what was kept before the project had a remote, so that its other clones reach it as well."""
+    if project.id == project.by_path or project.overridden:
+        return
+    known = decisions.get(home, "aliases", project.by_path)
+    if known is None and home.names("memory", "project", project.by_path):
+        add_alias(home, project.by_path, project.id, at=at)
 
 
 def is_trusted(home: Home, root: Path) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from vademecum.errors import Collision, NotFound, UsageError
 from vademecum.store import decisions, names, scopes
-from vademecum.types import Place, Scope
+from vademecum.types import Audience, Place, Scope
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,7 +37,8 @@ class Source:
             below[:] = sorted(name for name in below if not name.startswith("."))
             for name in sorted(found):
                 path = Path(folder, name)
-                if name.lower().endswith((".md", ".markdown")) and not path.is_symlink():
+                # A pipe would keep its reader waiting for ever.
+                if name.lower().endswith((".md", ".markdown")) and not path.is_symlink() and path.is_file():
                     yield path
 
     @property
@@ -85,7 +86,9 @@ def add(
 
 
 def visible(home: Home, caller: scopes.Caller) -> list[Source]:
-    """The sources attached to places the caller can see."""
+    """The sources attached to places the caller can see; a group sees records alone."""
+    if caller.audience is Audience.GROUP:
+        return []
     places = scopes.visible(caller)
     return [source for source in every(home) if source.place in places]
 
@@ -103,9 +106,10 @@ def every(home: Home) -> list[Source]:
     return found
 
 
-def remove(home: Home, name: str) -> None:
+def remove(home: Home, caller: scopes.Caller, name: str) -> None:
     """Detach a source; its files stay as they are."""
-    if not names.is_key(name) or not decisions.drop(home, "sources", name):
+    seen = any(source.name == name for source in visible(home, caller))
+    if not seen or not decisions.drop(home, "sources", name):
         raise NotFound(f"no source is called {names.shown(name)}", hint="run `vade sources list`")
 
 

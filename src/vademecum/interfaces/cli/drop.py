@@ -89,13 +89,19 @@ def purge(
     found = list(memory.purge(key, scope=scope) if key is not None else memory.purge_text(text or ""))
     if as_json:
         output.as_json(
-            {"found": [{"where": each.where, "count": each.count, "gone": each.gone} for each in found]}
+            {
+                "found": [
+                    {"where": each.where, "count": each.count, "gone": each.gone, "why": each.why}
+                    for each in found
+                ]
+            }
         )
         return
     if not found:
         raise NotFound("that text stands nowhere in memory")
     for each in found:
-        output.line(f"{'deleted' if each.gone else 'NOT deleted, not ours'}: {each.where} ({each.count})")
+        why = f": {each.why}" if each.why else ""
+        output.line(f"{'deleted' if each.gone else 'NOT deleted'}: {each.where} ({each.count}){why}")
 
 
 def brief(record: Record) -> dict[str, object]:
