@@ -315,16 +315,17 @@ class Memory:
         """Move all records of a scope to the archive, protected ones only when asked to."""
         self._may_write()
         place = scopes.place_for(self.caller, scopes.parse_scope(scope))
-        cleared = []
+        cleared: list[Record] = []
+        unread: list[Finding] = []
         with self._reported(f"clear {place}"):
-            for found in list(self.records.all([place])):
-                if (
-                    isinstance(found, Found)
-                    and found.shelf.trusted
-                    and (protected or not found.record.protected)
-                ):
+            for found in [*self.records.all([place])]:
+                if isinstance(found, Finding):
+                    unread.append(found)
+                elif found.shelf.trusted and (protected or not found.record.protected):
                     self.records.forget(found, operation="clear")
                     cleared.append(found.record)
+        if unread:
+            raise Malformed(f"forgot {len(cleared)}, but {unread[0].where} stays: {unread[0].why}")
         return cleared
 
     def protect(self, name: str | int, *, scope: str | Scope | None = None, on: bool = True) -> Record:
@@ -352,8 +353,8 @@ class Memory:
         self._may_write()
         self._not_in_group("look through all memory")
         wanted = texts.accept(text, largest=self.settings.limits.content_bytes)
-        shelf = repository.shelf(self.home, self.caller.project)
         with self._reported("purge that text"):
+            shelf = repository.shelf(self.home, self.caller.project)
             found = purging.text(
                 self.home, shelf.top / ".vade" if shelf is not None and shelf.trusted else None, wanted
             )

@@ -28,6 +28,8 @@ TEMP = ".tmp"  # being written: worth nothing until it is renamed
 SWAP = ".swap"  # whole; after the exchange it holds what was there before, perhaps a person's unseen save
 LARGEST = 32 * 1024 * 1024
 
+# In the name of every temporary file, since a process id comes back: in a container it is always 1.
+_RUN = os.urandom(4).hex()
 # Temporary files that this process could not clear when it was done with them: for the next sweep.
 _abandoned: set[str] = set()
 
@@ -244,7 +246,7 @@ class _Found(NamedTuple):
 
 def _stage(folder: Folder, name: str, old: bytes | None, new: bytes, mode: int) -> str:
     """Write and sync the new content beside the file, under a name that says what it is."""
-    temp = f"{PREFIX}{os.getpid()}-{os.urandom(6).hex()}{TEMP}"
+    temp = f"{PREFIX}{os.getpid()}-{_RUN}{os.urandom(4).hex()}{TEMP}"
     staged = _name(name, old, new, SWAP)
     try:
         fd = folder.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
@@ -330,8 +332,10 @@ def _orphaned(folder: Folder, name: str) -> bool:
     """Whether the process that made a temporary file is gone."""
     if name in _abandoned:
         return True
-    pid = name[len(PREFIX) :].split("-", 1)[0]
-    if not pid.isdecimal() or _alive(int(pid)):
+    pid, _, token = name[len(PREFIX) :].partition("-")
+    if not pid.isdecimal():
+        return False
+    if token.startswith(_RUN) if int(pid) == os.getpid() else _alive(int(pid)):
         return False
     try:
         fd = folder.open(name, os.O_RDWR)
@@ -346,8 +350,6 @@ def _orphaned(folder: Folder, name: str) -> bool:
 
 
 def _alive(pid: int) -> bool:
-    if pid == os.getpid():
-        return True
     if sys.platform == "win32":
         return False  # os.kill would end the process there; an open file cannot be removed anyway
     try:
@@ -375,7 +377,7 @@ def _name(target: str, old: bytes | None, new: bytes, ending: str) -> str:
     """A temporary name that carries what a sweeper must know: owner, both hashes, whose place it takes."""
     before = "0" * 16 if old is None else digest(old)[:16]
     short = target.encode()[-120:].decode(errors="ignore")
-    return f"{PREFIX}{os.getpid()}-{os.urandom(4).hex()}-{before}-{digest(new)[:16]}-{short}{ending}"
+    return f"{PREFIX}{os.getpid()}-{_RUN}{os.urandom(4).hex()}-{before}-{digest(new)[:16]}-{short}{ending}"
 
 
 def _mode(folder: Folder, name: str, default: int) -> int:

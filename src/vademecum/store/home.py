@@ -63,7 +63,7 @@ class Home:
 
     def check(self) -> None:
         """Refuse a home that cannot be one."""
-        if os.path.lexists(self.path) and not self.path.is_dir():
+        if os.path.lexists(self.path) and not os.path.isdir(self.path):
             raise StorageFailed(
                 f"the memory folder {self.path} is not a folder",
                 hint="move that file away, or name another folder with `--home` or VADE_HOME",

@@ -56,7 +56,6 @@ class Journal:
             self.home.lock(f"journal {path}"),
             self.home.folder(*shelf.parts, archive.JOURNAL, create=True) as folder,
         ):
-            files.sweep(folder)
             written = files.update(folder, name, add)
             archive.log_kept(self.home, shelf, archive.JOURNAL, name, entry, record=None)
             audit.write(

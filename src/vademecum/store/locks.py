@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
     from vademecum.store.folders import Folder
 
-_PAUSE = 0.001  # between two tries, while the wait is short
+_PAUSE = 0.005  # between two tries, while the wait is short
 _LONG_PAUSE = 0.01  # and once it is long
 _LONG = 1.0
 _cleared: set[str] = set()  # folders of locks in which this process has looked for what dead ones left
-_COURTESY = 0.002  # for those who wait, before the one who let go may come back
+_COURTESY = 0.005  # for those who wait, before the one who let go may come back
 
 
 @contextlib.contextmanager
@@ -38,8 +38,10 @@ def hold(folder: Folder, thing: str, *, seconds: float) -> Iterator[None]:
     finally:
         awaited = not alone(fd)
         # Removed while held, so that nobody can remove a lock somebody else has just taken.
-        with contextlib.suppress(OSError):
+        try:
             folder.unlink(name)
+        except OSError:
+            _cleared.discard(folder.path)  # for the next one to try
         os.close(fd)
         if awaited:  # or a busy writer would take its own lock again and again, and the others starve
             time.sleep(_COURTESY)
@@ -62,7 +64,7 @@ def _acquire(folder: Folder, name: str, thing: str, seconds: float) -> int:
             if waited >= seconds:
                 raise Locked(f"{thing} is locked by {_holder(fd)} (waited {seconds:g} s)")
             # The longer one has waited, the sooner one looks again: the oldest gets it first, more or less.
-            pause = _LONG_PAUSE if waited > _LONG else _PAUSE / (1 + 10 * waited)
+            pause = _LONG_PAUSE if waited > _LONG else _PAUSE / (1 + 20 * waited)
             time.sleep(pause * (0.5 + os.urandom(1)[0] / 512))
     except BaseException:
         os.close(fd)

@@ -100,7 +100,6 @@ class Documents:
         path = shelf.name_of(name)
         with self.home.lock(f"pinned {path} in {shelf.top}"):
             with shelf.open(create=True) or self.home.folder() as folder:
-                files.sweep(folder)
                 current = files.read(folder, name)
 
                 def put(now: bytes | None) -> bytes:

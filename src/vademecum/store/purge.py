@@ -39,12 +39,21 @@ class Purged:
 
 def record(home: Home, shelf: Shelf, name: str) -> list[Purged]:
     """Delete a record with all its versions, conflict copies and kept entries; the caller holds its lock."""
-    found = []
+    found: list[Purged] = []
     stem = name.removesuffix(".md")
 
     def meant(each: str) -> bool:
         return each == name or (is_record(each) and each.startswith(f"{stem}.conflict-"))
 
+    # The record goes last: as long as it is there, a purge that was cut short can be called again.
+    for each in filter(meant, archive.names(home, shelf, archive.RECORDS)):
+        found += _versions(home, shelf, each)
+    kept = ("archive", "kept", *archive.area(shelf), archive.RECORDS)
+    for each in home.names(*kept):
+        if meant(each.removesuffix(".jsonl")):
+            with home.folder(*kept) as logs:
+                files.delete(logs, each)
+            found.append(Purged("/".join((*kept, each)), 1))
     folder = shelf.open(archive.RECORDS)
     if folder is not None:
         with folder:
@@ -54,23 +63,16 @@ def record(home: Home, shelf: Shelf, name: str) -> list[Purged]:
                     files.delete(folder, each)
                     if each != listing.NAME:
                         found.append(Purged(shelf.name_of(archive.RECORDS, each), 1))
-    for each in filter(meant, archive.names(home, shelf, archive.RECORDS)):
-        found += _versions(home, shelf, each)
-    kept = ("archive", "kept", *archive.area(shelf), archive.RECORDS)
-    for each in home.names(*kept):
-        if meant(each.removesuffix(".jsonl")):
-            with home.folder(*kept) as folder:
-                files.delete(folder, each)
-            found.append(Purged("/".join((*kept, each)), 1))
     return found
 
 
 def _versions(home: Home, shelf: Shelf, name: str) -> Iterator[Purged]:
-    for image in archive.images(home, shelf, archive.RECORDS, name):
-        with home.folder(*image.parts[:-1]) as versions:
-            files.delete(versions, image.parts[-1])
-        yield Purged(image.path, 1)
     with home.folder("archive", *archive.area(shelf), archive.RECORDS) as parent:
+        with parent.enter(name) as versions:
+            files.sweep(versions)
+            for image in archive.images(home, shelf, archive.RECORDS, name):
+                files.delete(versions, image.parts[-1])
+                yield Purged(image.path, 1)
         parent.remove_folder(name)
 
 
@@ -93,7 +95,7 @@ def occurrences(path: Path, wanted: str) -> int:
 def _named_after(home: Home, wanted: str) -> Iterator[Purged]:
     """Records whose key was made from the text: a name is not changed under a person."""
     words = names.slug(wanted)
-    for path, _, found in os.walk(home.path / "memory"):
+    for path, _, found in os.walk(home.path / "memory", onerror=_raise):
         for name in found:
             if is_record(name) and words in name:
                 where = os.path.relpath(os.path.join(path, name), home.path).replace(os.sep, "/")
@@ -102,7 +104,7 @@ def _named_after(home: Home, wanted: str) -> Iterator[Purged]:
 
 def _below(home: Home, top: Path, start: tuple[str, ...], wanted: str) -> Iterator[Purged]:
     replacing = {".md": _in_markdown, ".jsonl": _in_lines, ".json": _in_lines}
-    for path, below, inside in os.walk(top.joinpath(*start)):
+    for path, below, inside in os.walk(top.joinpath(*start), onerror=_raise):
         inner = os.path.relpath(path, top).split(os.sep)
         parts = () if inner == ["."] else tuple(inner)
         # Locks hold no text, and the audit never did: it stays as it was written.
@@ -119,6 +121,12 @@ def _below(home: Home, top: Path, start: tuple[str, ...], wanted: str) -> Iterat
         if counts and listing.NAME in inside:  # it may repeat a part of the text
             with Folder.at(top) as folder, folder.enter(*parts) as records:
                 files.delete(records, listing.NAME)
+
+
+def _raise(error: OSError) -> None:
+    """A folder that cannot be looked into may hold the text: say so."""
+    if not isinstance(error, FileNotFoundError):
+        raise error
 
 
 def _replace(home: Home, top: Path, parts: tuple[str, ...], replace: Callable[[bytes], _Replaced]) -> int:

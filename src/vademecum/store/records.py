@@ -228,7 +228,6 @@ class Records:
         at = self.now()
         entry = Entry(draft.text, clock.stamp(at), self.caller.origin)
         with self.locked(shelf, name), self._folder(shelf, create=True) as folder:
-            files.sweep(folder)
             current = files.read(folder, name)
             if current is None:
                 self._check_free(folder, name)
@@ -267,7 +266,6 @@ class Records:
             return edit(decode(content)).encode()
 
         with self._folder(found.shelf) as folder:
-            files.sweep(folder)
             written = files.update(folder, found.name, change, mode=found.shelf.file_mode)
             record = self.parse(found.shelf, found.name, written.after)
             if written.changed:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from vademecum.errors import NotFound, UsageError
 from vademecum.store import archive, files, scopes
+from vademecum.store.folders import Folder
 from vademecum.types import Place, Scope
 
 if TYPE_CHECKING:
@@ -29,19 +30,34 @@ def make(home: Home, project: Project, *, at: str, by: str) -> Path:
     """Make and trust `.vade/` in the project's root; one that is trusted already stays as it is."""
     path = project.root / ".vade"
     found = shelf(home, project)
-    if found is not None and not found.trusted:
+    if found is not None and not found.trusted and not _unfinished(found):
         raise UsageError(f"{path} is here already", hint="read it, then run `vade trust`")
-    os.makedirs(path, exist_ok=True)
-    found = shelf(home, project)
-    if found is None:
+    if os.path.realpath(path) == os.path.realpath(home.path):
         raise UsageError(f"{path} is the memory folder itself", hint="run it in a project's folder")
-    with (
-        found.open(archive.RECORDS, create=True) or home.folder(),
-        found.open(create=True) or home.folder() as top,
-    ):
+    with Folder.at(project.root) as root, root.enter(".vade", create=True, mode=0o755) as top:
+        top.enter(archive.RECORDS, create=True, mode=0o755).close()
         files.update(top, ".gitignore", lambda now: GITIGNORE if now is None else now, mode=0o644)
     trust(home, project, at=at, by=by)
     return path
+
+
+def _unfinished(found: Shelf) -> bool:
+    """Whether a folder holds no more than what a killed `make` leaves behind."""
+    folder = found.open()
+    if folder is None:
+        return True
+    with folder:
+        names = {name for name in folder.names() if not name.startswith(files.PREFIX)}
+        own = (
+            files.read(folder, ".gitignore") in (None, GITIGNORE)
+            if names <= {".gitignore", archive.RECORDS}
+            else False
+        )
+    records = found.open(archive.RECORDS)
+    if not own or records is None:
+        return own
+    with records:
+        return not records.names()
 
 
 def trust(home: Home, project: Project, *, at: str, by: str) -> None:
