@@ -1,4 +1,4 @@
-"""`python -m bench [cold|stores|contention] [--json]`: run one measurement or all."""
+"""`python -m bench [NAME] [--json]`: run one measurement, or all that need no data."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from bench import cold, contention, stores
+from bench import cold, contention, retrieval, stores
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-BENCHES: dict[str, Callable[[], list[dict[str, object]]]] = {
+    Rows = list[dict[str, object]]
+
+BENCHES: dict[str, Callable[[], Rows]] = {
     "cold": cold.measure,
     "stores": stores.measure,
     "contention": contention.measure,
@@ -20,22 +22,44 @@ BENCHES: dict[str, Callable[[], list[dict[str, object]]]] = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="bench", description=__doc__)
-    parser.add_argument("name", nargs="?", choices=sorted(BENCHES), help="which one; all when left out")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    chosen = parser.parse_args()
-    results = {name: BENCHES[name]() for name in ([chosen.name] if chosen.name else BENCHES)}
+    chosen = _parser().parse_args()
+    if chosen.name == "retrieval":
+        results = {f"retrieval {chosen.set}": retrieval.measure(chosen)}
+    else:
+        results = {name: BENCHES[name]() for name in ([chosen.name] if chosen.name else BENCHES)}
     if chosen.json:
         json.dump(results, sys.stdout, indent=2)
         print()
         return
     for name, rows in results.items():
-        print(f"\n{name}")
-        headings = list(rows[0])
-        cells = [headings, *[[str(row[heading]) for heading in headings] for row in rows]]
-        widths = [max(len(row[column]) for row in cells) for column in range(len(headings))]
-        for row in cells:
-            print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+        _print(name, rows)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="bench", description=__doc__)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    names = parser.add_subparsers(
+        dest="name", metavar="NAME", help="which one; those without data when left out"
+    )
+    common = argparse.ArgumentParser(add_help=False)
+    # No default here: a subcommand's default would undo a `--json` that stands before its name.
+    common.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print JSON")
+    for name in BENCHES:
+        names.add_parser(name, parents=[common], help=sys.modules[BENCHES[name].__module__].__doc__)
+    own = names.add_parser(
+        "retrieval", parents=[common], description=retrieval.__doc__, help="quality and speed"
+    )
+    retrieval.arguments(own)
+    return parser
+
+
+def _print(name: str, rows: Rows) -> None:
+    print(f"\n{name}")
+    headings = list(rows[0])
+    cells = [headings, *[[str(row[heading]) for heading in headings] for row in rows]]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(headings))]
+    for row in cells:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
 if __name__ == "__main__":  # workers of a pool import this file too

@@ -20,7 +20,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from vademecum.errors import ConfigError
-from vademecum.types import Scope, SecretPolicy
+from vademecum.types import Fusion, Provider, Scope, SecretPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -143,6 +143,23 @@ def duration(low: float, high: float) -> Kind:
     return Kind("duration", wanted, parse, render=render_duration)
 
 
+def share(low: float, high: float) -> Kind:
+    """Make the kind of numbers between two bounds, with a point or without."""
+
+    def parse(value: object) -> float:
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            raise ValueError(value)
+        _within(value, low, high)
+        return float(value)
+
+    def plain(text: str) -> float:
+        if not re.fullmatch(r"[+-]?[0-9]*\.?[0-9]+", text.strip()):
+            raise ValueError(text)
+        return float(text)
+
+    return Kind("number", f"a number from {low:g} to {high:g}", parse, plain, lambda value: f"{value:g}")
+
+
 def choice(names: type[StrEnum]) -> Kind:
     """Make the kind of the members of an enumeration."""
 
@@ -261,6 +278,46 @@ class Limits:
     lock: float = setting(
         10.0, "How long a write waits for another process; 0 tries once.", duration(0, 3600), LOWER
     )
+    open: float = setting(
+        2.0, "How long a search may bring the index up to date first.", duration(0, 3600), LOWER
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """How questions are answered."""
+
+    hybrid: bool = setting(True, "Search by meaning as well as by words.", BOOLEAN, NEVER)
+    fusion: Fusion = setting(
+        Fusion.WEIGHTED, "How the legs are merged: `weighted` or `rrf`.", choice(Fusion), NEVER
+    )
+    vector_weight: float = setting(0.35, "How much meaning counts.", share(0, 1), NEVER)
+    text_weight: float = setting(0.65, "How much words count.", share(0, 1), NEVER)
+    candidate_multiplier: int = setting(
+        4, "How many candidates a leg gives for each result.", whole(1, 1000), NEVER
+    )
+    max_results: int = setting(6, "How many passages are returned.", whole(1, 1000), LOWER)
+    min_score: float = setting(0.35, "The relevance below which nothing is returned.", share(0, 1), HIGHER)
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """How texts are cut for the index."""
+
+    tokens: int = setting(400, "About how many tokens a chunk has.", whole(50, 10_000), NEVER)
+    overlap: int = setting(80, "How many tokens two pieces of a split text share.", whole(0, 5_000), NEVER)
+
+
+@dataclass(frozen=True, slots=True)
+class Embed:
+    """Where vectors come from."""
+
+    model: str | None = setting(None, "The model, instead of the provider's usual one.", NAME, NEVER)
+    endpoint: str | None = setting(None, "The address of the provider.", NAME, NEVER)
+    path: str | None = setting(None, "The folder of a model of your own.", NAME, NEVER)
+    key_env: str | None = setting(None, "The variable that holds the provider's key.", NAME, NEVER)
+    batch: int = setting(64, "How many texts are sent at once.", whole(1, 2048), NEVER)
+    timeout: float = setting(30.0, "How long a provider may take to answer.", duration(0.1, 3600), NEVER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,9 +377,18 @@ class Settings:
     )
     agent: str = setting("main", "The agent whose memory is used.", NAME, NEVER)
     incognito: bool = setting(False, "Remember nothing and show nothing remembered.", BOOLEAN, ON)
+    embedder: Provider = setting(
+        Provider.LOCAL,
+        "Where vectors come from: `local`, `minilm`, `openai`, `gemini`, `ollama` or `none`.",
+        choice(Provider),
+        NEVER,
+    )
     dedup: Dedup = field(default_factory=Dedup)
     decay: Decay = field(default_factory=Decay)
     limits: Limits = field(default_factory=Limits)
+    search: Search = field(default_factory=Search)
+    chunk: Chunk = field(default_factory=Chunk)
+    embed: Embed = field(default_factory=Embed)
     inject: Inject = field(default_factory=Inject)
     secrets: Secrets = field(default_factory=Secrets)
 
@@ -521,7 +587,7 @@ def _known(keys: tuple[str, ...], value: object, line: str) -> Setting:
 
 def _from_repository(root: Path | None, home: Path, below: _Layer) -> _Layer:
     """Read the file of a repository, and refuse all that does not narrow what the user's layers give."""
-    if root is None or _is_a_home(root / REPOSITORY_FOLDER, home):
+    if root is None or is_a_home(root / REPOSITORY_FOLDER, home):
         return {}
     path = root / REPOSITORY_FOLDER / FILE_NAME
     text = _read(path, within=root)
@@ -576,7 +642,7 @@ def _heeding(repository: _Layer, own: _Layer) -> _Layer:
     }
 
 
-def _is_a_home(folder: Path, home: Path) -> bool:
+def is_a_home(folder: Path, home: Path) -> bool:
     """Tell whether a `.vade` is a person's memory and no part of a repository."""
     # The usual home counts even when VADE_HOME points elsewhere: it lies above every folder of that person.
     homes = {os.path.realpath(home), os.path.realpath(os.path.expanduser("~/.vade"))}
@@ -628,8 +694,8 @@ def _bytes_of(path: Path, *, follow: bool) -> bytes:
 _TOKEN = r"""
   (?P<space>   [ \t]++ | \#[^\n]*+ )
 | (?P<newline> \n )
-| (?P<block>   "{3}(?: [^\\"]++ | \\. | "(?!"") )*+ "{3,5} | '{3}(?: [^']++ | '(?!'') )*+ '{3,5} )
-| (?P<quoted>  (?!"{3}|'{3}) (?: "(?: [^"\\\n]++ | \\[^\n] )*+" | '[^'\n]*+' ) )
+| (?P<block>   "{3}(?: [^\\"] | \\. | "(?!"") )* "{3,5} | '{3}(?: [^'] | '(?!'') )* '{3,5} )
+| (?P<quoted>  (?!"{3}|'{3}) (?: "(?: [^"\\\n] | \\[^\n] )*" | '[^'\n]*' ) )
 | (?P<open>    ["'] )
 | (?P<bare>    [A-Za-z0-9_-]++ )
 | (?P<mark>    . )

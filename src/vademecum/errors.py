@@ -19,6 +19,8 @@
     ├── Collision             two names meet in one file, or a file is already there
     ├── Conflict              somebody else changed the same text; both versions were kept
     ├── Locked                another process holds it, and did not let go in time
+    ├── IndexFailed           the index cannot be used; the files are untouched
+    ├── EmbedderFailed        no vectors: a model is missing, or a provider said no
     └── StorageFailed         the disk said no
 
 Each carries a `hint`: what to try next. Hints name only commands that exist.
@@ -144,7 +146,19 @@ class Locked(VadeError):
     hint = "wait for that process, or end it if it hangs; its lock goes with it"
 
 
+class EmbedderFailed(VadeError):
+    """A text could not be turned into a vector; what words alone can find is still found."""
+
+    hint = "keyword search still answers; check the embedder's key, endpoint and model, or choose another"
+
+
 class StorageFailed(VadeError):
     """The operating system refused to read or write."""
 
-    hint = "check free space and permissions of the memory folder; what was there before is untouched"
+    hint = "check free space and permissions; run `vade status`: what was asked may or may not have been done"
+
+
+class IndexFailed(VadeError):
+    """The index cannot be read or written; the files it is made from are untouched."""
+
+    hint = "run `vade index --rebuild` to make it anew from the files"

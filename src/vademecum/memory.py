@@ -6,7 +6,7 @@ import contextlib
 import functools
 import os
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,40 +17,29 @@ from vademecum.errors import (
     NotFound,
     NotVisible,
     OutsideMemory,
-    SecretFound,
     StorageFailed,
     UnknownName,
     UsageError,
     VadeError,
 )
 from vademecum.lazy import LazyModule
-from vademecum.store import archive, audit, clock, files, identity, names, scopes, secrets, texts
+from vademecum.store import archive, audit, clock, files, identity, labels, names, scopes, secrets, texts
 from vademecum.store.home import Home
 from vademecum.store.joining import Draft
 from vademecum.store.records import Found, Records, parse_type
 from vademecum.types import (
+    Answer,
     Audience,
     Change,
+    Coverage,
     Finding,
     Noted,
     Origin,
     Place,
     Record,
     Scope,
-    SecretPolicy,
     Stored,
 )
-
-if TYPE_CHECKING:
-    from vademecum.store import listing, reading, repository, sources, versions
-    from vademecum.store import purge as purging
-else:
-    listing = LazyModule("vademecum.store.listing")
-    purging = LazyModule("vademecum.store.purge")
-    reading = LazyModule("vademecum.store.reading")
-    repository = LazyModule("vademecum.store.repository")
-    sources = LazyModule("vademecum.store.sources")
-    versions = LazyModule("vademecum.store.versions")
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -58,10 +47,27 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from vademecum.config import Loaded, Settings
+    from vademecum.index.sync import Report
+    from vademecum.search import query as querying
+    from vademecum.search.engine import Options
+    from vademecum.search.searcher import Searcher
+    from vademecum.store import editing, listing, pinned, reading, repository, sources, versions
+    from vademecum.store import purge as purging
+    from vademecum.store.folders import Folder
     from vademecum.store.home import Shelf
     from vademecum.store.journal import Journal
     from vademecum.store.pinned import Documents, Pinned
     from vademecum.types import Entry, RecordType
+else:
+    editing = LazyModule("vademecum.store.editing")
+    listing = LazyModule("vademecum.store.listing")
+    pinned = LazyModule("vademecum.store.pinned")
+    purging = LazyModule("vademecum.store.purge")
+    querying = LazyModule("vademecum.search.query")
+    reading = LazyModule("vademecum.store.reading")
+    repository = LazyModule("vademecum.store.repository")
+    sources = LazyModule("vademecum.store.sources")
+    versions = LazyModule("vademecum.store.versions")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +109,7 @@ class Memory:
         self.loaded = loaded
         self.now = now
         self.listeners: list[Callable[[Change], None]] = []
+        self.index_trouble: list[str] = []
         self.records = Records(home, caller, now, self._announce)
 
     @classmethod
@@ -116,7 +123,7 @@ class Memory:
         audience: str | Audience | None = None,
         incognito: bool | None = None,
     ) -> Memory:
-        """Open the memory of an agent; nothing is written until something is kept."""
+        """Open the memory of an agent."""
         return connect(
             home=home, cwd=cwd, agent=agent, session=session, audience=audience, incognito=incognito
         )
@@ -162,21 +169,25 @@ class Memory:
         self._may_write()
         scope = scopes.parse_scope(scope)
         if key is not None:
-            key = names.slug(key) if slug else names.check_key(key)
+            labels.without_secret(key, "the key")  # before a slug hides it, and after one brought it out
+            key = labels.without_secret(names.slug(key) if slug else names.check_key(key), "the key")
         if mode not in ("append", "replace"):
             raise UnknownName(f"{names.shown(mode)} is not a mode", hint="the modes are append, replace")
         if confidence is not None and not 0 <= confidence <= 1:
             raise UsageError(f"a confidence lies between 0 and 1, not at {confidence:g}")
         kept, found = self._gate(texts.accept(text, largest=self.settings.limits.content_bytes), scope)
-        labels = self._labels(tags, scope)
-        draft = Draft(kept, None if type is None else parse_type(type), labels, mode, confidence, protected)
+        cleaned = labels.tags(tags, self.settings.secrets.in_scope(scope))
+        draft = Draft(kept, None if type is None else parse_type(type), cleaned, mode, confidence, protected)
+        trouble = len(self.index_trouble)
         with self._reported("keep this"):
             stored = self.records.store(draft, scope=scope, key=key, dedup=self.settings.dedup)
-        return _with_secrets(stored, found)
+        indexed = bool(self.listeners) and len(self.index_trouble) == trouble
+        return replace(stored, secrets=found, indexed=indexed)
 
     def note(self, text: str | bytes, *, scope: str | Scope = Scope.PROJECT) -> Noted:
         """Append a note to today's journal."""
         self._may_write()
+        self._not_in_group("write to a journal, which it cannot read")
         scope = scopes.parse_scope(scope)
         kept, found = self._gate(texts.accept(text, largest=self.settings.limits.content_bytes), scope)
         with self._reported("write the note"):
@@ -184,6 +195,12 @@ class Memory:
         return Noted(noted.path, noted.time, found)
 
     # ---------------------------------------------------------------- reading
+
+    def notes_of_today(self, *, scope: str | Scope = Scope.PROJECT) -> reading.Text:
+        """Today's journal, by the local date."""
+        place = scopes.journal_place(self.caller, scopes.parse_scope(scope))
+        shelf = self.journal.shelves(place)[0]
+        return self.get(shelf.name_of(archive.JOURNAL, f"{self.now():%Y-%m-%d}.md"))
 
     def list(
         self,
@@ -195,6 +212,8 @@ class Memory:
     ) -> Listing:
         """The records in sight, the nearest scope first; with `all`, those of every project and agent."""
         kind = None if type is None else str(parse_type(type))
+        if all:
+            self._only_a_person("look into every project", "vade list --all")
         found: list[Record] = []
         findings: list[Finding] = []
         for each in self._everything(self._places(scope, all=all)):
@@ -202,9 +221,7 @@ class Memory:
                 findings.append(each)
             elif (kind is None or each.record.type == kind) and (tag is None or tag in each.record.tags):
                 found.append(each.record)
-        found.sort(
-            key=lambda each: (list(Scope).index(each.place.scope), each.place.id, each.num or 0, each.key)
-        )
+        found.sort(key=_order)
         return Listing(tuple(found), tuple(findings), self.settings.decay.max_count)
 
     def show(self, name: str | int, *, scope: str | Scope | None = None) -> Record:
@@ -265,9 +282,10 @@ class Memory:
                     findings.append(day)
                 else:
                     notes += len(day.entries)
-            pinned, more = _split(self.documents.all(places))
+            documents, more = _split(self.documents.all(places))
             findings += more
             findings += self._leftovers(places)
+            findings += self._moved()
             attached = sources.visible(self.home, self.caller)
             shelf = repository.shelf(self.home, self.caller.project)
             return Status(
@@ -275,11 +293,88 @@ class Memory:
                 trusted=None if shelf is None else shelf.trusted,
                 records=dict(counts),
                 notes=notes,
-                pinned=tuple(pinned),
+                pinned=tuple(documents),
                 sources=tuple(attached),
                 findings=tuple(findings),
                 aliases=tuple(scopes.aliases(self.home, project.id)) if project else (),
             )
+
+    # ---------------------------------------------------------------- finding
+
+    def search(
+        self,
+        query: str,
+        *,
+        max_results: int | None = None,
+        min_score: float | None = None,
+        mode: str | None = None,
+        scope: str | Scope | None = None,
+        type: str | RecordType | None = None,
+        sources: Iterable[str] = (),
+        as_of: str | None = None,
+    ) -> Answer:
+        """The passages that answer a question, from everything in sight, with what was covered."""
+        if self.settings.incognito:
+            return Answer((), "none", Coverage(), ("this session is incognito: nothing is read",))
+        asked = querying.parse(str(query))
+        moment = None if as_of is None else querying.as_of(as_of)
+        asked = (
+            replace(
+                asked,
+                scope=self._scope(scope) or asked.scope,
+                type=None if type is None else str(parse_type(type)),
+                sources=tuple(sources),
+                as_of=moment,
+            )
+            if (scope or type or sources or as_of)
+            else asked
+        )
+        if asked.scope is not None:
+            scopes.place_for(self.caller, asked.scope)
+        options = self._options(max_results=max_results, min_score=min_score, mode=mode)
+        with self._reported("search"):
+            return self.searcher.search(asked, options, seconds=self.settings.limits.open)
+
+    def recall(
+        self,
+        query: str = "",
+        *,
+        scope: str | Scope | None = None,
+        type: str | RecordType | None = None,
+        limit: int = 10,
+        mode: str | None = None,
+    ) -> Answer:
+        """Records alone: those that answer a question, or without one the newest."""
+        return self.search(query, max_results=limit, mode=mode, scope=scope, type=type, sources=("memory",))
+
+    def index(self, *, rebuild: bool = False, check: bool = False) -> Report:
+        """Bring the index up to date, make it anew, or compare it with every file."""
+        self._may_write()
+        with self._reported("index"):
+            return self.searcher.rebuild() if rebuild else self.searcher.sync(check=check)
+
+    @functools.cached_property
+    def searcher(self) -> Searcher:
+        """The index of this agent and what answers from it."""
+        from vademecum.index.embed.choose import choose
+        from vademecum.search.searcher import Searcher, Shape
+
+        own, search = self.settings.embed, self.settings.search
+        embedder = (
+            choose(
+                str(self.settings.embedder),
+                model=own.model,
+                endpoint=own.endpoint,
+                path=own.path,
+                key_env=own.key_env,
+                batch=own.batch,
+                timeout=own.timeout,
+            )
+            if search.hybrid
+            else None
+        )
+        shape = Shape(self.settings.chunk.tokens, self.settings.chunk.overlap)
+        return Searcher(self.home, self.caller, embedder=embedder, shape=shape, name=self.settings.agent)
 
     # ---------------------------------------------------------------- taking away and bringing back
 
@@ -292,12 +387,22 @@ class Memory:
         return found.record
 
     def restore(self, name: str | int, *, scope: str | Scope | None = None) -> Record:
-        """Bring back a forgotten record, an archived version by its id, or entries that an edit took out."""
+        """Bring back a forgotten record, an archived version by its id, or entries that an edit took out.
+
+        The name of a pinned document brings back its newest other version.
+        """
         self._may_write()
         with self._reported(f"restore {name}"):
-            version = versions.find(self.records, str(name), self._places(scope, all=False))
+            if pinned.is_name(str(name)):
+                newest = self.documents.newest(str(name), scope=self._scope(scope))
+                return self.documents.restore(*newest).as_record()
+            places = self._places(scope, all=False)
+            version = versions.find(self.records, str(name), places)
             if version is not None:
                 return self.records.restore(version.shelf, version.name, version.image)
+            image = self.documents.image(str(name), places)
+            if image is not None:
+                return self.documents.restore(*image).as_record()
             found = self._find(name, scope, only=True)
             lost = self.records.lost(found)
             if not lost:
@@ -305,9 +410,11 @@ class Memory:
             return self.records.restore_entries(found, lost)
 
     def versions(self, name: str | int, *, scope: str | Scope | None = None) -> Sequence[archive.Image]:
-        """The archived versions of a record, oldest first."""
+        """The archived versions of a record or pinned document, oldest first."""
         if self.settings.incognito:
             return []
+        if pinned.is_name(str(name)):
+            return self.documents.images(str(name), scope=self._scope(scope))[2]
         found = self._find(name, scope)
         return archive.images(self.home, found.shelf, archive.RECORDS, found.name)
 
@@ -315,18 +422,19 @@ class Memory:
         """Move all records of a scope to the archive, protected ones only when asked to."""
         self._may_write()
         place = scopes.place_for(self.caller, scopes.parse_scope(scope))
-        cleared: list[Record] = []
-        unread: list[Finding] = []
         with self._reported(f"clear {place}"):
-            for found in [*self.records.all([place])]:
-                if isinstance(found, Finding):
-                    unread.append(found)
-                elif found.shelf.trusted and (protected or not found.record.protected):
-                    self.records.forget(found, operation="clear")
-                    cleared.append(found.record)
-        if unread:
-            raise Malformed(f"forgot {len(cleared)}, but {unread[0].where} stays: {unread[0].why}")
-        return cleared
+            every = [*self.records.all([place])]
+            for each in every:
+                if isinstance(each, Finding):
+                    raise Malformed(f"{each.where} cannot be read, so nothing was forgotten: {each.why}")
+            chosen = [
+                each
+                for each in every
+                if isinstance(each, Found) and each.shelf.trusted and (protected or not each.record.protected)
+            ]
+            for found in chosen:
+                self.records.forget(found, operation="clear")
+        return [found.record for found in chosen]
 
     def protect(self, name: str | int, *, scope: str | Scope | None = None, on: bool = True) -> Record:
         """Keep a record from ever being removed by age or number, or take that back."""
@@ -341,6 +449,7 @@ class Memory:
     def purge(self, name: str | int, *, scope: str | Scope | None = None) -> Sequence[purging.Purged]:
         """Delete a record for good, with every version and copy of it."""
         self._may_write()
+        self._only_a_person("delete for good", "vade purge")
         with self._reported(f"purge {name}"):
             shelf, file, record = self._purgeable(str(name), scope)
             with self.records.locked(shelf, file):
@@ -351,7 +460,7 @@ class Memory:
     def purge_text(self, text: str) -> Sequence[purging.Purged]:
         """Delete a text for good wherever it stands; attached sources are reported, not changed."""
         self._may_write()
-        self._not_in_group("look through all memory")
+        self._only_a_person("delete for good", "vade purge --text")
         wanted = texts.accept(text, largest=self.settings.limits.content_bytes)
         with self._reported("purge that text"):
             shelf = repository.shelf(self.home, self.caller.project)
@@ -367,6 +476,9 @@ class Memory:
                                 str(path), count, gone=False, why="an attached source is not ours to change"
                             )
                         )
+            for root in scopes.trusted_folders(self.home):
+                if shelf is None or root != shelf.top:
+                    found += purging.elsewhere(root, wanted)
             self._audit("purge")
         return found
 
@@ -383,25 +495,33 @@ class Memory:
             content = reading.from_shelf(found.shelf, archive.RECORDS, found.name)
             return found.record.path, texts.decode(content or b"")
 
-    def edited(self, name: str, before: str, after: str, *, scope: str | Scope | None = None) -> None:
-        """Put an edited text in place of the one that was handed out."""
+    def edited(
+        self, name: str, before: str, after: str, *, scope: str | Scope | None = None
+    ) -> tuple[str, ...]:
+        """Put an edited text in place of the one that was handed out; returns the kinds of secrets in it."""
         self._may_write()
+        largest = self.settings.limits.content_bytes
         with self._reported(f"write {name}"):
             if name.lower().endswith(".md"):
                 shelf, file, _ = self.documents.find(name, scope=self._scope(scope))
-                kept, _ = self._gate(after, shelf.place.scope)
+                kept, secret = self._gate(editing.check_text(after, largest=largest), shelf.place.scope)
                 self.documents.write(shelf, file, kept, seen=before.encode() if before else None)
-                return
+                return secret
             found = self._mendable(name, scope)
-            kept, _ = self._gate(after, found.shelf.place.scope)
-            self.records.parse(found.shelf, found.name, kept.encode())
+            whole = editing.check_text(after, largest=files.LARGEST)
+            kept, secret = self._gate(whole, found.shelf.place.scope)
+            record = self.records.parse(found.shelf, found.name, kept.encode())
+            if found.shelf.trusted:  # one that is not cannot be edited at all, which is told first
+                editing.check_record(before, record, largest=largest)
             self.records.replace_text(found, before.encode(), kept, operation="edit")
+            return secret
 
     # ---------------------------------------------------------------- projects, trust, sources, audit
 
     def init(self) -> Path:
         """Make and trust `.vade/` in the project's root, so that its records are versioned with the code."""
         self._may_write()
+        self._only_a_person("trust a folder", "vade init")
         project = self._project()
         with self._reported(f"make {project.root / '.vade'}"):
             made = repository.make(self.home, project, at=self._stamp(), by=self.caller.actor)
@@ -411,8 +531,7 @@ class Memory:
     def trust(self, *, on: bool = True) -> Path:
         """Trust the `.vade/` of this project, or take that back."""
         self._may_write()
-        if self.caller.origin is not Origin.USER:
-            raise NotVisible("only a person can trust a folder", hint="run `vade trust` there")
+        self._only_a_person("trust a folder", "vade trust")
         project = self._project()
         with self._reported(f"trust {project.root}"):
             if on:
@@ -425,7 +544,7 @@ class Memory:
     def alias(self, old: str) -> str:
         """Join what was kept under another project id to this project."""
         self._may_write()
-        self._not_in_group("join another project's memory")
+        self._only_a_person("join another project's memory", "vade project alias")
         project = self._project()
         names.check_id(old, "a project")
         if old == project.id:
@@ -453,6 +572,7 @@ class Memory:
     ) -> sources.Source:
         """Attach a folder of Markdown, to be read in place."""
         self._may_write()
+        self._only_a_person("attach a folder of this machine", "vade sources add")
         with self._reported(f"attach {os.fspath(path)}"):
             source = sources.add(
                 self.home,
@@ -473,6 +593,7 @@ class Memory:
     def remove_source(self, name: str) -> None:
         """Detach a folder; its files stay as they are."""
         self._may_write()
+        self._only_a_person("detach a folder", "vade sources remove")
         with self._reported(f"detach {name}"):
             sources.remove(self.home, self.caller, name)
             self._audit("source")
@@ -501,9 +622,32 @@ class Memory:
 
     # ---------------------------------------------------------------- parts
 
+    def _options(self, *, max_results: int | None, min_score: float | None, mode: str | None) -> Options:
+        """How to answer: what the call asks for, else the settings."""
+        from vademecum.search.engine import MODES, Options
+        from vademecum.search.fuse import Weights
+
+        if mode is not None and mode not in MODES:
+            raise UnknownName(f"{names.shown(mode)} is not a mode", hint=f"the modes are {', '.join(MODES)}")
+        own = self.settings.search
+        total = own.vector_weight + own.text_weight or 1.0
+        words = own.text_weight / total
+        return Options(
+            mode=mode or ("hybrid" if own.hybrid else "bm25"),
+            max_results=own.max_results if max_results is None else max_results,
+            min_score=own.min_score if min_score is None else min_score,
+            fusion=str(own.fusion),
+            weights=Weights(own.vector_weight / total, words * 6 / 13, words * 7 / 13),
+            multiplier=own.candidate_multiplier,
+        )
+
     def _announce(self, change: Change) -> None:
+        """Tell who keeps a shadow of the files; their trouble does not undo what is on disk."""
         for listener in self.listeners:
-            listener(change)
+            try:
+                listener(change)
+            except (VadeError, OSError) as error:
+                self.index_trouble.append(f"{change.path}: {error}")
 
     def _reported(self, doing: str) -> AbstractContextManager[None]:
         return files.reported(doing)
@@ -512,6 +656,12 @@ class Memory:
         if self.caller.audience is Audience.GROUP:
             raise NotVisible(f"a group session cannot {doing}")
 
+    def _only_a_person(self, doing: str, command: str) -> None:
+        """Refuse a decision that is a person's to agents and groups."""
+        self._not_in_group(doing)
+        if self.caller.origin is not Origin.USER:
+            raise NotVisible(f"only a person can {doing}", hint=f"run `{command}` in a terminal")
+
     def _may_write(self) -> None:
         if self.settings.incognito:
             raise IncognitoWrite("this session is incognito: nothing is kept")
@@ -519,16 +669,6 @@ class Memory:
 
     def _gate(self, text: str, scope: Scope) -> tuple[str, tuple[str, ...]]:
         return secrets.gate(text, self.settings.secrets.in_scope(scope))
-
-    def _labels(self, tags: Iterable[str], scope: Scope) -> tuple[str, ...]:
-        """Tags, cleaned; one that holds a secret is refused, since a label has no need of it."""
-        cleaned = [texts.accept(tag, largest=200) for tag in tags]
-        for tag in cleaned:
-            if "\n" in tag or "," in tag:
-                raise UsageError(f"the tag {names.shown(tag)} must be one line without commas")
-            if self.settings.secrets.in_scope(scope) is not SecretPolicy.WARN and secrets.find(tag):
-                raise SecretFound("a tag holds a secret")
-        return tuple(dict.fromkeys(cleaned))
 
     def _scope(self, scope: str | Scope | None) -> Scope | None:
         return None if scope is None else scopes.parse_scope(scope)
@@ -585,20 +725,42 @@ class Memory:
         return self.caller.project
 
     def _leftovers(self, places: Iterable[Place]) -> Iterator[Finding]:
+        """What killed writers and unfinished edits left beside the files."""
+        conflict = "a text that could not be joined with its file was kept here"
+        compare = "compare both, keep what you want, delete the copy"
+        for folder, path in self._folders(places):
+            with folder:
+                for name in files.leftovers(folder):
+                    yield Finding(
+                        "leftover", path(name), "a writer was killed here", "it is cleared by the next write"
+                    )
+                for name in folder.names():
+                    if files.is_conflict(name):
+                        yield Finding("conflict", path(name), conflict, compare)
+
+    def _folders(self, places: Iterable[Place]) -> Iterator[tuple[Folder, Callable[[str], str]]]:
+        """Every folder in sight that holds files of memory, and how a file in it is shown."""
         for place in places:
             for shelf in scopes.shelves(self.home, self.caller, place):
-                try:
-                    folder = shelf.open(archive.RECORDS)
-                except (OutsideMemory, NotADirectoryError):
-                    continue  # told by the records themselves
-                if folder is None:
-                    continue
-                with folder:
-                    for name in files.leftovers(folder):
-                        path = shelf.name_of(archive.RECORDS, name)
-                        yield Finding(
-                            "leftover", path, "a writer was killed here", "it is cleared by the next write"
-                        )
+                for below in ((archive.RECORDS,), (archive.JOURNAL,), ()):
+                    if self.caller.audience is Audience.GROUP and below == (archive.JOURNAL,):
+                        continue
+                    try:
+                        folder = shelf.open(*below)
+                    except (OutsideMemory, NotADirectoryError):
+                        continue  # told by the records themselves
+                    if folder is not None:
+                        yield folder, functools.partial(shelf.name_of, *below)
+
+    def _moved(self) -> Iterator[Finding]:
+        """That the project had another id here, whose memory only a person can join."""
+        project = self.caller.project
+        if project is None or self.caller.audience is Audience.GROUP:
+            return
+        earlier = scopes.earlier_id(self.home, project)
+        if earlier:
+            why = f"project id changed from {earlier}; its memory is not joined"
+            yield Finding("project", str(project.root), why, f"vade project alias {earlier}", "info")
 
     def _audit(self, operation: str, *, scope: Scope | None = None, record: str | None = None) -> None:
         audit.write(
@@ -626,10 +788,12 @@ def connect(
     place = config.home_from(environ, home)
     here = Path(cwd) if cwd is not None else _working_directory()
     flags = {name: value for name, value in (("agent", agent), ("incognito", incognito)) if value is not None}
-    root = identity.find_root(here, home=place) if here is not None else None
-    loaded = config.load(home=place, project_root=root, environ=environ, flags=flags)
-    settings = loaded.settings
-    project = identity.project(here, home=place, override=settings.project_id) if here is not None else None
+    with files.reported("look at this folder"):
+        root = identity.find_root(here, home=place) if here is not None else None
+        loaded = config.load(home=place, project_root=root, environ=environ, flags=flags)
+        settings = loaded.settings
+        override = settings.project_id
+        project = identity.project(here, home=place, override=override) if here is not None else None
     caller = scopes.Caller(
         agent=settings.agent,
         session=session or environ.get("VADE_SESSION") or None,
@@ -640,7 +804,8 @@ def connect(
     )
     memory = Memory(Home(place, settings.limits.lock), caller, loaded, now=now)
     memory.home.check()
-    if project is not None and not settings.incognito:
+    asked = origin in (Origin.USER, Origin.AGENT) and caller.audience is Audience.PRIVATE
+    if project is not None and asked and not settings.incognito:
         with contextlib.suppress(VadeError, OSError):  # a convenience, which a read-only home does without
             scopes.join_by_path(memory.home, project, at=clock.stamp(now()))
     return memory
@@ -689,9 +854,3 @@ def _split(found: Iterable[Pinned | Finding]) -> tuple[list[Pinned], list[Findin
                 why = f"{each.size:,} of {each.budget:,}: injection will cut it"
                 findings.append(Finding("over budget", each.path, why, f"vade edit {each.name}"))
     return pinned, findings
-
-
-def _with_secrets(stored: Stored, found: tuple[str, ...]) -> Stored:
-    return Stored(
-        stored.outcome, stored.key, stored.num, stored.id, stored.place, stored.path, found, stored.indexed
-    )

@@ -78,6 +78,7 @@ def test_store_reads_standard_input(vade: Vade, monkeypatch: pytest.MonkeyPatch)
 def test_a_text_may_begin_with_a_dash(vade: Vade) -> None:
     assert "kept as list" in vade("store", "- an item\n- another", "--key", "list")
     assert "noted" in vade("note", "--- a line ---")
+    assert "kept as flagged" in vade("store", "--protected", "- an item", "--key", "flagged")
     assert vade.json("show", "list")["entries"][0]["text"] == "- an item\n- another"
 
 
@@ -467,10 +468,53 @@ def test_a_reader_that_goes_away_is_no_error(vade: Vade) -> None:
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_every_command_has_help_and_takes_the_common_options(vade: Vade, name: str) -> None:
-    text = vade(name, "--help") if name != "sources" else vade("sources", "list", "--help")
+    text = vade(name, "--help")
     assert vade.code == 0
     for option in ("--json", "--home", "--agent", "--session", "--audience"):
         assert option in text
+
+
+def test_an_option_given_to_a_group_holds_for_its_commands(vade: Vade, tmp_path: Path) -> None:
+    vade("store", "x", "--key", "x")
+    other = str(tmp_path / "other")
+    assert "0 lines" in (run(["audit", "--home", other, "verify"]), vade.capsys.readouterr().out)[1]
+    assert "nothing is stored" in (run(["--home", other, "list"]), vade.capsys.readouterr().out)[1]
+    run(["--json", "--home", str(vade.home), "audit", "verify"])
+    assert json.loads(vade.capsys.readouterr().out) == {"lines": 1, "problems": []}
+    run(["sources", "--json", "--home", other])
+    assert json.loads(vade.capsys.readouterr().out) == []
+    run(["--json", "--home", str(vade.home)])
+    assert json.loads(vade.capsys.readouterr().out)["records"] == {"project": 1}
+
+
+def test_an_editor_that_leaves_backups_or_dies_costs_nothing(
+    vade: Vade, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vade("store", "Use tabs.", "--key", "style")
+    editor = tmp_path / "editor"
+    editor.write_text('#!/bin/sh\ncp "$1" "$1~"\nsed -i \'s/tabs/spaces/\' "$1"\n')
+    editor.chmod(0o755)
+    monkeypatch.setenv("EDITOR", str(editor))
+    assert "saved" in vade("edit", "style")
+    assert vade.code == 0
+    editor.write_text("#!/bin/sh\nsed -i 's/spaces/nothing at all/' \"$1\"\nexit 1\n")
+    said = vade.fails("edit", "style")
+    kept = Path(said.split("your text is kept in ")[1].split(": ")[0])
+    assert "nothing at all" in kept.read_text()
+
+
+def test_an_edit_that_brings_a_secret_in_is_redacted_and_says_so(
+    vade: Vade, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vade("store", "Use tabs.", "--key", "style")
+    token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    editor = tmp_path / "editor"
+    editor.write_text(f"#!/bin/sh\nsed -i 's/tabs/{token}/' \"$1\"\n")
+    editor.chmod(0o755)
+    monkeypatch.setenv("EDITOR", str(editor))
+    vade("edit", "style")
+    assert "github" in vade.err
+    assert token not in vade("show", "style")
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -11,14 +11,12 @@ import tempfile
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from unittest import mock
-
-import pytest
 
 from vademecum.errors import UsageError, VadeError
 from vademecum.memory import Memory, connect
-from vademecum.store import audit, numbers, purge
+from vademecum.store import audit, ids, purge
 from vademecum.store.home import Home
 from vademecum.types import Origin
 
@@ -108,7 +106,7 @@ def ground() -> Iterator[Ground]:
     try:
         with (
             mock.patch.dict(os.environ, clean, clear=True),
-            mock.patch.object(numbers, "new_id", here.next_id),
+            mock.patch.object(ids, "new", here.next_id),
         ):
             here.lay()
             yield here
@@ -239,19 +237,6 @@ def _partly(content: bytes | None, versions: list[bytes | None]) -> bool:
     return any(here.startswith(low or b"") for low in versions) and any(
         (high or b"").startswith(here) for high in versions
     )
-
-
-def with_known(bugs: dict[str, str]) -> list[Any]:
-    """All operations as parameters of a test; those with a bug known elsewhere are expected to fail.
-
-    Not strictly: a sample may miss the one call in hundreds that shows it.
-    """
-    return [
-        pytest.param(each, id=each.name, marks=[pytest.mark.xfail(reason=bugs[each.name], strict=False)])
-        if each.name in bugs
-        else pytest.param(each, id=each.name)
-        for each in OPERATIONS
-    ]
 
 
 # -------------------------------------------------------------------- the operations

@@ -31,8 +31,6 @@ SHORT = -1  # not an error: the call writes only half
 SHARE = 160  # cases of each operation in an ordinary run: 25 operations make 4,000
 _SEED = 20263
 
-KNOWN: dict[str, str] = {}
-
 _NAMING = {"mkdir", "replace", "rename", "link", "place", "exchange"}
 _REMOVING = {"unlink", "rmdir"}
 _READING = {"read", "stat", "lstat", "fstat", "lseek", "listdir", "scandir", "flock", "fcntl"}
@@ -207,7 +205,7 @@ def run(operation: Operation, choose: Callable[[list[Case]], list[Case]]) -> Fai
     return failures
 
 
-@pytest.mark.parametrize("operation", operations.with_known(KNOWN))
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda each: each.name)
 def test_a_failing_call_is_reported_or_made_good_and_breaks_nothing(operation: Operation) -> None:
     failures = run(operation, sampled)
     assert failures.problems == []
@@ -283,7 +281,7 @@ def test_a_writer_that_writes_over_the_old_file_is_caught() -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("operation", operations.with_known(KNOWN))
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda each: each.name)
 def test_every_failure_of_every_call(operation: Operation) -> None:
     failures = run(operation, lambda cases: cases)
     assert failures.problems == []

@@ -34,8 +34,6 @@ SHARE = 96  # kill points of each operation in an ordinary run: 25 operations ma
 STUCK = 1.0  # seconds within which the next writer must be done
 _SEED = 20260
 
-KNOWN: dict[str, str] = {}
-
 
 @dataclass(slots=True)
 class Kills:
@@ -210,7 +208,7 @@ def sampled(total: int) -> list[int]:
     return sorted({*spread, total - 1})
 
 
-@pytest.mark.parametrize("operation", operations.with_known(KNOWN))
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda each: each.name)
 def test_a_killed_writer_leaves_nothing_torn_nothing_lost_and_nobody_waiting(operation: Operation) -> None:
     kills = run(operation, sampled)
     assert kills.problems == []
@@ -268,7 +266,7 @@ def test_a_writer_that_locks_by_the_existence_of_a_file_is_caught() -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("operation", operations.with_known(KNOWN))
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda each: each.name)
 def test_every_kill_point_of_every_operation(operation: Operation) -> None:
     kills = run(operation, lambda total: list(range(total)))
     assert kills.problems == []

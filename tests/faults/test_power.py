@@ -149,10 +149,7 @@ def cut_append() -> list[str]:
         return cut_everywhere(here, append).problems
 
 
-KNOWN: dict[str, str] = {}
-
-
-@pytest.mark.parametrize("operation", operations.with_known(KNOWN))
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda each: each.name)
 def test_what_was_acknowledged_survives_a_power_cut_at_any_moment(operation: Operation) -> None:
     with operations.ground() as here:
         operations.course(here, operation)

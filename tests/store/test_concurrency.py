@@ -135,7 +135,12 @@ def no_lock_and_plain_replace() -> None:
         yield
 
     def plain(
-        folder: Folder, name: str, change: Callable[[bytes | None], bytes], *, mode: int = 0o600
+        folder: Folder,
+        name: str,
+        change: Callable[[bytes | None], bytes],
+        *,
+        mode: int = 0o600,
+        largest: int = files.LARGEST,
     ) -> files.Written:
         before = files.read(folder, name)
         after = change(before)
@@ -214,7 +219,7 @@ def scene_duplicates(home: str, writers: int, each: int) -> dict[str, Any]:
         outcomes = []
         for number in range(each):
             words = "The deployment of the billing service runs every Tuesday at nine in the morning"
-            outcomes.append(str(memory.store(f"{words}, note {writer}{number}").outcome))
+            outcomes.append(str(memory.store(f"{words}, {chr(97 + writer)}{chr(97 + number)}").outcome))
         return outcomes
 
     outcomes = [one for many in joined([fork(partial(write, n)) for n in range(writers)]) for one in many]
@@ -236,7 +241,7 @@ def test_near_duplicates_from_sixteen_processes_meet_in_one_record(tmp_path: Pat
 
 
 def scene_numbers(home: str, writers: int, each: int) -> dict[str, Any]:
-    memory = opened(home)
+    memory = opened(home, origin=Origin.USER)
 
     def write(writer: int) -> list[int | None]:
         given = []
@@ -258,7 +263,7 @@ def test_a_number_is_never_given_twice(tmp_path: Path) -> None:
     nums = play("numbers", home=home, writers=8, each=20)["nums"]
     assert sorted(nums) == list(range(1, 161))
     (home / "last-number").unlink()
-    memory = connect(home=home, cwd=tmp_path)
+    memory = connect(home=home, cwd=tmp_path, origin=Origin.USER)
     assert memory.store("one more", key="one-more").num == 161
     memory.purge("one-more")
     (home / "last-number").unlink()
@@ -313,7 +318,8 @@ def scene_editing(home: str, rounds: int, seed: int, planted: bool = False) -> d
         memory = opened(home)
         memory.store(f"start of {number}", key=key, scope="global")
         path = Path(home, "memory", "global", "records", f"{key}.md")
-        person = fork(partial(edit_by_hand, path, number, random.Random(rng.random())))
+        buffer = path.read_text()  # opened before the agent may forget it
+        person = fork(partial(edit_by_hand, path, buffer, number, random.Random(rng.random())))
         agent = fork(partial(write_by_agent, memory, key, number, random.Random(rng.random())))
         lines = [line for lines in joined([person, agent]) for line in lines]
         typed += len(lines)
@@ -322,9 +328,8 @@ def scene_editing(home: str, rounds: int, seed: int, planted: bool = False) -> d
     return {"typed": typed, "lost": lost}
 
 
-def edit_by_hand(path: Path, number: int, rng: random.Random) -> list[str]:
+def edit_by_hand(path: Path, buffer: str, number: int, rng: random.Random) -> list[str]:
     typed: list[str] = []
-    buffer = path.read_text()
     way = rng.choice(("truncate", "rename", "recreate"))
     for step in range(3):
         nap(rng)
@@ -370,7 +375,12 @@ def plain_update() -> None:
     """The planted bug: read, then replace; a save in between is gone, and nothing is kept twice."""
 
     def update(
-        folder: Folder, name: str, change: Callable[[bytes | None], bytes], *, mode: int = 0o600
+        folder: Folder,
+        name: str,
+        change: Callable[[bytes | None], bytes],
+        *,
+        mode: int = 0o600,
+        largest: int = files.LARGEST,
     ) -> files.Written:
         before = files.read(folder, name)
         after = change(before)

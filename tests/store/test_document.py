@@ -131,9 +131,12 @@ def joining(mode: str, text: str, *, supersede: str | None = None) -> Joining:
     draft = Draft(text, None, ("new",), mode)
     place = Place(Scope.PROJECT, "p")
     entry = Entry(text, LATER, Origin.AGENT)
-    return Joining(draft, entry, caller=caller, place=place, key="testing", num=None, supersede=supersede)
+    return Joining(
+        draft, entry, caller=caller, place=place, key="testing", num=None, id=ID, supersede=supersede
+    )
 
 
+ID = "0198c9b2-6f4e-7c1a-9a52-3d1c5b7e9f10"
 TOUCHED = ("type", "id", "key", "scope", "tags", "category", "updated", "generated")
 NEW = "A new entry 🆕\nof two lines."
 
@@ -259,6 +262,38 @@ def test_a_signature_that_is_written_anew_changes_nothing_else_in_three_thousand
             elif (again[index].origin, again[index].superseded) != (Origin.EXTERNAL, entry.superseded):
                 problems.append(f"origin: {parsed.source!r} -> {signed!r}")
     assert problems == []
+
+
+def test_an_entry_put_where_its_time_belongs_changes_nothing_else_in_three_thousand_files() -> None:
+    rng = random.Random(SEED)
+    problems = []
+    for _ in range(3_000):
+        source = made(rng).text
+        entry = Entry(
+            NEW, rng.choice(("2001-01-01T00:00:00Z", "2026-04-16T10:30:00Z", LATER)), Origin.TOOL, LATER
+        )
+        text = document.insert(source, entry)
+        block = f"## {entry.time}\n{NEW}\n<!-- origin: tool | superseded: {LATER} -->\n"
+        block = block.replace("\n", frontmatter.line_ending(source))
+        before, found, after = text.partition(block)
+        entries = [each.text for each in document.parse(source).entries]
+        joined = before + after
+        if not found or (
+            joined.rstrip() != source.rstrip() and joined.replace(after, after.lstrip()) != source
+        ):
+            problems.append(f"bytes: {source!r} -> {text!r}")
+        again = [each.text for each in document.parse(text).entries]
+        if sorted(again) != sorted([*entries, NEW]):
+            problems.append(f"texts: {source!r} -> {text!r}")
+    assert problems == []
+
+
+def test_entries_are_put_in_the_order_of_their_times() -> None:
+    text = "# topic\n\nUndated.\n\n## 2026-02-01\nTwo.\n\n## 2026-04-01T00:00:00Z\nFour."
+    for time, said in (("2026-03-01T00:00:00Z", "Three."), ("2026-01-01", "One."), ("2026-05-01", "Five.")):
+        text = document.insert(text, Entry(said, time, Origin.USER))
+    texts = [entry.text for entry in document.parse(text).entries]
+    assert texts == ["Undated.", "One.", "Two.", "Three.", "Four.", "Five."]
 
 
 def test_a_part_of_a_signature_that_we_do_not_know_stays() -> None:

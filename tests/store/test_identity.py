@@ -217,7 +217,11 @@ def test_a_submodule_is_a_project_of_its_own(tmp_path: Path, opened: Callable[[P
     assert keys(opened(outer / "lib")) == ["inner"]
     git(outer / "lib", "remote", "set-url", "origin", "git@host:acme/library.git")
     clone = repository(tmp_path / "clone", "https://host/acme/library")
-    opened(outer / "lib").store("again", key="again")
+    inner = opened(outer / "lib")
+    inner.store("again", key="again")
+    assert keys(opened(clone)) == ["again"]
+    (told,) = [each.mend for each in inner.status().findings if each.what == "project"]
+    inner.alias(told.rpartition(" ")[2])
     assert keys(opened(clone)) == ["again", "inner"]
 
 
@@ -332,6 +336,64 @@ def test_an_override_that_ends_leaves_no_alias(tmp_path: Path, monkeypatch: pyte
     monkeypatch.delenv("VADE_PROJECT_ID")
     connect(home=tmp_path / "home", cwd=root).store("text", key="here")
     assert keys(connect(home=tmp_path / "home", cwd=root)) == ["here"]
+
+
+def test_an_override_joins_nothing_by_itself(
+    tmp_path: Path, opened: Callable[[Path], Memory], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = repository(tmp_path / "one"), repository(tmp_path / "other")
+    opened(one).store("private to one", key="private")
+    monkeypatch.setenv("VADE_PROJECT_ID", "scratch")
+    opened(one).store("for all", key="scratched")
+    assert keys(opened(other)) == ["scratched"]
+    monkeypatch.delenv("VADE_PROJECT_ID")
+    assert keys(opened(one)) == ["private"]
+
+
+def test_a_path_that_holds_another_repository_does_not_hand_over_the_earlier_ones_memory(
+    tmp_path: Path, opened: Callable[[Path], Memory]
+) -> None:
+    workspace = repository(tmp_path / "workspace", "git@host:client/one.git")
+    opened(workspace).store("a secret of client one", key="one")
+    git(workspace, "remote", "set-url", "origin", "git@host:client/two.git")
+    for _ in range(2):  # before the first write under the new id, and after it
+        (told,) = [each for each in opened(workspace).status().findings if each.what == "project"]
+        assert "project id changed from host-client-one" in told.why
+        assert told.mend == "vade project alias host-client-one"
+        opened(workspace).store("two", key="two")
+        assert keys(opened(workspace)) == ["two"]
+    clone = repository(tmp_path / "clone", "git@host:client/two.git")
+    assert keys(opened(clone)) == ["two"]
+    assert opened(clone).status().findings == ()
+    opened(workspace).alias("host-client-one")
+    assert keys(opened(workspace)) == ["one", "two"]
+    assert opened(workspace).status().findings == ()
+
+
+def test_a_group_is_not_told_which_project_was_here_before(
+    tmp_path: Path, opened: Callable[[Path], Memory]
+) -> None:
+    workspace = repository(tmp_path / "workspace", "git@host:client/one.git")
+    opened(workspace).store("a secret of client one", key="one")
+    git(workspace, "remote", "set-url", "origin", "git@host:client/two.git")
+    group = connect(home=tmp_path / "home", cwd=workspace, audience="group", session="s")
+    assert group.status().findings == ()
+
+
+def test_the_usual_home_is_no_repositorys_folder_when_memory_lies_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    user = tmp_path / "user"
+    (user / ".vade/memory").mkdir(parents=True)
+    (user / "notes").mkdir()
+    monkeypatch.setenv("HOME", str(user))
+    for cwd in (user / "notes", user):
+        memory = connect(home=tmp_path / "home", cwd=cwd, origin=Origin.USER)
+        assert memory.caller.project is not None
+        assert memory.caller.project.root == cwd
+        assert memory.store("text", key="note").path.startswith("memory/project/")
+    with pytest.raises(UsageError):
+        connect(home=tmp_path / "home", cwd=user, origin=Origin.USER).init()
 
 
 def test_a_folder_without_git_is_a_project_by_its_path(

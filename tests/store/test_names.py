@@ -397,7 +397,7 @@ def door_problems(arena: Arena, name: str) -> list[str]:
         if CANARY in repr(answer):
             problems.append(f"{door} of {name!r} shows what is outside: {answer!r}")
     with contextlib.suppress(VadeError, UnicodeEncodeError, ValueError):
-        arena.open().remove_source(name)
+        arena.open(origin=Origin.USER).remove_source(name)
     if arena.surroundings() != before:
         problems.append(f"{name!r} left something outside")
     return problems

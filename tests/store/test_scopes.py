@@ -10,6 +10,7 @@ import pytest
 
 from vademecum.errors import IncognitoWrite, NotFound, NotVisible, OutsideMemory, ScopeUnresolved, VadeError
 from vademecum.memory import Memory, connect
+from vademecum.store import scopes
 from vademecum.types import Origin, Scope
 
 if TYPE_CHECKING:
@@ -81,6 +82,23 @@ def test_records_are_listed_from_the_nearest_scope_to_the_farthest(tmp_path: Pat
         memory.store(f"text {scope}", key="note", scope=scope)
     assert [str(record.place.scope) for record in memory.list().records] == SCOPES
     assert memory.show("note").place.scope is Scope.SESSION
+
+
+def test_a_repository_nobody_trusts_comes_last_and_first_when_somebody_does(tmp_path: Path) -> None:
+    memory = opened(tmp_path, origin=Origin.USER)
+    (tmp_path / "work" / ".vade" / "records").mkdir(parents=True)
+    place = scopes.place_for(memory.caller, Scope.PROJECT)
+
+    def shared() -> list[bool]:
+        shelves = scopes.shelves(memory.home, memory.caller, place)
+        assert scopes.shelf_for_new(shelves).shared
+        return [shelf.shared for shelf in shelves]
+
+    assert shared()[-1]
+    assert sum(shared()) == 1
+    memory.trust()
+    assert shared()[0]
+    assert sum(shared()) == 1
 
 
 # --- who sees what ------------------------------------------------------------------------------------------
@@ -272,7 +290,7 @@ def test_all_shows_every_session_project_and_agent_to_a_private_caller(tmp_path:
         memory = opened(tmp_path, work=work, agent=agent, session=session)
         for scope in ("session", "project", "agent"):
             memory.store(f"{scope} {work} {agent} {session}", key="note", scope=scope)
-    memory = opened(tmp_path, work="a", agent="x")
+    memory = opened(tmp_path, work="a", agent="x", origin=Origin.USER)
     places = [(str(record.place.scope), record.place.id) for record in memory.list(all=True).records]
     assert len(places) == len(set(places)) == 6
 
@@ -281,11 +299,11 @@ def test_a_source_of_one_place_is_not_seen_from_another(tmp_path: Path) -> None:
     vault = tmp_path / "vault"
     vault.mkdir()
     (vault / "a.md").write_text("text")
-    opened(tmp_path, agent="x").add_source(vault, name="vault", scope="agent")
+    opened(tmp_path, agent="x", origin=Origin.USER).add_source(vault, name="vault", scope="agent")
     assert [source.name for source in opened(tmp_path, agent="x").sources()] == ["vault"]
     assert opened(tmp_path, agent="y").sources() == []
     with pytest.raises(VadeError):
-        opened(tmp_path, agent="y").remove_source("vault")
+        opened(tmp_path, agent="y", origin=Origin.USER).remove_source("vault")
 
 
 # --- incognito ----------------------------------------------------------------------------------------------

@@ -749,6 +749,7 @@ EVIL = [
 ]  # fmt: skip
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("evil", EVIL)
 def test_twice_the_text_takes_about_twice_the_time(evil: str) -> None:
     size = 12_000

@@ -1,8 +1,9 @@
 """Pre-images of everything removed or rewritten, and a second copy of every entry we were asked to keep.
 
 `archive/<scope>/<id>/<kind>/<name>/<time>-<why>-<hash>.md` is a file exactly as it was. `archive/kept/` logs
-each entry as it was acknowledged: an editor that saves an old buffer over a newer file cannot take it away,
-and the text of an entry in a shared folder can be told from one that came through us.
+each entry as it was acknowledged, and again when it is superseded or taken out: an editor that saves an old
+buffer over a newer file cannot take it away, and the text of an entry in a shared folder can be told from one
+that came through us.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import contextlib
 import hashlib
 import json
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.store import clock, document, files
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 RECORDS = "records"
 JOURNAL = "journal"
 PINNED = "pinned"
+KEPT = "kept"
+FORGOTTEN = ("forget", "clear")
 
 
 class Image(NamedTuple):
@@ -44,6 +48,14 @@ class Image(NamedTuple):
     def path(self) -> str:
         """Where it lies, from the home."""
         return "/".join(self.parts)
+
+
+class Kept(NamedTuple):
+    """What the log knows of an entry: its record, how it stands, and whether it was taken out through us."""
+
+    record: str | None
+    entry: Entry
+    taken: bool = False
 
 
 def keep(home: Home, shelf: Shelf, kind: str, name: str, content: bytes, *, why: str, at: datetime) -> Image:
@@ -76,37 +88,98 @@ def names(home: Home, shelf: Shelf, kind: str) -> list[str]:
 
 def log_kept(home: Home, shelf: Shelf, kind: str, name: str, entry: Entry, *, record: str | None) -> None:
     """Write down an entry as it was acknowledged; the caller holds the lock of its file."""
-    line = {"record": record, "time": entry.time, "origin": str(entry.origin), "text": entry.text}
-    with home.folder("archive", "kept", *area(shelf), kind, create=True) as folder:
-        files.append_line(folder, f"{name}.jsonl", json.dumps(line, ensure_ascii=False).encode())
+    _log(home, shelf, kind, name, Kept(record, entry))
+
+
+def log_superseded(
+    home: Home, shelf: Shelf, kind: str, name: str, entries: Iterable[Entry], *, record: str | None
+) -> None:
+    """Write down that entries were superseded, of those that were acknowledged here."""
+    log = _states(home, shelf, kind, name)
+    for entry in entries:
+        state = log.get((record, fingerprint(entry)))
+        if state is not None and state.entry.superseded != entry.superseded:
+            marked = replace(state.entry, superseded=entry.superseded)
+            _log(home, shelf, kind, name, state._replace(entry=marked))
+
+
+def log_taken(
+    home: Home, shelf: Shelf, kind: str, name: str, entries: Iterable[Entry], *, record: str | None
+) -> None:
+    """Write down that entries were taken out through us, so that nobody misses them."""
+    log = _states(home, shelf, kind, name)
+    for entry in entries:
+        state = log.get((record, fingerprint(entry)))
+        if state is not None and not state.taken:
+            _log(home, shelf, kind, name, state._replace(taken=True))
 
 
 def kept(home: Home, shelf: Shelf, kind: str, name: str) -> Iterator[tuple[str | None, Entry]]:
-    """Every entry that was acknowledged for a file, with the record it was for."""
-    content = home.read("archive", "kept", *area(shelf), kind, f"{name}.jsonl") or b""
-    for raw in content.split(b"\n"):
-        try:
-            line: dict[str, Any] = json.loads(raw)
-            yield line["record"], Entry(line["text"], line["time"], Origin(line["origin"]))
-        except (ValueError, KeyError, TypeError):
-            continue  # a stump left by a crash was never acknowledged
+    """Every entry that was acknowledged for a file, as it was last known, with the record it was for."""
+    for state in _states(home, shelf, kind, name).values():
+        yield state.record, state.entry
+
+
+def kept_names(home: Home, shelf: Shelf, kind: str) -> list[str]:
+    """The files of a shelf for which entries were acknowledged."""
+    logs = home.names("archive", "kept", *area(shelf), kind)
+    return [name.removesuffix(".jsonl") for name in logs if name.endswith(".jsonl")]
+
+
+def log_image(shelf: Shelf, kind: str, name: str, *, at: str) -> Image:
+    """The log of a file in the place of an archived version, when the file is gone and no version is it."""
+    return Image(("archive", "kept", *area(shelf), kind, f"{name}.jsonl"), at, KEPT, "")
 
 
 def missing(
     home: Home, shelf: Shelf, kind: str, name: str, entries: Iterable[Entry], *, record: str | None
 ) -> list[Entry]:
-    """Entries that were acknowledged and are no longer in the file as they were."""
+    """Entries that were acknowledged and are no longer in the file as they were.
+
+    An undated one has no place of its own to come back to; an edit through us left its text in the archive.
+    """
     present = {fingerprint(entry) for entry in entries}
     return [
-        entry
-        for owner, entry in kept(home, shelf, kind, name)
-        if owner == record and fingerprint(entry) not in present
+        state.entry
+        for (owner, mark), state in _states(home, shelf, kind, name).items()
+        if owner == record and mark not in present and state.entry.time is not None and not state.taken
     ]
 
 
 def fingerprint(entry: Entry) -> str:
     """What makes two entries the same: their time and what they say."""
     return hashlib.sha256(f"{entry.time}\0{document.normalised(entry.text)}".encode()).hexdigest()
+
+
+def _log(home: Home, shelf: Shelf, kind: str, name: str, state: Kept) -> None:
+    entry = state.entry
+    line: dict[str, Any] = {
+        "record": state.record,
+        "time": entry.time,
+        "origin": str(entry.origin),
+        "text": entry.text,
+    }
+    if entry.superseded is not None:
+        line["superseded"] = entry.superseded
+    if state.taken:
+        line["taken"] = True
+    with home.folder("archive", "kept", *area(shelf), kind, create=True) as folder:
+        files.append_line(folder, f"{name}.jsonl", json.dumps(line, ensure_ascii=False).encode())
+
+
+def _states(home: Home, shelf: Shelf, kind: str, name: str) -> dict[tuple[str | None, str], Kept]:
+    """What the log says last of each entry, in the order in which they were first acknowledged."""
+    found: dict[tuple[str | None, str], Kept] = {}
+    content = home.read("archive", "kept", *area(shelf), kind, f"{name}.jsonl") or b""
+    for raw in content.split(b"\n"):
+        try:
+            line: dict[str, Any] = json.loads(raw)
+            entry = Entry(line["text"], line["time"], Origin(line["origin"]), line.get("superseded"))
+            state = Kept(line["record"], entry, line.get("taken") is True)
+            found[state.record, fingerprint(entry)] = state
+        except (ValueError, KeyError, TypeError):
+            continue  # a stump left by a crash was never acknowledged
+    return found
 
 
 def area(shelf: Shelf) -> tuple[str, ...]:

@@ -1,8 +1,8 @@
 """One line per mutation, chained by hash, with the head of the chain kept beside it.
 
 A line says when, who, what and to which record, never the text or the key. A changed or missing line breaks
-the chain; a cut-off end falls behind the head. The head is written after its line, so a killed process can
-leave the log ahead of the head, and that is no alarm.
+the chain; a cut-off end falls behind the head, and the next line follows the head, so the gap stays. The head
+is written after its line, so a killed process can leave the log ahead of the head, and that is no alarm.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from vademecum.store import clock, files
 from vademecum.types import Finding
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from datetime import datetime
 
     from vademecum.store.folders import Folder
@@ -64,21 +64,24 @@ def write(
     }
     with home.lock("audit"), home.folder("audit", create=True) as folder:
         logs = _logs(folder)
-        if not logs:  # the head is there before the first line, so that a missing one is always an alarm
+        head = _parse_head(files.read(folder, HEAD))
+        if head is None and not logs:  # before the first line, so that a missing head is always an alarm
+            head = 0, _GENESIS
             files.update(folder, HEAD, lambda _: _head_block(0, _GENESIS))
-        seq, last = _last(folder)
+        seq, last = _last(folder, head)
         line = {"seq": seq + 1, **line, "prev": last}
         line["hash"] = _hash(line)
         # A day's file never goes back in time, even if the clock does: the chain follows the file names.
         name = max([f"{at:%Y-%m-%d}.jsonl", *logs[-1:]])
         files.append_line(folder, name, json.dumps(line, separators=(",", ":")).encode())
-        files.overwrite_block(folder, HEAD, _head_block(seq + 1, line["hash"]))
+        if head is not None:  # a lost one stays lost: a new one would vouch for whatever is there now
+            files.overwrite_block(folder, HEAD, _head_block(seq + 1, line["hash"]))
 
 
 def lines(home: Home) -> Iterator[dict[str, Any]]:
     """All lines that can be read, oldest first."""
     for name in _log_names(home):
-        for _, line in _parsed(home.read("audit", name) or b""):
+        for _, line in _parsed(home.lines("audit", name)):
             if line is not None:
                 yield line
 
@@ -89,8 +92,7 @@ def verify(home: Home) -> Report:
     seq, last = 0, _GENESIS
     seen: dict[int, str] = {}
     for name in _log_names(home):
-        content = home.read("audit", name) or b""
-        for number, line in _parsed(content):
+        for number, line in _parsed(home.lines("audit", name)):
             if line is None:
                 continue  # a stump of a crash, or a line made unreadable: then the next one breaks the chain
             where = f"audit/{name}#L{number}"
@@ -124,26 +126,36 @@ def _against_head(home: Home, seq: int, seen: dict[int, str]) -> Iterator[Findin
         yield Finding("audit", f"audit/{HEAD}", f"line {head[0]} is not the one written", severity="error")
 
 
-def _last(folder: Folder) -> tuple[int, str]:
-    """The end of the chain as it stands in the newest log that has one."""
+def _last(folder: Folder, head: tuple[int, str] | None) -> tuple[int, str]:
+    """What the next line follows: the end of the newest log, unless the head tells of another chain.
+
+    Then the next line follows the head, so that verify finds the break between the two for ever.
+    """
+    seq, last = 0, _GENESIS
+    tail: list[dict[str, Any]] = []
     for name in reversed(_logs(folder)):
-        for line in reversed(_tail(folder, name)):
-            if line is not None:
-                return _number(line.get("seq"), 0), str(line.get("hash"))
-    return 0, _GENESIS
+        tail = [line for line in _tail(folder, name) if line is not None]
+        if tail:
+            seq, last = _number(tail[-1].get("seq"), 0), str(tail[-1].get("hash"))
+            break
+    if head is None:
+        return seq, last
+    # A head further back than the tail is what a power cut leaves, which may take moves of the head back.
+    replaced = any(line.get("seq") == head[0] and line.get("hash") != head[1] for line in tail)
+    return (max(seq, head[0]), head[1]) if replaced or head[0] > seq else (seq, last)
 
 
 def _tail(folder: Folder, name: str) -> list[dict[str, Any] | None]:
     fd = folder.open(name, os.O_RDONLY)
     try:
         os.lseek(fd, max(0, os.fstat(fd).st_size - _TAIL), os.SEEK_SET)
-        return [line for _, line in _parsed(os.read(fd, _TAIL))]
+        return [line for _, line in _parsed(os.read(fd, _TAIL).split(b"\n"))]
     finally:
         os.close(fd)
 
 
-def _parsed(content: bytes) -> Iterator[tuple[int, dict[str, Any] | None]]:
-    for number, raw in enumerate(content.split(b"\n"), 1):
+def _parsed(raw_lines: Iterable[bytes]) -> Iterator[tuple[int, dict[str, Any] | None]]:
+    for number, raw in enumerate(raw_lines, 1):
         if not raw.strip():
             continue
         try:

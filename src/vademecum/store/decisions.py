@@ -43,6 +43,14 @@ def every(home: Home, kind: str) -> Iterator[tuple[str, dict[str, Any]]]:
                 yield name.removesuffix(".json"), decision
 
 
+def damaged(home: Home) -> Iterator[str]:
+    """Decisions that cannot be read, and so decide nothing."""
+    for kind in home.names("decisions"):
+        for name in home.names("decisions", kind):
+            if name.endswith(".json") and _load(home.read("decisions", kind, name)) is None:
+                yield f"decisions/{kind}/{name}"
+
+
 def _load(content: bytes | None) -> dict[str, Any] | None:
     try:
         decision = json.loads(content) if content else None

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from vademecum.store import frontmatter
+from vademecum.store import clock, frontmatter
 from vademecum.types import Entry, Origin
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _STAMP = r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:?\d\d)?)?"
 _HEADING = re.compile(rf"(?:^|(?<=\A\ufeff))## ({_STAMP})[ \t]*\r?$", re.MULTILINE)
-_TITLE = re.compile(r"(?:[ \t]*\r?\n)*# +(\S[^\n]*?)[ \t]*\r?(?:\n|\Z)")
+_TITLE = re.compile(r"(?:[ \t]*\r?\n)*# +(\S[^\n]*)(?:\n|\Z)")
 _ANY_HEADING = re.compile(r"^#{1,6} ", re.MULTILINE)
 _SIGNATURE = re.compile(r"^<!-- (origin: [^\n]*?) -->[^\S\n]*$", re.MULTILINE)
 # Lines with a meaning of their own, with any number of backslashes before them.
@@ -86,15 +89,15 @@ def parse(text: str) -> Document:
     headings = list(_HEADING.finditer(text, front.body))
     first = headings[0].start() if headings else len(text)
     title = _TITLE.match(text, front.body, first)
-    sections = []
+    sections: list[Section] = []
     opening = title.end() if title else front.body
     if text[opening:first].strip():
         skipped = len(text[opening:first]) - len(text[opening:first].lstrip("\r\n"))
-        sections.append(_section(text, opening + skipped, opening + skipped, first, None))
+        sections += _sections(text, opening + skipped, opening + skipped, first, None)
     for number, heading in enumerate(headings):
         end = headings[number + 1].start() if number + 1 < len(headings) else len(text)
         body = min(heading.end() + 1, end)
-        sections.append(_section(text, heading.start(), body, end, heading[1]))
+        sections += _sections(text, heading.start(), body, end, heading[1])
     return Document(text, front, title[1].strip() if title else None, tuple(sections))
 
 
@@ -123,6 +126,18 @@ def append(text: str, entry: Entry) -> str:
         text += newline
     gap = "" if not text or text.endswith((newline * 2, "---" + newline)) else newline
     return text + gap + _render(entry).replace("\n", newline)
+
+
+def insert(text: str, entry: Entry) -> str:
+    """Put an entry where its time belongs, before the first later one; all else stays byte for byte."""
+    moment = clock.parse(entry.time)
+    for section in parse(text).sections if moment else ():
+        other = clock.parse(section.time)
+        if other is not None and moment is not None and other > moment:
+            newline = frontmatter.line_ending(text)
+            block = f"{_render(entry)}\n".replace("\n", newline)
+            return text[: section.start] + block + text[section.start :]
+    return append(text, entry)
 
 
 def sign(
@@ -168,6 +183,20 @@ def escape(text: str) -> str:
 def unescape(text: str) -> str:
     """Take away the backslashes that `escape` put there."""
     return _ESCAPED.sub("", text)
+
+
+def _sections(text: str, start: int, text_start: int, end: int, time: str | None) -> Iterator[Section]:
+    """One entry, and whatever a person typed below its signature as an undated entry of its own."""
+    while True:
+        signature = _SIGNATURE.search(text, text_start, end)
+        if signature is None or not text[signature.end() : end].strip():
+            yield _section(text, start, text_start, end, time)
+            return
+        below = text.find("\n", signature.end(), end) + 1
+        yield Section(start, text_start, signature.start(), signature.end(), below, time, signature[1])
+        while text[below : below + 1] in ("\n", "\r"):
+            below += 1
+        start, text_start, time = below, below, None
 
 
 def _section(text: str, start: int, text_start: int, end: int, time: str | None) -> Section:

@@ -10,13 +10,14 @@ import contextlib
 import errno
 import hashlib
 import os
+import re
 import stat
 import sys
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from vademecum.errors import Malformed, StorageFailed
-from vademecum.store.locks import alone, try_lock
+from vademecum.errors import InvalidText, Malformed, StorageFailed
+from vademecum.store.locks import try_lock, unwritten
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -33,8 +34,9 @@ _RUN = os.urandom(4).hex()
 # Temporary files that this process could not clear when it was done with them: for the next sweep.
 _abandoned: set[str] = set()
 
-_PATIENCE_SAME = 0.2  # seconds to wait for a reader to close a file that nobody changed
-_PATIENCE_OTHER = 2.0  # seconds to wait for an editor to finish the save it has begun
+_CONFLICT = re.compile(r".+\.conflict-\d{8}T\d{6}-[0-9a-f]{16}(?:\.[^.]+)?", re.DOTALL)
+
+_PATIENCE_OPEN = 2.0  # seconds to wait for an editor to finish the save it has begun
 _PATIENCE_GONE = 0.1  # seconds between an editor's delete and its create
 
 
@@ -80,8 +82,24 @@ def read(folder: Folder, name: str, *, largest: int = LARGEST) -> bytes | None:
         os.close(fd)
 
 
+def lines(folder: Folder, name: str) -> Iterator[bytes]:
+    """The lines of a log one at a time, however long it has grown."""
+    with open(folder.open(name, os.O_RDONLY), "rb") as log:
+        yield from log
+
+
+def is_conflict(name: str) -> bool:
+    """Whether a file is a person's displaced save: theirs to look at and to clear away."""
+    return bool(_CONFLICT.fullmatch(name))
+
+
 def update(
-    folder: Folder, name: str, change: Callable[[bytes | None], bytes], *, mode: int = 0o600
+    folder: Folder,
+    name: str,
+    change: Callable[[bytes | None], bytes],
+    *,
+    mode: int = 0o600,
+    largest: int = LARGEST,
 ) -> Written:
     """Put `change(content)` in place of a file's content, on top of whatever is really there.
 
@@ -89,45 +107,49 @@ def update(
     in between, the change is made again on top of their text. The caller holds the lock of this file.
     """
     sweep(folder)
-    before = current = base = read(folder, name)
+    before = current = base = read(folder, name, largest=largest)
     mode = _mode(folder, name, mode)
     unseen: list[tuple[str, bool, bytes]] = []
+    ours = b""
     while True:
         try:
             after = change(base)
+            _check_size(folder, name, after, largest)
         except BaseException:
+            for staged, *_ in unseen[:-1]:
+                with contextlib.suppress(OSError):
+                    _rescue(folder, staged)
             if unseen:
-                _put_back(folder, name, unseen[-1][0])
+                _put_back(folder, name, unseen[-1][0], ours)
             raise
         if after == current:
             folder.sync()  # whoever wrote it may have been killed, or told of an error, before it was on disk
             break
         staged = _stage(folder, name, current, after, mode)
-        found = _put(folder, name, staged, current)
+        found = _put(folder, name, staged, current, after)
         if found is None:  # the file came, went or changed before our turn: look again
-            current = base = read(folder, name)
+            current = base = read(folder, name, largest=largest)
             continue
         if found.content == current:
             try:
                 folder.sync()  # first the new name, then away with the old file
             finally:
-                _discard(folder, staged)
+                _clear_away(folder, staged, lost=not found.settled)
             break
         unseen.append((staged, found.settled, found.content or b""))
         base, current = found.content, after
-    lines = set(after.splitlines())
-    for staged, settled, content in unseen:  # merged and synced by now
+        ours = after
+    kept = set(after.splitlines())
+    for staged, settled, content in unseen:  # synced by now
         # A save that came while an earlier one was displaced may have been made without seeing that one.
-        merged = staged == unseen[-1][0] or lines.issuperset(content.splitlines())
-        if settled and merged:
-            _discard(folder, staged)
-        else:
-            _rescue(folder, staged)
+        merged = content == base or kept.issuperset(content.splitlines())
+        _clear_away(folder, staged, lost=not (settled and merged))
     return Written(before, after)
 
 
 def create(folder: Folder, name: str, content: bytes, *, mode: int = 0o600) -> None:
     """Write a file that must not exist yet; FileExistsError when it does."""
+    _check_size(folder, name, content, LARGEST)
     sweep(folder)
     staged = _stage(folder, name, None, content, mode)
     try:
@@ -154,7 +176,7 @@ def remove(folder: Folder, name: str, keep: Callable[[bytes], None]) -> bytes | 
     except FileNotFoundError:
         return content
     try:
-        last, settled = _settle(folder, aside, content)
+        last, settled = _settle(folder, aside)
         if last != content:
             keep(last)
     except BaseException:
@@ -166,10 +188,7 @@ def remove(folder: Folder, name: str, keep: Callable[[bytes], None]) -> bytes | 
     try:
         folder.sync()
     finally:
-        if settled or last == content:
-            _discard(folder, aside)
-        else:
-            _rescue(folder, aside)
+        _clear_away(folder, aside, lost=not settled)
     return last
 
 
@@ -220,7 +239,7 @@ def sweep(folder: Folder) -> list[str]:
             parts = name.split("-", 5)
             if len(parts) != 6:
                 continue  # not one of our names
-            content = read(folder, name)
+            content = read(folder, name, largest=sys.maxsize)
             if content is not None and digest(content)[:16] not in parts[3:5]:
                 rescued.append(_rescue(folder, name))
                 continue
@@ -238,7 +257,7 @@ def leftovers(folder: Folder) -> list[str]:
 
 
 class _Found(NamedTuple):
-    """What came out when the new file went in; unsettled when somebody still has it open."""
+    """What came out when the new file went in; unsettled when somebody may still write to it."""
 
     content: bytes | None
     settled: bool = True
@@ -264,7 +283,16 @@ def _stage(folder: Folder, name: str, old: bytes | None, new: bytes, mode: int) 
     return staged
 
 
-def _put(folder: Folder, name: str, staged: str, current: bytes | None) -> _Found | None:
+def _check_size(folder: Folder, name: str, content: bytes, largest: int) -> None:
+    """Refuse to write what could not be read again."""
+    if len(content) > largest:
+        raise InvalidText(
+            f"{folder.path}/{name} would be {len(content):,} bytes long; at most {largest:,} are read",
+            hint="begin a new record: store the text under another `--key`",
+        )
+
+
+def _put(folder: Folder, name: str, staged: str, current: bytes | None, after: bytes) -> _Found | None:
     """Bring the staged file in; returns what was there, or None when the file is not as it was."""
     try:
         if current is None:
@@ -288,34 +316,45 @@ def _put(folder: Folder, name: str, staged: str, current: bytes | None) -> _Foun
         _discard(folder, staged)
         raise
     try:
-        return _Found(*_settle(folder, staged, current))
+        return _Found(*_settle(folder, staged))
     except BaseException:
-        _put_back(folder, name, staged)
+        _put_back(folder, name, staged, after)
         raise
 
 
-def _put_back(folder: Folder, name: str, staged: str) -> None:
-    """Undo an exchange: a person's save, which we cannot build upon, goes back in its place."""
+def _put_back(folder: Folder, name: str, staged: str, ours: bytes) -> None:
+    """Undo an exchange: a person's save, which we cannot build upon, goes back in its place.
+
+    What comes out is ours, or a newer save that was made on top of it meanwhile.
+    """
     try:
         if folder.exchange(staged, name):
-            _discard(folder, staged)
+            content, settled = _settle(folder, staged)
+            _clear_away(folder, staged, lost=not settled or content != ours)
             folder.sync()
     except OSError:
         _abandoned.add(staged)
 
 
-def _settle(folder: Folder, name: str, expected: bytes) -> tuple[bytes, bool]:
-    """Read a file that has left its place, once nobody has it open: a save under way goes into it first."""
+def _clear_away(folder: Folder, staged: str, *, lost: bool) -> None:
+    """Be done with a file that left its place: visibly, when somebody's text would be lost with it."""
+    if lost:
+        _rescue(folder, staged)
+    else:
+        _discard(folder, staged)
+
+
+def _settle(folder: Folder, name: str) -> tuple[bytes, bool]:
+    """Read a file that has left its place, once nobody can write to it: a save under way goes in first."""
     begun = time.monotonic()
     fd = folder.open(name, os.O_RDONLY)
     try:
         while True:
-            nobody_else = alone(fd)
+            settled = unwritten(fd)
             os.lseek(fd, 0, os.SEEK_SET)
             content = _read_all(fd)
-            patience = _PATIENCE_SAME if content == expected else _PATIENCE_OTHER
-            if nobody_else or time.monotonic() - begun > patience:
-                return content, nobody_else
+            if settled or time.monotonic() - begun > _PATIENCE_OPEN:
+                return content, settled
             time.sleep(0.002)
     finally:
         os.close(fd)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -92,9 +93,19 @@ class Home:
         """A file below the home, or None."""
         try:
             with self.folder(*names[:-1]) as folder:
-                return files.read(folder, names[-1])
+                # A log grows for ever and is no larger than what was let into it.
+                largest = sys.maxsize if names[-1].endswith(".jsonl") else files.LARGEST
+                return files.read(folder, names[-1], largest=largest)
         except (FileNotFoundError, NotADirectoryError):
             return None
+
+    def lines(self, *names: str) -> Iterator[bytes]:
+        """The lines of a log below the home, one at a time; none when it is not there."""
+        try:
+            with self.folder(*names[:-1]) as folder:
+                yield from files.lines(folder, names[-1])
+        except (FileNotFoundError, NotADirectoryError):
+            return
 
     def names(self, *parts: str) -> list[str]:
         """The names in a folder below the home; none when it is not there."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from vademecum.config import is_a_home
 from vademecum.store import names
 
 if TYPE_CHECKING:
@@ -47,12 +48,11 @@ def project(cwd: Path, *, home: Path, override: str | None = None) -> Project:
 
 
 def find_root(cwd: Path, *, home: Path) -> Path:
-    """The nearest folder upward with `.vade/` or `.git`, else the folder itself; the home is no project."""
+    """The nearest folder upward with `.vade/` or `.git`, else the folder itself; a home is no project."""
     start = Path(os.path.realpath(cwd))
-    own = Path(os.path.realpath(home))
     for folder in (start, *start.parents):
         marker = folder / ".vade"
-        if (folder / ".git").exists() or (marker.is_dir() and Path(os.path.realpath(marker)) != own):
+        if (folder / ".git").exists() or (marker.is_dir() and not is_a_home(marker, home)):
             return folder
     return start
 

@@ -5,10 +5,10 @@ Pure text in, text out, so that the same joining can be done again on top of a p
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from vademecum.store import document, frontmatter, numbers
+from vademecum.store import document, frontmatter
 from vademecum.store.texts import decode
 from vademecum.types import Entry, Origin, Outcome, RecordType
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from vademecum.store.scopes import Caller
-    from vademecum.types import Place
+    from vademecum.types import Place, Record
 
 SIGNALS = ("preference", "correction", "decision", "context", "pattern")
 _CONFIRMATIONS = 5
@@ -46,25 +46,33 @@ class Joining:
         place: Place,
         key: str,
         num: int | None,
+        id: str,
         supersede: str | None = None,
     ) -> None:
         self.caller, self.place, self.key = caller, place, key
         self.draft, self.entry, self.num, self.supersede = draft, entry, num, supersede
-        self.id = numbers.new_id()
+        self.id = id
         self.outcome = Outcome.CREATED
+        self.said: Entry | None = None  # the living entry that this text confirmed
+        self.superseded: tuple[Entry, ...] = ()  # the entries whose place it has taken
 
     def __call__(self, content: bytes | None) -> bytes:
         """The file with this text in it."""
+        self.said, self.superseded = None, ()
         if content is None:
             self.outcome = Outcome.CREATED
             return self._begin().encode()
         parsed = document.parse(decode(content))
-        if says(parsed, self.draft.text):
-            self.outcome = Outcome.CONFIRMED
-            return frontmatter.edit(parsed.source, self._confirmation(parsed)).encode()
+        said = saying(parsed, self.draft.text)
+        if said is not None and (not self._replaces_last or said == _living(parsed)[-1]):
+            return self._confirm(parsed, said).encode()
         text = self._superseding(parsed)
         text = document.append(text, self.entry)
-        return frontmatter.edit(text, self._labels(parsed.front.values)).encode()
+        return frontmatter.edit(text, self._changes(parsed.front.values)).encode()
+
+    @property
+    def _replaces_last(self) -> bool:
+        return self.draft.mode == "replace" and self.supersede is None
 
     def _begin(self) -> str:
         """A new file."""
@@ -90,55 +98,64 @@ class Joining:
 
     def _superseding(self, parsed: document.Document) -> str:
         """The text with the entry that this one replaces marked so."""
-        self.outcome = Outcome.APPENDED
-        live = [index for index, section in enumerate(parsed.sections) if section.live]
+        self.outcome = Outcome.REPLACED if self._replaces_last else Outcome.APPENDED
+        live = _living(parsed)
         target = None
         if self.supersede is not None:
-            self.outcome = Outcome.CONSOLIDATED
             alike = (index for index in live if parsed.text_of(parsed.sections[index]) == self.supersede)
             target = next(alike, None)
-        elif self.draft.mode == "replace":
-            self.outcome = Outcome.REPLACED
+            self.outcome = Outcome.APPENDED if target is None else Outcome.CONSOLIDATED
+        elif self._replaces_last:
             target = live[-1] if live else None
         if target is None:
             return parsed.source
+        self.superseded = (replace(parsed.entries[target], superseded=self.entry.time),)
         return document.sign(parsed, target, superseded=self.entry.time)
 
-    def _labels(self, values: Any) -> dict[str, Any]:
+    def _changes(self, values: Any) -> dict[str, Any]:
         """The frontmatter keys that a new entry changes."""
-        draft = self.draft
-        old = read_tags(values.get("tags"))
-        tags = [*old, *(tag for tag in draft.tags if tag not in old)]
         changes: dict[str, Any] = {
             "updated": self.entry.time,
             "generated": {"by": self.caller.actor, "at": self.entry.time},
+            **self._labels(values),
         }
-        if tuple(tags) != old:
-            changes |= {"tags": tags, "category": values.get("category") or category(tuple(tags))}
-        if not values.get("type") or (draft.type is not None and str(draft.type) != values.get("type")):
-            changes["type"] = str(draft.type or RecordType.PROJECT)
         if not values.get("id"):
             changes |= {"id": self.id, "key": self.key, "scope": str(self.place.scope)}
         if self.num is not None:
             changes["num"] = self.num
+        return changes
+
+    def _labels(self, values: Any) -> dict[str, Any]:
+        """The labels that the text brings along, where they differ."""
+        draft = self.draft
+        old = read_tags(values.get("tags"))
+        tags = [*old, *(tag for tag in draft.tags if tag not in old)]
+        changes: dict[str, Any] = {}
+        if tuple(tags) != old:
+            changes |= {"tags": tags, "category": values.get("category") or category(tuple(tags))}
+        if not values.get("type") or (draft.type is not None and str(draft.type) != values.get("type")):
+            changes["type"] = str(draft.type or RecordType.PROJECT)
         if draft.confidence is not None:
             changes["confidence"] = draft.confidence
         if draft.protected:
             changes["protected"] = True
         return changes
 
-    def _confirmation(self, parsed: document.Document) -> dict[str, Any]:
-        """One confirmation per session, the newest five."""
+    def _confirm(self, parsed: document.Document, said: int) -> str:
+        """The text with one confirmation per session, the newest five, and the labels."""
+        self.outcome = Outcome.CONFIRMED
+        entries = parsed.entries
+        self.said = entries[said]
+        at = self.said.time
+        self.superseded = tuple(each for each in entries if at is not None and each.superseded == at)
         mine = {"by": self.caller.actor, "session": self.caller.session or "", "at": self.entry.time}
         listed = parsed.front.values.get("confirmed")
         earlier = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
         others = [
             each for each in earlier if (each.get("by"), each.get("session")) != (mine["by"], mine["session"])
         ]
-        changes: dict[str, Any] = {"confirmed": [*others, mine][-_CONFIRMATIONS:]}
-        if not parsed.front.values.get("type"):
-            changes["type"] = str(RecordType.PROJECT)
-        return changes
+        changes = {"confirmed": [*others, mine][-_CONFIRMATIONS:], **self._labels(parsed.front.values)}
+        return frontmatter.edit(parsed.source, changes)
 
     def _source(self) -> str | None:
         if category(self.draft.tags):
@@ -146,20 +163,32 @@ class Joining:
         return "user-told" if self.caller.origin is Origin.USER else None
 
 
-def says(parsed: document.Document, text: str) -> bool:
-    """Whether a living entry already says exactly this."""
+def may_supersede(record: Record, entry: Entry, *, origin: Origin) -> bool:
+    """Whether a text may, unasked, take the place of one it resembles: none protected or more trusted."""
+    trust = list(Origin)
+    return not record.protected and trust.index(origin) <= trust.index(entry.origin or Origin.USER)
+
+
+def saying(parsed: document.Document, text: str) -> int | None:
+    """The last living entry that already says exactly this."""
     wanted = document.normalised(text)
     # Most entries lack some word of it, and looking for one is much cheaper than folding the whole entry. A
     # word outside ASCII may be composed differently there, so it tells nothing.
     telling = max((word for word in wanted.split(" ") if word.isascii()), key=len, default="")
     if telling not in parsed.source:
-        return False
-    return any(
-        telling in parsed.source[section.text_start : section.text_end]
-        and section.live
-        and document.normalised(parsed.text_of(section)) == wanted
-        for section in parsed.sections
-    )
+        return None
+    for index, section in reversed([*enumerate(parsed.sections)]):
+        if (
+            telling in parsed.source[section.text_start : section.text_end]
+            and section.live
+            and document.normalised(parsed.text_of(section)) == wanted
+        ):
+            return index
+    return None
+
+
+def _living(parsed: document.Document) -> list[int]:
+    return [index for index, section in enumerate(parsed.sections) if section.live]
 
 
 def read_tags(value: object) -> tuple[str, ...]:

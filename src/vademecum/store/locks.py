@@ -21,54 +21,100 @@ if TYPE_CHECKING:
 
     from vademecum.store.folders import Folder
 
-_PAUSE = 0.005  # between two tries, while the wait is short
-_LONG_PAUSE = 0.01  # and once it is long
-_LONG = 1.0
+_PAUSE = 0.001  # between two looks of the one whose turn is next
+_LONGER = 0.004  # and of those behind it
 _cleared: set[str] = set()  # folders of locks in which this process has looked for what dead ones left
-_COURTESY = 0.005  # for those who wait, before the one who let go may come back
 
 
 @contextlib.contextmanager
 def hold(folder: Folder, thing: str, *, seconds: float) -> Iterator[None]:
-    """Hold the lock on a thing (any string); `Locked`, naming the holder, when it takes too long."""
+    """Hold the lock on a thing (any string); `Locked`, naming the holder, when it takes too long.
+
+    Who has to wait takes a ticket, and the oldest ticket goes first: with many writers nobody starves.
+    """
     name = hashlib.sha256(thing.encode()).hexdigest()[:24] + ".lock"
-    fd = _acquire(folder, name, thing, seconds)
+    fd = None if _tickets(folder, name) else _try(folder, name)
+    if fd is None:
+        fd = _queue(folder, name, thing, seconds)
     try:
         yield
     finally:
-        awaited = not alone(fd)
         # Removed while held, so that nobody can remove a lock somebody else has just taken.
         try:
             folder.unlink(name)
         except OSError:
             _cleared.discard(folder.path)  # for the next one to try
         os.close(fd)
-        if awaited:  # or a busy writer would take its own lock again and again, and the others starve
-            time.sleep(_COURTESY)
 
 
-def _acquire(folder: Folder, name: str, thing: str, seconds: float) -> int:
+def _try(folder: Folder, name: str) -> int | None:
+    """Take the lock if it is free."""
+    while True:
+        fd = folder.open(name, os.O_RDWR | os.O_CREAT)
+        try:
+            if not try_lock(fd):
+                os.close(fd)
+                return None
+            if _still_named(folder, name, fd):
+                _sign(fd)
+                _clear(folder, name)
+                return fd
+        except BaseException:
+            os.close(fd)
+            raise
+        os.close(fd)  # it lost its name while we took it: the next one is another file
+
+
+def _queue(folder: Folder, name: str, thing: str, seconds: float) -> int:
+    """Wait for our turn."""
     begun = time.monotonic()
-    fd = folder.open(name, os.O_RDWR | os.O_CREAT)
+    ticket = f"{name}-{time.monotonic_ns():020d}-{os.getpid()}.wait"
+    own = folder.open(ticket, os.O_RDWR | os.O_CREAT)
     try:
+        try_lock(own)  # as long as we live: a ticket nobody holds is void
         while True:
-            if try_lock(fd):
-                if _still_named(folder, name, fd):
-                    _sign(fd)
-                    _clear(folder, name)
-                    return fd
-                stale, fd = fd, folder.open(name, os.O_RDWR | os.O_CREAT)
-                os.close(stale)
-                continue
-            waited = time.monotonic() - begun
-            if waited >= seconds:
-                raise Locked(f"{thing} is locked by {_holder(fd)} (waited {seconds:g} s)")
-            # The longer one has waited, the sooner one looks again: the oldest gets it first, more or less.
-            pause = _LONG_PAUSE if waited > _LONG else _PAUSE / (1 + 20 * waited)
-            time.sleep(pause * (0.5 + os.urandom(1)[0] / 512))
-    except BaseException:
+            first = _next(folder, name, ticket)
+            fd = _try(folder, name) if first else None
+            if fd is not None:
+                return fd
+            if time.monotonic() - begun >= seconds:
+                raise Locked(f"{thing} is locked by {_holder(folder, name)} (waited {seconds:g} s)")
+            time.sleep(_PAUSE if first else _LONGER)
+    finally:
+        with contextlib.suppress(OSError):
+            folder.unlink(ticket)
+        os.close(own)
+
+
+def _tickets(folder: Folder, name: str) -> list[str]:
+    """The tickets of those who wait for a lock, oldest first."""
+    return [each for each in folder.names() if each.startswith(name) and each.endswith(".wait")]
+
+
+def _next(folder: Folder, name: str, own: str) -> bool:
+    """Whether it is our turn; the tickets of the dead before us are taken away."""
+    for each in _tickets(folder, name):
+        if each == own:
+            return True
+        if not _void(folder, each):
+            return False
+    return True
+
+
+def _void(folder: Folder, ticket: str) -> bool:
+    """Take a ticket away that nobody holds any more; whether it was one."""
+    try:
+        fd = folder.open(ticket, os.O_RDWR)
+    except FileNotFoundError:
+        return True
+    try:
+        # One that has just been made is held a moment later: give it that moment.
+        if not try_lock(fd) or time.time() - os.fstat(fd).st_mtime < 0.5:
+            return False
+        folder.unlink(ticket)
+    finally:
         os.close(fd)
-        raise
+    return True
 
 
 def _still_named(folder: Folder, name: str, fd: int) -> bool:
@@ -84,7 +130,7 @@ def _clear(folder: Folder, own: str) -> None:
     _cleared.add(folder.path)
     with contextlib.suppress(OSError):
         for name in folder.names():
-            if name != own and name.endswith(".lock"):
+            if name != own and name.endswith((".lock", ".wait")):
                 _clear_one(folder, name)
 
 
@@ -104,10 +150,14 @@ def _sign(fd: int) -> None:
     os.write(fd, f"process {os.getpid()} ({command})".encode(errors="replace")[:200])
 
 
-def _holder(fd: int) -> str:
+def _holder(folder: Folder, name: str) -> str:
+    """Who holds the lock, as far as they left word."""
     with contextlib.suppress(OSError):
-        os.lseek(fd, 0, os.SEEK_SET)
-        return os.read(fd, 200).decode(errors="replace") or "another process"
+        fd = folder.open(name, os.O_RDONLY)
+        try:
+            return os.read(fd, 200).decode(errors="replace") or "another process"
+        finally:
+            os.close(fd)
     return "another process"
 
 
@@ -142,20 +192,23 @@ if sys.platform == "linux":
     import fcntl
     import signal
 
-    def alone(fd: int) -> bool:
-        """Whether nobody else has this file open: only then does the kernel grant a write lease."""
+    def unwritten(fd: int) -> bool:
+        """Whether nobody can write to this file, opened for reading; others may read it all they like.
+
+        Only then does the kernel grant a read lease; where it has none to give, nobody else is assumed.
+        """
         try:
             # Whoever opens the file while we hold the lease makes the kernel send a signal; the default
             # one would end this process.
             fcntl.fcntl(fd, fcntl.F_SETSIG, signal.SIGURG)
-            fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+            fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_RDLCK)
             fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_UNLCK)
         except OSError as error:
-            return error.errno not in (errno.EAGAIN, errno.EACCES)
+            return error.errno != errno.EAGAIN
         return True
 
 else:
 
-    def alone(fd: int) -> bool:
+    def unwritten(fd: int) -> bool:
         """No way to know here: nobody else is assumed."""
         return True

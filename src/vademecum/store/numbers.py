@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import time
 from typing import TYPE_CHECKING
 
 from vademecum.store import audit, files
@@ -32,15 +31,10 @@ def allocate(home: Home, *, above: int = 0) -> int:
     return given
 
 
-def new_id() -> str:
-    """A version 7 UUID: unique, and in the order of creation."""
-    moment = time.time_ns() // 1_000_000
-    tail = int.from_bytes(os.urandom(10), "big")
-    value = (
-        (moment & (1 << 48) - 1) << 80 | 7 << 76 | (tail >> 68 & 0xFFF) << 64 | 2 << 62 | tail & (1 << 62) - 1
-    )
-    text = f"{value:032x}"
-    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+def of(home: Home, record: str | None) -> int | None:
+    """The number a record was given, as the audit remembers it."""
+    given = (line.get("num") for line in audit.lines(home) if record and line.get("record") == record)
+    return max((num for num in given if isinstance(num, int)), default=None)
 
 
 def _number(content: bytes | None, home: Home) -> int:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from vademecum.errors import Malformed, NotFound, OutsideMemory, Untrusted
+from vademecum.errors import Conflict, Malformed, NotFound, OutsideMemory, Untrusted
 from vademecum.store import archive, audit, clock, document, files, frontmatter, names, scopes
 from vademecum.store.texts import decode
-from vademecum.types import Change, ChangeKind, Finding, Origin, Scope
+from vademecum.types import Change, ChangeKind, Finding, Origin, Record, Scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -26,6 +26,7 @@ BY_SCOPE = {
     Scope.PROJECT: (CONTEXT,),
     Scope.AGENT: (MEMORY,),
 }
+NAMES = (MEMORY, CONTEXT, PROFILE)
 VERSION = 1
 
 
@@ -47,6 +48,10 @@ class Pinned:
     def over(self) -> bool:
         """Whether it is larger than its budget, so that injection will cut it."""
         return self.size > self.budget
+
+    def as_record(self) -> Record:
+        """The document in the form of a record, for whoever brings back either."""
+        return Record(self.name, self.place, self.path, archive.PINNED, self.name, self.sections)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +80,7 @@ class Documents:
 
     def find(self, name: str, *, scope: Scope | None = None) -> tuple[Shelf, str, bytes | None]:
         """The shelf, name and content of a document; without a scope, the nearest one that keeps it."""
-        wanted = next((known for known in (MEMORY, CONTEXT, PROFILE) if known.lower() == name.lower()), None)
-        if wanted is None:
-            raise NotFound(f"{names.shown(name)} is not a pinned document")
-        places = [scopes.place_for(self.caller, scope)] if scope else scopes.visible(self.caller)
-        keeping = [place for place in places if wanted in BY_SCOPE.get(place.scope, ())]
-        if not keeping:
-            raise NotFound(f"{scope or 'this audience'} keeps no {wanted}")
-        shelves = [shelf for place in keeping for shelf in self._shelves(place, wanted)]
+        wanted, shelves = self._reach(name, scope)
         for shelf in shelves:
             content = self._content(shelf, wanted)
             if content is not None:
@@ -93,42 +91,133 @@ class Documents:
 
     def write(self, shelf: Shelf, name: str, text: str, *, seen: bytes | None) -> Pinned:
         """Put a new text in place of the one that was seen; the old one goes to the archive."""
+        at = self.now()
+        text = frontmatter.edit(text, {"version": VERSION, "updated": clock.stamp(at)})
+        content = self._signed(shelf, name, text, seen or b"").encode()
+
+        def put(current: bytes | None) -> bytes:
+            if (current or b"") != (seen or b""):
+                image = archive.keep(self.home, shelf, archive.PINNED, name, content, why="conflict", at=at)
+                changed = f"{shelf.name_of(name)} changed while it was edited"
+                raise Conflict(f"{changed}; your version is kept as {image.path}")
+            if current is not None:
+                archive.keep(self.home, shelf, archive.PINNED, name, current, why="edit", at=at)
+            return content
+
+        return self._replace(shelf, name, put, operation="pin", at=at)
+
+    def images(self, name: str, *, scope: Scope | None = None) -> tuple[Shelf, str, list[archive.Image]]:
+        """The shelf and name of a document, and its archived versions, oldest first."""
+        shelf, file, content = self.find(name, scope=scope)
+        found = archive.images(self.home, shelf, archive.PINNED, file)
+        if content is None and not found:  # gone from all shelves: the nearest one that ever kept it is meant
+            for other in self._reach(name, scope)[1]:
+                found = archive.images(self.home, other, archive.PINNED, file)
+                if found:
+                    return other, file, found
+        return shelf, file, found
+
+    def image(self, version: str, places: Iterable[Place]) -> tuple[Shelf, str, archive.Image] | None:
+        """The archived version of that id, of any document in these places."""
+        for place in places:
+            for name in BY_SCOPE.get(place.scope, ()):
+                for shelf in self._shelves(place, name):
+                    for image in archive.images(self.home, shelf, archive.PINNED, name):
+                        if image.id == version:
+                            return shelf, name, image
+        return None
+
+    def newest(self, name: str, *, scope: Scope | None = None) -> tuple[Shelf, str, archive.Image]:
+        """The newest archived version of a document that differs from what it holds now."""
+        shelf, file, found = self.images(name, scope=scope)
+        content = self._content(shelf, file)
+        for image in reversed(found):
+            if self.home.read(*image.parts) != content:
+                return shelf, file, image
+        raise NotFound(f"{shelf.name_of(file)} has no other version in the archive")
+
+    def restore(self, shelf: Shelf, name: str, image: archive.Image) -> Pinned:
+        """Bring an archived version back, byte for byte; the text now in its place is archived first."""
+        content = self.home.read(*image.parts)
+        if content is None:
+            raise NotFound(f"{image.path} is gone from the archive")
+        at = self.now()
+
+        def put(current: bytes | None) -> bytes:
+            if current is not None and current != content:
+                archive.keep(self.home, shelf, archive.PINNED, name, current, why="restore", at=at)
+            return content
+
+        return self._replace(shelf, name, put, operation="restore", at=at)
+
+    def _replace(
+        self,
+        shelf: Shelf,
+        name: str,
+        put: Callable[[bytes | None], bytes],
+        *,
+        operation: str,
+        at: datetime,
+    ) -> Pinned:
+        """Make a change to a document under its lock, and tell of it."""
         if not shelf.trusted:
             raise Untrusted(f"{shelf.top / '.vade'} came with the repository and is not trusted yet")
-        at = self.now()
-        content = frontmatter.edit(text, {"version": VERSION, "updated": clock.stamp(at)}).encode()
         path = shelf.name_of(name)
         with self.home.lock(f"pinned {path} in {shelf.top}"):
             with shelf.open(create=True) or self.home.folder() as folder:
-                current = files.read(folder, name)
-
-                def put(now: bytes | None) -> bytes:
-                    if now is not None and now != content:
-                        why = "edit" if now == seen else "conflict"
-                        archive.keep(self.home, shelf, archive.PINNED, name, now, why=why, at=at)
-                    return content
-
-                files.update(folder, name, put, mode=shelf.file_mode)
-            self._vouch(shelf, name, content, before=current)
+                written = files.update(folder, name, put, mode=shelf.file_mode)
+            if operation == "pin":  # what comes back was vouched for when it was written, or never
+                self._vouch(shelf, name, written.after, before=written.before)
             audit.write(
                 self.home,
                 at=at,
                 actor=self.caller.actor,
-                operation="pin",
+                operation=operation,
                 scope=shelf.place.scope,
-                before=current,
-                after=content,
+                before=written.before,
+                after=written.after,
             )
         self.announce(Change(ChangeKind.WRITTEN, shelf.place, path))
-        return self._pinned(shelf, name, content)
+        return self._pinned(shelf, name, written.after)
+
+    def _signed(self, shelf: Shelf, name: str, text: str, seen: bytes) -> str:
+        """The text with every section that somebody other than the user wrote signed so, whatever it claims.
+
+        A section that stands there as it stood keeps its origin; a new signature under an old text cannot
+        raise it.
+        """
+        if self.caller.origin is Origin.USER:
+            return text
+        stood = _standing(seen)
+        untouched = {(archive.fingerprint(each), each.origin) for each in stood}
+        earlier: dict[str, list[Origin]] = {}
+        for section in self._with_origins(shelf, name, stood):
+            earlier.setdefault(archive.fingerprint(section), []).append(section.origin or Origin.USER)
+        for section in reversed(document.blocks(text)):
+            mark = archive.fingerprint(section)
+            if (mark, section.origin) not in untouched:
+                claimed = section.origin or self.caller.origin
+                text = _sign(text, section, _lowest(claimed, self.caller.origin, *earlier.get(mark, ())))
+        return text
 
     def _vouch(self, shelf: Shelf, name: str, content: bytes, *, before: bytes | None) -> None:
         """Log the sections that are new; one that stood there before is not made the caller's by an edit."""
-        earlier = {archive.fingerprint(each) for each in document.blocks(decode(before or b""))}
+        earlier = {archive.fingerprint(each) for each in _standing(before or b"")}
         for section in document.blocks(decode(content)):
             if archive.fingerprint(section) not in earlier:
                 signed = replace(section, origin=section.origin or self.caller.origin)
                 archive.log_kept(self.home, shelf, archive.PINNED, name, signed, record=None)
+
+    def _reach(self, name: str, scope: Scope | None) -> tuple[str, list[Shelf]]:
+        """A document's name as it is spelled, and the shelves it may lie on, the nearest first."""
+        wanted = next((known for known in NAMES if known.lower() == name.lower()), None)
+        if wanted is None:
+            raise NotFound(f"{names.shown(name)} is not a pinned document")
+        places = [scopes.place_for(self.caller, scope)] if scope else scopes.visible(self.caller)
+        keeping = [place for place in places if wanted in BY_SCOPE.get(place.scope, ())]
+        if not keeping:
+            raise NotFound(f"{scope or 'this audience'} keeps no {wanted}")
+        return wanted, [shelf for place in keeping for shelf in self._shelves(place, wanted)]
 
     def _shelves(self, place: Place, name: str) -> list[Shelf]:
         """A repository keeps its `context.md`; what else is pinned is the user's own."""
@@ -161,19 +250,21 @@ class Documents:
             size,
             budget,
             shelf.trusted,
-            self._sections(shelf, name, text),
+            self._with_origins(shelf, name, document.blocks(text)),
         )
 
-    def _sections(self, shelf: Shelf, name: str, text: str) -> tuple[Entry, ...]:
+    def _with_origins(self, shelf: Shelf, name: str, sections: Iterable[Entry]) -> tuple[Entry, ...]:
         """The sections with their origins: what a repository brought along is nobody's word here."""
-        known: set[str] = set()
+        known: dict[str, Origin | None] = {}
         if shelf.shared and shelf.trusted:
-            kept = archive.kept(self.home, shelf, archive.PINNED, name)
-            known = {archive.fingerprint(entry) for _, entry in kept}
+            for _, entry in archive.kept(self.home, shelf, archive.PINNED, name):
+                known[archive.fingerprint(entry)] = entry.origin
         found = []
-        for section in document.blocks(text):
-            vouched = not shelf.shared or archive.fingerprint(section) in known
-            origin = (section.origin or Origin.USER) if vouched else Origin.EXTERNAL
+        for section in sections:
+            origin = section.origin or Origin.USER
+            if shelf.shared:
+                vouched = known.get(archive.fingerprint(section))
+                origin = Origin.EXTERNAL if vouched is None else _lowest(origin, vouched)
             found.append(replace(section, origin=origin))
         return tuple(found)
 
@@ -186,3 +277,31 @@ class Documents:
             )
             return len(body.encode()), kib * 1024
         return len(body), self.budgets.memory_chars if name == MEMORY else self.budgets.profile_chars
+
+
+def is_name(name: str) -> bool:
+    """Whether this names a pinned document."""
+    return name.lower() in {known.lower() for known in NAMES}
+
+
+def _standing(content: bytes) -> list[Entry]:
+    """The sections of a document; none when it cannot be read, so that an edit can mend it."""
+    try:
+        return document.blocks(decode(content))
+    except Malformed:
+        return []
+
+
+def _lowest(*origins: Origin) -> Origin:
+    """The least trusted of several origins."""
+    return max(origins, key=list(Origin).index)
+
+
+def _sign(text: str, section: Entry, origin: Origin) -> str:
+    """The text with this origin as the last line of a section."""
+    newline = frontmatter.line_ending(text)
+    lines = (text if text.endswith("\n") else text + newline).split("\n")
+    # A signature alone is no section: that tells one from a last line of text, which must stay.
+    signed = not document.blocks(lines[section.end - 1])
+    lines[section.end - signed : section.end] = [f"<!-- origin: {origin} -->{newline[:-1]}"]
+    return "\n".join(lines)

@@ -1,30 +1,62 @@
 """Deleting for good: from files, archive and every second copy, with a report of what was found where.
 
 The one place that removes without keeping. The audit keeps a line that something was purged; it never held
-the text.
+the text. A text is taken out of what people wrote, never out of what makes a file mean something: times,
+signatures, labels and decisions stay, and what is found in them is reported.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
+import re
+import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vademecum.errors import OutsideMemory
-from vademecum.store import archive, document, files, listing, names
+from vademecum.errors import Malformed, OutsideMemory, UsageError
+from vademecum.store import archive, decisions, document, files, frontmatter, listing, names
 from vademecum.store.folders import Folder
+from vademecum.store.home import Shelf
 from vademecum.store.records import is_record
+from vademecum.store.texts import decode
+from vademecum.types import Origin, Place, Scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
-    from vademecum.store.home import Home, Shelf
+    from vademecum.store.home import Home
 
 MARK = "[purged]"
-_Replaced = tuple[bytes, int]
+SHORTEST = 3
+
+# Labels with a meaning of their own; all others are words of a person.
+_LABELS = {"type", "id", "num", "key", "scope", "scope_id", "category", "source", "created", "updated"} | {
+    "generated",
+    "confidence",
+    "protected",
+    "confirmed",
+    "version",
+    "superseded",
+}
+_TIME = r"\d{4}-\d\d-\d\d[0-9T:.Z+ -]*"
+_SIGNED = rf"origin: (?:{'|'.join(Origin)})(?: \| superseded: {_TIME})?"
+# What the parser acts upon, each with the line ending that makes it a line of its own.
+_STRUCTURE = re.compile(
+    rf"^## {_TIME}\r?(?:\n|\Z)|^#{{1,6}} +|(?:\r?\n|^)<!-- {_SIGNED}(?: -->[ \t]*\r?(?:\n|\Z))?", re.M
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Replaced:
+    """A file without the text, how often it was taken out, and how often it had to be left."""
+
+    content: bytes
+    count: int
+    left: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +75,7 @@ def record(home: Home, shelf: Shelf, name: str) -> list[Purged]:
     stem = name.removesuffix(".md")
 
     def meant(each: str) -> bool:
-        return each == name or (is_record(each) and each.startswith(f"{stem}.conflict-"))
+        return each == name or (each.endswith(".md") and each.startswith(f"{stem}.conflict-"))
 
     # The record goes last: as long as it is there, a purge that was cut short can be called again.
     for each in filter(meant, archive.names(home, shelf, archive.RECORDS)):
@@ -78,10 +110,30 @@ def _versions(home: Home, shelf: Shelf, name: str) -> Iterator[Purged]:
 
 def text(home: Home, shared: Path | None, wanted: str) -> list[Purged]:
     """Replace a text by a mark wherever it stands: in the home, and in the project's own `.vade/`."""
-    found = list(_below(home, home.path, (), wanted))
+    if len(wanted.strip()) < SHORTEST or wanted in MARK:
+        raise UsageError(
+            f"{names.shown(wanted)} is too short to be purged",
+            hint=f"give at least {SHORTEST} characters, best the whole text",
+        )
+    first = [each for each in _everywhere(home, shared, wanted) if each.gone]
+    # A writer may have brought it back behind us: the second look finds what was written during the first.
+    return [*first, *_everywhere(home, shared, wanted), *_named_after(home, wanted)]
+
+
+def _everywhere(home: Home, shared: Path | None, wanted: str) -> Iterator[Purged]:
+    yield from _below(home, home.path, (), wanted)
     if shared is not None:  # the repository's folder may be a link out of it; the home is the user's own
-        found += _below(home, shared.parent, (shared.name,), wanted)
-    return [*found, *_named_after(home, wanted)]
+        yield from _below(home, shared.parent, (shared.name,), wanted)
+
+
+def elsewhere(root: Path, wanted: str) -> list[Purged]:
+    """Where a text stands in the `.vade/` of another project: to be purged from there."""
+    found = []
+    for path in sorted((root / ".vade").rglob("*.md")):
+        count = occurrences(path, wanted) if path.is_file() and not path.is_symlink() else 0
+        if count:
+            found.append(Purged(str(path), count, gone=False, why=f"of another project; run it in {root}"))
+    return found
 
 
 def occurrences(path: Path, wanted: str) -> int:
@@ -103,24 +155,53 @@ def _named_after(home: Home, wanted: str) -> Iterator[Purged]:
 
 
 def _below(home: Home, top: Path, start: tuple[str, ...], wanted: str) -> Iterator[Purged]:
-    replacing = {".md": _in_markdown, ".jsonl": _in_lines, ".json": _in_lines}
+    forms = _forms(wanted)
     for path, below, inside in os.walk(top.joinpath(*start), onerror=_raise):
         inner = os.path.relpath(path, top).split(os.sep)
         parts = () if inner == ["."] else tuple(inner)
-        # Locks hold no text, and the audit never did: it stays as it was written.
-        below[:] = sorted(name for name in below if parts or name not in ("locks", "audit"))
+        # Locks name a process and go with it.
+        below[:] = sorted(name for name in below if parts or name != "locks")
+        _sweep(top, parts)
         counts = 0
         for name in sorted(inside):
-            replace = replacing.get(os.path.splitext(name)[1])
+            replace = _way((*parts, name))
             if replace is None:
                 continue
-            count = _replace(home, top, (*parts, name), functools.partial(replace, wanted=wanted))
-            counts += count
-            if count:
-                yield Purged("/".join((*parts, name)), count)
+            found = _replace(home, top, (*parts, name), functools.partial(replace, forms=forms))
+            counts += found.count
+            where = "/".join((*parts, name))
+            if found.count:
+                yield Purged(where, found.count)
+            if found.left:
+                yield Purged(where, found.left, gone=False, why=_why(parts))
         if counts and listing.NAME in inside:  # it may repeat a part of the text
             with Folder.at(top) as folder, folder.enter(*parts) as records:
                 files.delete(records, listing.NAME)
+
+
+def _sweep(top: Path, parts: tuple[str, ...]) -> None:
+    """Clear what killed writers left; a save that is brought to light by it is seen by the second look."""
+    with contextlib.suppress(OutsideMemory), Folder.at(top) as folder, folder.enter(*parts) as inner:
+        files.sweep(inner)
+
+
+def _way(parts: tuple[str, ...]) -> Callable[..., _Replaced] | None:
+    """How a text is taken out of a file; None for one that is no text of ours."""
+    ending = os.path.splitext(parts[-1])[1]
+    if ending == ".md" and parts[0] not in ("decisions", "audit"):
+        return _in_markdown
+    if ending == ".jsonl" and parts[:2] == ("archive", "kept"):
+        return _in_kept
+    return _only_counted if ending in (".md", ".json", ".jsonl", ".toml") else None
+
+
+def _why(parts: tuple[str, ...]) -> str:
+    """Why a text was left where it stands."""
+    if parts[:1] == ("decisions",):
+        return "it is part of a decision; take that back instead"
+    if parts[:1] == ("audit",):
+        return "the audit is never rewritten"
+    return "it is part of what gives the file its meaning"
 
 
 def _raise(error: OSError) -> None:
@@ -129,53 +210,137 @@ def _raise(error: OSError) -> None:
         raise error
 
 
-def _replace(home: Home, top: Path, parts: tuple[str, ...], replace: Callable[[bytes], _Replaced]) -> int:
+def _replace(home: Home, top: Path, parts: tuple[str, ...], way: Callable[[bytes], _Replaced]) -> _Replaced:
+    """Take a text out of one file, under the lock that its writers take."""
+    # A log grows for ever, and what it holds must be reached all the same.
+    largest = sys.maxsize if parts[-1].endswith(".jsonl") else files.LARGEST
     try:
-        with home.lock(f"purge {top}"), Folder.at(top) as folder, folder.enter(*parts[:-1]) as inner:
-            files.sweep(inner)
-            content = files.read(inner, parts[-1])
-            count = replace(content)[1] if content is not None else 0
-            if count:
-                files.update(inner, parts[-1], lambda current: replace(current or b"")[0])
+        with Folder.at(top) as folder, folder.enter(*parts[:-1]) as inner:
+            found = way(files.read(inner, parts[-1], largest=largest) or b"")
+            if found.count:
+                with home.lock(_lock_of(home, top, parts)):
+                    files.update(inner, parts[-1], lambda now: way(now or b"").content, largest=largest)
     except OutsideMemory:  # a link, pipe or device: what it leads to is not ours
-        return 0
-    return count
+        return _Replaced(b"", 0)
+    return found
 
 
-def _in_markdown(content: bytes, wanted: str) -> _Replaced:
-    """Replace in a file as it is, with either line ending, escaped or not."""
-    count = 0
-    escaped = document.escape(wanted)
-    for form in sorted({wanted, escaped, wanted.replace("\n", "\r\n"), escaped.replace("\n", "\r\n")}):
-        count += content.count(form.encode())
-        content = content.replace(form.encode(), MARK.encode())
-    return content, count
+def _lock_of(home: Home, top: Path, parts: tuple[str, ...]) -> str:
+    """The lock that writers of a file hold; those of a record also hold it for its copies in the archive."""
+    if parts[0] != "archive":
+        kind = parts[-2] if parts[-2:-1] in ((archive.RECORDS,), (archive.JOURNAL,)) else archive.PINNED
+        return _lock(kind, parts, top)
+    below = parts[2:] if parts[1] == "kept" else parts[1:]
+    if len(below) < 4:
+        return f"purge {top}"
+    scope, place, kind, name = below[:4]
+    folders: tuple[str, ...] = ("memory", scope) if place == "_" else ("memory", scope, place)
+    if scope == "repository":
+        folders, top = (".vade",), _repositories(home).get(place, top)
+    inner = () if kind == archive.PINNED else (kind,)
+    return _lock(kind, (*folders, *inner, name.removesuffix(".jsonl")), top)
 
 
-def _in_lines(content: bytes, wanted: str) -> _Replaced:
-    """Replace inside the strings of JSON, where the text stands escaped; other lines stay byte for byte."""
-    count = 0
+def _lock(kind: str, parts: tuple[str, ...], top: Path) -> str:
+    path = "/".join(parts)
+    if kind == archive.JOURNAL:
+        return f"journal {path}"
+    return f"{'record' if kind == archive.RECORDS else 'pinned'} {path} in {top}"
+
+
+def _repositories(home: Home) -> dict[str, Path]:
+    """The folders of trusted repositories, by the name that the archive gives them."""
+    nowhere = Place(Scope.PROJECT, "")
+    tops = (Path(str(decision.get("path"))) for _, decision in decisions.every(home, "trusted"))
+    return {archive.area(Shelf(nowhere, top, (".vade",), ".vade", shared=True))[1]: top for top in tops}
+
+
+def _forms(wanted: str) -> re.Pattern[str]:
+    """A text as it may stand in a file: with either line ending, escaped or not."""
+    plain = {wanted, document.escape(wanted)}
+    forms = plain | {form.replace("\n", "\r\n") for form in plain}
+    return re.compile("|".join(re.escape(form) for form in sorted(forms, key=len, reverse=True)))
+
+
+def _in_markdown(content: bytes, forms: re.Pattern[str]) -> _Replaced:
+    """Take it out of titles, tags and texts; in a file that cannot be read nothing else has a meaning."""
+    try:
+        text = decode(content)
+        front = frontmatter.parse(text)
+    except Malformed:
+        # Latin-1 keeps every byte as it is, UTF-8 or not.
+        bytewise = re.compile(forms.pattern.encode().decode("latin-1"))
+        torn, count = bytewise.subn(MARK, content.decode("latin-1"))
+        return _Replaced(torn.encode("latin-1"), count)
+    body, count, left = _in_body(text[front.body :], forms)
+    head, labels = text[: front.body], {}
+    for key, value in front.values.items():
+        cleaned, hits = (value, 0) if key in _LABELS else _cleaned(value, forms)
+        if hits:
+            labels[key], count = cleaned, count + hits
+    if labels:
+        head = frontmatter.edit(head, labels)
+    left += len(forms.findall(head))
+    return _Replaced((head + body).encode(), count, left)
+
+
+def _in_body(body: str, forms: re.Pattern[str]) -> tuple[str, int, int]:
+    """The body without a text, but with all that the parser acts upon; how often it went, and stayed."""
+    fixed = [match.span() for match in _STRUCTURE.finditer(body)]
+    pieces, done, count, left = [], 0, 0, 0
+    for match in forms.finditer(body):
+        gaps = list(_gaps(match.start(), match.end(), fixed))
+        gaps = [(start, end) for start, end in gaps if body[start:end].strip()]
+        for start, end in gaps:
+            pieces += [body[done:start], MARK]
+            done = end
+        count, left = count + bool(gaps), left + (not gaps)
+    return "".join((*pieces, body[done:])), count, left
+
+
+def _gaps(start: int, end: int, fixed: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """The parts of a stretch that lie outside of all fixed ones."""
+    for first, last in fixed:
+        if last > start and first < end:
+            if first > start:
+                yield start, first
+            start = last
+    if start < end:
+        yield start, end
+
+
+def _in_kept(content: bytes, forms: re.Pattern[str]) -> _Replaced:
+    """Take it out of the texts of acknowledged entries; other lines stay byte for byte."""
+    count = left = 0
     lines = []
     for raw in content.split(b"\n"):
-        try:
-            value = json.loads(raw)
-        except ValueError:
-            line, hits = _in_markdown(raw, wanted)
-        else:
-            cleaned, hits = _cleaned(value, wanted)
-            line = json.dumps(cleaned, ensure_ascii=False).encode() if hits else raw
-        lines.append(line)
-        count += hits
-    return b"\n".join(lines), count
+        found = _in_line(raw, forms)
+        lines.append(found.content)
+        count, left = count + found.count, left + found.left
+    return _Replaced(b"\n".join(lines), count, left)
 
 
-def _cleaned(value: Any, wanted: str) -> tuple[Any, int]:
+def _in_line(raw: bytes, forms: re.Pattern[str]) -> _Replaced:
+    try:
+        line = json.loads(raw)
+        line["text"], hits = _cleaned(line["text"], forms)
+    except (ValueError, KeyError, TypeError):
+        return _in_markdown(raw, forms)
+    return _Replaced(json.dumps(line, ensure_ascii=False).encode() if hits else raw, hits)
+
+
+def _only_counted(content: bytes, forms: re.Pattern[str]) -> _Replaced:
+    return _Replaced(content, 0, len(forms.findall(content.decode(errors="replace"))))
+
+
+def _cleaned(value: Any, forms: re.Pattern[str]) -> tuple[Any, int]:
+    """A value without a text, and how often it stood there."""
     if isinstance(value, str):
-        return value.replace(wanted, MARK), value.count(wanted)
+        return forms.subn(MARK, value)
     if isinstance(value, list):
-        items = [_cleaned(each, wanted) for each in value]
+        items = [_cleaned(each, forms) for each in value]
         return [each for each, _ in items], sum(hits for _, hits in items)
     if isinstance(value, dict):
-        pairs = {key: _cleaned(each, wanted) for key, each in value.items()}
+        pairs = {key: _cleaned(each, forms) for key, each in value.items()}
         return {key: each for key, (each, _) in pairs.items()}, sum(hits for _, hits in pairs.values())
     return value, 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,10 +16,22 @@ from vademecum.errors import (
     UnknownName,
     Untrusted,
 )
-from vademecum.store import archive, audit, clock, document, files, frontmatter, names, numbers, scopes
-from vademecum.store.joining import Draft, Joining, read_tags, says
+from vademecum.store import (
+    alike,
+    archive,
+    audit,
+    clock,
+    document,
+    files,
+    frontmatter,
+    ids,
+    names,
+    numbers,
+    scopes,
+)
+from vademecum.store.joining import Draft, Joining, may_supersede, read_tags, saying
 from vademecum.store.texts import decode
-from vademecum.types import Change, ChangeKind, Entry, Finding, Origin, Outcome, Record, RecordType, Stored
+from vademecum.types import Change, ChangeKind, Entry, Finding, Origin, Record, RecordType, Stored
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -32,7 +43,7 @@ if TYPE_CHECKING:
     from vademecum.store.home import Home, Shelf
     from vademecum.types import Place, Scope
 
-_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_TRUST = list(Origin)
 
 
 class Found(NamedTuple):
@@ -95,25 +106,26 @@ class Records:
     def find(self, name: str, *, scope: Scope | None = None, only: bool = False) -> Found:
         """The record by key, number or id; the nearest scope wins, or with `only` it must be the only one."""
         places = [scopes.place_for(self.caller, scope)] if scope else scopes.visible(self.caller)
-        found = list(self._named(name, places))
+        found = list(self._named(name.removeprefix("#"), places))
         if not found:
             where = f" in {scope} memory" if scope else ""
             raise NotFound(f"nothing is stored as {names.shown(name)}{where}")
         if only and len(found) > 1:
-            listed = ", ".join(f"{each.record.place.scope} #{each.record.num}" for each in found)
+            listed = ", ".join(
+                f"{each.record.key} (#{each.record.num}, {each.record.place.scope})" for each in found
+            )
             raise Ambiguous(f"{names.shown(name)} names {len(found)} records: {listed}")
         return found[0]
 
     def raw(self, key: str, *, scope: Scope | None = None) -> Found | None:
         """The file of a key that cannot be read as a record, so that a person can mend it."""
         places = [scopes.place_for(self.caller, scope)] if scope else scopes.visible(self.caller)
-        for place in places:
-            for shelf in scopes.shelves(self.home, self.caller, place):
-                name = self._file_of(shelf, key.removesuffix(".md"))
-                if name is not None:
-                    path = shelf.name_of(archive.RECORDS, name)
-                    blank = Record(key_of(name), shelf.place, path, str(RecordType.PROJECT), key, ())
-                    return Found(blank, shelf, name)
+        for shelf in self._shelves(places):
+            name = self._file_of(shelf, key.removesuffix(".md"))
+            if name is not None:
+                path = shelf.name_of(archive.RECORDS, name)
+                blank = Record(key_of(name), shelf.place, path, str(RecordType.PROJECT), key, ())
+                return Found(blank, shelf, name)
         return None
 
     def lost(self, found: Found) -> list[Entry]:
@@ -133,7 +145,6 @@ class Records:
         """Keep a text: under its key, in the record it repeats, or in one of its own."""
         place = scopes.place_for(self.caller, scope)
         shelves = scopes.shelves(self.home, self.caller, place)
-        self._prepare(shelves[0])
         if key is not None:
             shelf, name = self._locate(shelves, key)
             return self._write(shelf, name, draft)
@@ -141,7 +152,11 @@ class Records:
         with self.home.lock(f"place {place}"):
             near = self._near_duplicate(shelves, draft.text, dedup)
             if near is not None:
-                return self._write(near[0].shelf, near[0].name, draft, supersede=near[1])
+                found, entry = near
+                allowed = may_supersede(found.record, entry, origin=self.caller.origin)
+                draft = replace(draft, mode="append")  # what it replaces is decided here
+                supersede = entry.text if allowed else None
+                return self._write(found.shelf, found.name, draft, supersede=supersede)
             shelf, name = self._free_key(shelves, draft)
             return self._write(shelf, name, draft)
 
@@ -169,7 +184,9 @@ class Records:
             with self._folder(found.shelf) as folder:
                 put(files.read(folder, found.name))
             self._archive(found, seen, operation)
-            return self._apply(found, lambda current: put(current.encode()), operation=operation)
+            record = self._apply(found, lambda current: put(current.encode()), operation=operation)
+            self._log_edit(found, seen, edited, record=record.id)
+        return self.parse(found.shelf, found.name, edited.encode())
 
     def forget(self, found: Found, *, operation: str = "forget") -> archive.Image:
         """Move a record to the archive."""
@@ -192,10 +209,12 @@ class Records:
     def restore(self, shelf: Shelf, name: str, image: archive.Image) -> Record:
         """Bring an archived version back, byte for byte; a record now in its place is archived first."""
         self._check_writable(shelf)
-        content = self.home.read(*image.parts)
-        if content is None:
-            raise NotFound(f"{image.path} is gone from the archive")
-        with self.locked(shelf, name), self._folder(shelf) as folder:
+        with self.locked(shelf, name), self._folder(shelf, create=True) as folder:
+            content = (
+                self._rebuilt(shelf, name) if image.why == archive.KEPT else self.home.read(*image.parts)
+            )
+            if content is None:
+                raise NotFound(f"{image.path} is gone from the archive")
             record = self.parse(shelf, name, content)
             if folder.stat(name) is None:
                 self._check_free(folder, name)
@@ -211,11 +230,11 @@ class Records:
         return record
 
     def restore_entries(self, found: Found, lost: Sequence[Entry]) -> Record:
-        """Put entries back that an edit had taken out, at the end, with their own times."""
+        """Put entries back that an edit had taken out, where their times belong."""
 
         def edit(text: str) -> str:
             for entry in lost:
-                text = document.append(text, entry)
+                text = document.insert(text, entry)
             return text
 
         return self._rewrite(found, edit, operation="restore")
@@ -224,7 +243,7 @@ class Records:
 
     def _write(self, shelf: Shelf, name: str, draft: Draft, *, supersede: str | None = None) -> Stored:
         """Join a text to the record in this file, or begin the record with it."""
-        self._check_writable(shelf)
+        self._prepare(shelf)
         at = self.now()
         entry = Entry(draft.text, clock.stamp(at), self.caller.origin)
         with self.locked(shelf, name), self._folder(shelf, create=True) as folder:
@@ -239,6 +258,7 @@ class Records:
                 place=shelf.place,
                 key=key_of(name),
                 num=num,
+                id=ids.new(),
                 supersede=supersede,
             )
             if current is not None and draft.mode == "replace":
@@ -246,11 +266,83 @@ class Records:
                 archive.keep(self.home, shelf, archive.RECORDS, name, current, why="replace", at=at)
             written = files.update(folder, name, join, mode=shelf.file_mode)
             record = self._labelled(shelf, name, written.after)
-            if join.outcome is not Outcome.CONFIRMED:
-                archive.log_kept(self.home, shelf, archive.RECORDS, name, entry, record=record.id)
+            self._log(shelf, name, join, record=record.id)
             self._audit(str(join.outcome), record, before=written.before, after=written.after)
         self.announce(Change(ChangeKind.WRITTEN, shelf.place, record.path))
         return Stored(join.outcome, record.key, record.num, record.id, shelf.place, record.path)
+
+    def _log(self, shelf: Shelf, name: str, join: Joining, *, record: str | None) -> None:
+        """Log what was acknowledged; a confirmed entry too if it never was: its own store may have failed."""
+        entry = join.entry
+        if join.said is not None:
+            # The text is this caller's own as well; in the home the file says whose it was first.
+            origin = self.caller.origin if shelf.shared else join.said.origin or Origin.USER
+            entry = replace(join.said, origin=origin)
+            kept = archive.kept(self.home, shelf, archive.RECORDS, name)
+            if (record, archive.fingerprint(entry)) in {(owner, archive.fingerprint(e)) for owner, e in kept}:
+                return
+        # The entry goes last: once it is there, nothing of this is logged again.
+        archive.log_superseded(self.home, shelf, archive.RECORDS, name, join.superseded, record=record)
+        archive.log_kept(self.home, shelf, archive.RECORDS, name, entry, record=record)
+
+    def _log_edit(self, found: Found, seen: bytes, edited: str, *, record: str | None) -> None:
+        """Log the entries that an edit through us brought, and those it took away."""
+        before, after = _entries(seen), document.parse(edited).entries
+        earlier = {archive.fingerprint(entry) for entry in before}
+        now = {archive.fingerprint(entry) for entry in after}
+        at = self.home, found.shelf, archive.RECORDS, found.name
+        for entry in after:
+            if archive.fingerprint(entry) not in earlier:
+                archive.log_kept(*at, entry, record=record)
+        gone = [entry for entry in before if archive.fingerprint(entry) not in now]
+        archive.log_taken(*at, gone, record=record)
+        archive.log_superseded(*at, after, record=record)  # a person may have set or lifted a mark
+
+    def _rebuilt(self, shelf: Shelf, name: str) -> bytes:
+        """A record whose file is gone, from its newest archived version and the log of its entries."""
+        at = self.home, shelf, archive.RECORDS, name
+        log = [*archive.kept(*at)]
+        record = log[-1][0] if log else None
+        living = self._with_number(record or "", self._shelves(scopes.visible(self.caller)))
+        moved = next((each for each in living if each.shelf.trusted), None)
+        if moved is not None:
+            raise Collision(f"{key_of(name)} lives on as {moved.record.key}", hint="nothing of it is lost")
+        text = self._last_version(shelf, name, record)
+        if text is None:
+            entries = [entry for owner, entry in log if owner == record]
+            text = self._bare(shelf, name, record, entries)
+        for entry in archive.missing(*at, document.parse(text).entries, record=record):
+            text = document.insert(text, entry)
+        return text.encode()
+
+    def _last_version(self, shelf: Shelf, name: str, record: str | None) -> str | None:
+        """The newest archived version of that very record that can be read."""
+        for image in reversed(archive.images(self.home, shelf, archive.RECORDS, name)):
+            content = self.home.read(*image.parts) or b""
+            try:
+                if self._labelled(shelf, name, content).id == record:
+                    return document.parse(decode(content)).source
+            except Malformed:
+                continue
+        return None
+
+    def _bare(self, shelf: Shelf, name: str, record: str | None, entries: Sequence[Entry]) -> str:
+        """A record with nothing but what the log of its entries tells."""
+        times = sorted(entry.time for entry in entries if entry.time)
+        values = {
+            "type": str(RecordType.PROJECT),
+            "id": record,
+            "num": numbers.of(self.home, record) or self._number(shelf, name, None),
+            "key": key_of(name),
+            "created": times[0] if times else None,
+            "updated": times[-1] if times else None,
+        }
+        text = frontmatter.edit(f"# {key_of(name)}\n\n", values)
+        undated = [entry for entry in entries if entry.time is None]
+        if not undated:
+            return text
+        text += document.escape(undated[-1].text) + "\n"
+        return document.sign(document.parse(text), 0, origin=undated[-1].origin)
 
     def _rewrite(self, found: Found, edit: Callable[[str], str], *, operation: str) -> Record:
         self._check_writable(found.shelf)
@@ -274,25 +366,47 @@ class Records:
         return record
 
     def _named(self, name: str, places: Iterable[Place]) -> Iterator[Found]:
-        """Records of that key; when there is none, those of that number or id."""
-        key = name.removesuffix(".md")
-        by_key = []
-        for place in places:
-            for shelf in scopes.shelves(self.home, self.caller, place):
-                file = self._file_of(shelf, key)
-                if file is not None:
-                    by_key.append(self._load(shelf, file))
-        if by_key:
-            yield from by_key
-            return
+        """Records of that key; when there is none, those of that number or id.
+
+        What a stranger's folder calls by that name counts only when nothing of the user's own does.
+        """
+        shelves = self._shelves(places)
+        for trusted in (True, False):
+            some = [shelf for shelf in shelves if shelf.trusted is trusted]
+            by_key = [*self._with_key(name.removesuffix(".md"), some)]
+            # A key of digits may be another record's number: then both answer, and a person has to choose.
+            digits = name.isdecimal() and bool(by_key)
+            found = by_key + [
+                each
+                for each in (self._with_number(name, some) if digits or not by_key else ())
+                if each.record.path not in {known.record.path for known in by_key}
+            ]
+            if found:
+                yield from found
+                return
+
+    def _with_key(self, key: str, shelves: Iterable[Shelf]) -> Iterator[Found]:
+        for shelf in shelves:
+            file = self._file_of(shelf, key)
+            if file is not None:
+                yield self._load(shelf, file)
+
+    def _with_number(self, name: str, shelves: Iterable[Shelf]) -> Iterator[Found]:
+        """Records of that number or id."""
         number = int(name) if name.isascii() and name.isdecimal() and len(name) < 10 else None
-        if number is None and not _UUID.fullmatch(name):
+        if number is None and not ids.is_id(name):
             return
-        for found in self.all(places):
-            if isinstance(found, Found) and (
-                found.record.num == number if number is not None else found.record.id == name
-            ):
-                yield found
+        for shelf in shelves:
+            for found in self.on(shelf):
+                if isinstance(found, Found) and (
+                    found.record.num == number if number is not None else found.record.id == name
+                ):
+                    yield found
+
+    def _shelves(self, places: Iterable[Place]) -> list[Shelf]:
+        """The shelves of these places, the nearest first, and behind them those nobody has trusted."""
+        shelves = [shelf for place in places for shelf in scopes.shelves(self.home, self.caller, place)]
+        return sorted(shelves, key=lambda shelf: not shelf.trusted)
 
     def _load(self, shelf: Shelf, name: str) -> Found:
         with self._folder(shelf) as folder:
@@ -327,39 +441,37 @@ class Records:
             name = self._file_of(shelf, key)
             if name is not None:
                 return shelf, name
-        return shelves[0], f"{key}.md"
+        return scopes.shelf_for_new(shelves), f"{key}.md"
 
     def _free_key(self, shelves: Sequence[Shelf], draft: Draft) -> tuple[Shelf, str]:
         """A key made from the first words, numbered when that one holds something else."""
         wanted = names.auto_key(draft.text)
         for number in range(1, 10_000):
             shelf, name = self._locate(shelves, wanted if number == 1 else names.numbered(wanted, number))
-            with self._folder(shelf, create=True) as folder:
-                content = files.read(folder, name)
-            if content is None:
+            folder = shelf.open(archive.RECORDS)
+            if folder is None:
                 return shelf, name
-            if says(document.parse(decode(content)), draft.text):
+            with folder:
+                content = files.read(folder, name)
+            if content is None or saying(document.parse(decode(content)), draft.text) is not None:
                 return shelf, name
         raise Collision(
             f"there are too many records called {wanted}", hint="give it a key of your own with `--key`"
         )
 
-    def _near_duplicate(self, shelves: Sequence[Shelf], text: str, dedup: Dedup) -> tuple[Found, str] | None:
+    def _near_duplicate(
+        self, shelves: Sequence[Shelf], text: str, dedup: Dedup
+    ) -> tuple[Found, Entry] | None:
         """Among the newest records of this place, the entry that says nearly the same."""
         recent = self._recent(shelves, dedup)
         if not recent:
             return None
-        from rapidfuzz import fuzz
-
-        wanted = text.strip().lower()
-        best: tuple[float, Found, str] | None = None
+        best: tuple[float, Found, Entry] | None = None
         for found in recent:
             for entry in found.record.live:
-                likeness = fuzz.token_sort_ratio(
-                    wanted, entry.text.strip().lower(), score_cutoff=dedup.threshold
-                )
-                if likeness >= dedup.threshold and (best is None or likeness > best[0]):
-                    best = likeness, found, entry.text
+                likeness = alike.likeness(text, entry.text, threshold=dedup.threshold)
+                if likeness is not None and (best is None or likeness > best[0]):
+                    best = likeness, found, entry
         return None if best is None else best[1:]
 
     def _recent(self, shelves: Sequence[Shelf], dedup: Dedup) -> list[Found]:
@@ -426,18 +538,21 @@ class Records:
         )
 
     def _sign_changes(self, text: str, seen: bytes) -> str:
-        """Entries a person changed by hand are theirs now."""
-        try:
-            known = {archive.fingerprint(entry) for entry in document.parse(decode(seen)).entries}
-        except Malformed:  # the edit mends the file: whose entries they are stays as the file says
-            return text
+        """Entries that the caller changed are theirs now; a signature alone raises none above what it was."""
+        known: dict[str, list[Origin]] = {}
+        for entry in _entries(seen):
+            known.setdefault(archive.fingerprint(entry), []).append(entry.origin or Origin.USER)
         for index, entry in enumerate(document.parse(text).entries):
-            if archive.fingerprint(entry) not in known and entry.time is not None:
+            claimed, earlier = entry.origin or Origin.USER, known.get(archive.fingerprint(entry))
+            if earlier is None:
                 text = document.sign(document.parse(text), index, origin=self.caller.origin)
+            elif claimed not in earlier:
+                least = max([claimed, *earlier], key=_TRUST.index)
+                text = document.sign(document.parse(text), index, origin=least)
         return text
 
     def _prepare(self, shelf: Shelf) -> None:
-        """What must hold before anything new comes to a shelf."""
+        """What must hold before a text comes to a shelf."""
         self._check_writable(shelf)
         scopes.check_new_folder(shelf)
         if self.caller.project is not None and shelf.place.id == self.caller.project.id:
@@ -486,8 +601,9 @@ class Records:
 
 
 def is_record(name: str) -> bool:
-    """Whether a file name can be a record's; listings are generated and are none."""
-    return name.endswith(".md") and not name.startswith(".") and name not in ("index.md", "log.md")
+    """Whether a file name can be a record's; listings are generated, conflict files wait for a person."""
+    listed = name in ("index.md", "log.md")
+    return name.endswith(".md") and not name.startswith(".") and not listed and not files.is_conflict(name)
 
 
 def key_of(name: str) -> str:
@@ -560,6 +676,14 @@ def _from_front(shelf: Shelf, name: str, values: Mapping[str, Any]) -> Record:
         trusted=shelf.trusted,
         fields=values,
     )
+
+
+def _entries(content: bytes) -> tuple[Entry, ...]:
+    """The entries of a file; none when it cannot be read."""
+    try:
+        return document.parse(decode(content)).entries
+    except Malformed:
+        return ()
 
 
 def _age(record: Record) -> tuple[str, str]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
+from vademecum.config import is_a_home
 from vademecum.errors import NotFound, UsageError
 from vademecum.store import archive, files, scopes
 from vademecum.store.folders import Folder
@@ -32,8 +32,8 @@ def make(home: Home, project: Project, *, at: str, by: str) -> Path:
     found = shelf(home, project)
     if found is not None and not found.trusted and not _unfinished(found):
         raise UsageError(f"{path} is here already", hint="read it, then run `vade trust`")
-    if os.path.realpath(path) == os.path.realpath(home.path):
-        raise UsageError(f"{path} is the memory folder itself", hint="run it in a project's folder")
+    if is_a_home(path, home.path):
+        raise UsageError(f"{path} is a memory folder itself", hint="run it in a project's folder")
     with Folder.at(project.root) as root, root.enter(".vade", create=True, mode=0o755) as top:
         top.enter(archive.RECORDS, create=True, mode=0o755).close()
         files.update(top, ".gitignore", lambda now: GITIGNORE if now is None else now, mode=0o644)

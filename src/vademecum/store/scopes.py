@@ -8,15 +8,17 @@ from __future__ import annotations
 import hashlib
 import os
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from vademecum.config import is_a_home
 from vademecum.errors import Collision, NotVisible, ScopeUnresolved, UnknownName
 from vademecum.store import decisions, names
 from vademecum.store.home import Home, Shelf
 from vademecum.types import Audience, Origin, Place, Scope
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Sequence
 
     from vademecum.store.identity import Project
 
@@ -91,10 +93,11 @@ def journal_place(caller: Caller, scope: Scope) -> Place:
 
 
 def shelves(home: Home, caller: Caller, place: Place) -> list[Shelf]:
-    """Where a place's things lie; new ones go to the first.
+    """Where a place's things lie, the nearest first.
 
-    A repository's `.vade/` comes first. What the home keeps for the same project stays readable, and so does
-    what was kept under an id the project had before.
+    A repository's `.vade/` comes first, or last as long as nobody has trusted it: what strangers wrote must
+    not hide what is the user's own. What the home keeps for the same project stays readable, and so does what
+    was kept under an id the project had before.
     """
     own = [home.shelf(place)]
     if place.scope is not Scope.PROJECT:
@@ -102,19 +105,32 @@ def shelves(home: Home, caller: Caller, place: Place) -> list[Shelf]:
     if caller.project is not None and place.id == caller.project.id:
         shared = repository_shelf(home, caller.project.root, place)
         own = [*([shared] if shared else []), *own]
-        if caller.project.by_path != place.id:
+        if _kept_before(home, caller.project):
             own.append(replace(home.shelf(Place(Scope.PROJECT, caller.project.by_path)), place=place))
     for alias in aliases(home, place.id):
         shelf = replace(home.shelf(Place(Scope.PROJECT, alias)), place=place)
         if shelf not in own:
             own.append(shelf)
-    return own
+    return sorted(own, key=lambda shelf: not shelf.trusted)
+
+
+def shelf_for_new(shelves: Sequence[Shelf]) -> Shelf:
+    """Where new records of a place go: to the repository's `.vade/`, trusted or not, if there is one."""
+    return next((shelf for shelf in shelves if shelf.shared), shelves[0])
+
+
+def _kept_before(home: Home, project: Project) -> bool:
+    """Whether what was kept by the folder's path is this project's: not under an override, nor another's."""
+    if project.overridden or project.by_path == project.id:
+        return False
+    joined = decisions.get(home, "aliases", project.by_path)
+    return joined is None or joined.get("project") == project.id
 
 
 def repository_shelf(home: Home, root: Path, place: Place) -> Shelf | None:
-    """The `.vade/` folder of a repository, when it has one that is not the home itself."""
+    """The `.vade/` folder of a repository, when it has one that is not somebody's home."""
     folder = root / ".vade"
-    if not folder.is_dir() or os.path.realpath(folder) == os.path.realpath(home.path):
+    if not folder.is_dir() or is_a_home(folder, home.path):
         return None
     return Shelf(place, root, (".vade",), ".vade", shared=True, trusted=is_trusted(home, root))
 
@@ -158,18 +174,34 @@ def add_alias(home: Home, alias: str, project_id: str, *, at: str) -> None:
 
 
 def remember_project(home: Home, project: Project, *, at: str) -> None:
-    """Note the id of a root; an id it had before, unless it was an override, becomes an alias."""
-    known = decisions.get(home, "projects", project.by_path)
-    if known is not None and known.get("id") == project.id:
+    """Note the id of a root; memory from before it had a remote is joined, and no other.
+
+    An override says nothing of the folder, and a path that held another repository yesterday must not hand
+    over that one's memory: such an id is remembered as `earlier`, for a person to join.
+    """
+    known = decisions.get(home, "projects", project.by_path) or {}
+    if project.overridden or known.get("id") == project.id:
         return
-    if known is not None and not known.get("overridden"):
-        add_alias(home, str(known["id"]), project.id, at=at)
+    join_by_path(home, project, at=at)
+    earlier = None if known.get("overridden") else known.get("id")
     decisions.put(
         home,
         "projects",
         project.by_path,
-        {"root": str(project.root), "id": project.id, "overridden": project.overridden, "at": at},
+        {"root": str(project.root), "id": project.id, "earlier": earlier, "at": at},
     )
+
+
+def earlier_id(home: Home, project: Project) -> str | None:
+    """The id this root had before, when its memory is still there and joined to nothing of this project."""
+    known = decisions.get(home, "projects", project.by_path) or {}
+    if project.overridden or known.get("overridden"):
+        return None
+    earlier = str(known.get("earlier" if known.get("id") == project.id else "id") or "")
+    reached = (project.id, project.by_path, *aliases(home, project.id))
+    if not earlier or earlier in reached or not home.names("memory", "project", earlier):
+        return None
+    return earlier
 
 
 def join_by_path(home: Home, project: Project, *, at: str) -> None:
@@ -185,6 +217,12 @@ def is_trusted(home: Home, root: Path) -> bool:
     """Whether the user has trusted the `.vade/` of this folder."""
     decision = decisions.get(home, "trusted", _path_name(root))
     return decision is not None and decision.get("path") == os.path.realpath(root)
+
+
+def trusted_folders(home: Home) -> list[Path]:
+    """The folders whose `.vade/` the user has trusted."""
+    found = (decision.get("path") for _, decision in decisions.every(home, "trusted"))
+    return [Path(path) for path in found if isinstance(path, str)]
 
 
 def trust(home: Home, root: Path, *, at: str, by: str) -> None:

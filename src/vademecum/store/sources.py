@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vademecum.errors import Collision, NotFound, UsageError
-from vademecum.store import decisions, names, scopes
+from vademecum.store import decisions, labels, names, scopes
 from vademecum.types import Audience, Place, Scope
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from vademecum.store.home import Home
 
 _KINDS = ("memory", "journal", "pinned", "transcript")
+_SUFFIXES = (".md", ".markdown")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +32,14 @@ class Source:
 
     def markdown(self) -> Iterator[Path]:
         """Its Markdown files; hidden folders and links out of it are passed over."""
-        if self.path.is_file():
+        if self.path.is_file() and self.path.name.lower().endswith(_SUFFIXES):
             yield self.path
         for folder, below, found in os.walk(self.path):
             below[:] = sorted(name for name in below if not name.startswith("."))
             for name in sorted(found):
                 path = Path(folder, name)
                 # A pipe would keep its reader waiting for ever.
-                if name.lower().endswith((".md", ".markdown")) and not path.is_symlink() and path.is_file():
+                if name.lower().endswith(_SUFFIXES) and not path.is_symlink() and path.is_file():
                     yield path
 
     @property
@@ -117,12 +118,12 @@ def _name(home: Home, name: str | None, path: Path) -> str:
     """The name asked for, or one made from the folder's that nobody has."""
     taken = {source.name: source.path for source in every(home)}
     if name is not None:
-        names.check_key(name)
+        labels.without_secret(names.check_key(name), "the source's name")
         if name in _KINDS:
             raise Collision(f"{name} is what memory calls its own", hint="choose another `--name`")
         if taken.get(name, path) != path:
             raise Collision(f"a source called {name} is attached already", hint="choose another `--name`")
         return name
-    wanted = names.slug(path.stem if path.is_file() else path.name)
+    wanted = labels.without_secret(names.slug(path.stem if path.is_file() else path.name), "its own name")
     candidates = [wanted, *(names.numbered(wanted, number) for number in range(2, 1000))]
     return next(each for each in candidates if each not in _KINDS and taken.get(each, path) == path)

@@ -1,11 +1,18 @@
-"""Finding what was put away: forgotten records by name, and any archived version by its id."""
+"""Finding what was put away: records that are gone, by name, and any archived version by its id.
+
+A file that was deleted by hand counts as gone like one that was forgotten: the archive and the log of
+acknowledged entries still know it.
+"""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vademecum.store import archive, scopes
+from vademecum.errors import Malformed, OutsideMemory
+from vademecum.store import archive, numbers, scopes
+from vademecum.store.records import Found, is_record, key_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -25,37 +32,75 @@ class Version:
 
 
 def find(records: Records, name: str, places: Iterable[Place]) -> Version | None:
-    """The version with that id, or the newest forgotten one that answers to a key, number or record id."""
-    newest: Version | None = None
-    for version in _every(records, places):
-        if version.image.id == name:
-            return version
-        forgotten = version.image.why in ("forget", "clear") and not _is_back(version)
-        if forgotten and _answers(records, version, name):
-            newest = version if newest is None or version.image.at > newest.image.at else newest
-    return newest
+    """The version with that id, or the last of a record that is gone and answers to a key, number or id."""
+    gone: list[Version] = []
+    places = [*places]
+    for shelf in (each for place in places for each in scopes.shelves(records.home, records.caller, place)):
+        here = _files(shelf)
+        for file in _put_away(records, shelf):
+            for image in archive.images(records.home, shelf, archive.RECORDS, file):
+                if image.id == name:
+                    return Version(shelf, file, image)
+            last = None if file in here else _last(records, shelf, file)
+            if last is not None and _answers(records, last, name, places):
+                gone.append(last)
+    return max(gone, key=lambda each: each.image.at, default=None)
 
 
-def _every(records: Records, places: Iterable[Place]) -> Iterator[Version]:
-    for place in places:
-        for shelf in scopes.shelves(records.home, records.caller, place):
-            for name in archive.names(records.home, shelf, archive.RECORDS):
-                for image in archive.images(records.home, shelf, archive.RECORDS, name):
-                    yield Version(shelf, name, image)
+def _put_away(records: Records, shelf: Shelf) -> list[str]:
+    """The files of which anything is in the archive."""
+    versions = archive.names(records.home, shelf, archive.RECORDS)
+    return sorted(filter(is_record, {*versions, *archive.kept_names(records.home, shelf, archive.RECORDS)}))
 
 
-def _is_back(version: Version) -> bool:
-    """Whether a file of that name is in its place again."""
-    folder = version.shelf.open(archive.RECORDS)
+def _files(shelf: Shelf) -> set[str]:
+    try:
+        folder = shelf.open(archive.RECORDS)
+    except (OutsideMemory, NotADirectoryError):
+        return set()
     if folder is None:
-        return False
+        return set()
     with folder:
-        return folder.stat(version.name) is not None
+        return set(folder.names())
 
 
-def _answers(records: Records, version: Version, name: str) -> bool:
-    if version.name.removesuffix(".md") == name.removesuffix(".md"):
-        return True
-    content = records.home.read(*version.image.parts) or b""
-    record = records.parse(version.shelf, version.name, content)
-    return name in (record.id, str(record.num))
+def _last(records: Records, shelf: Shelf, file: str) -> Version | None:
+    """What brings a file back: the version that was forgotten, or the log when it was deleted by hand."""
+    images = archive.images(records.home, shelf, archive.RECORDS, file)
+    log = [*archive.kept(records.home, shelf, archive.RECORDS, file)]
+    newest = Version(shelf, file, images[-1]) if images else None
+    if not log:
+        return newest
+    owner, entry = log[-1]
+    if newest is not None and newest.image.why in archive.FORGOTTEN and _names(records, newest)[0] == owner:
+        return newest
+    at = re.sub(r"[-:]", "", entry.time or "")
+    return Version(shelf, file, archive.log_image(shelf, archive.RECORDS, file, at=at))
+
+
+def _answers(records: Records, version: Version, name: str, places: Iterable[Place]) -> bool:
+    """Whether a name means this version; a file moved by hand left its log behind and is not gone."""
+    key, deleted = key_of(version.name), version.image.why == archive.KEPT
+    if name.removesuffix(".md") in (version.name.removesuffix(".md"), key):
+        return not deleted or all(found.record.key != key for found in _living(records, places))
+    own, num = _names(records, version)
+    if deleted and name.isdecimal():
+        num = numbers.of(records.home, own)
+    return name in (own, str(num)) and all(found.record.id != own for found in _living(records, places))
+
+
+def _living(records: Records, places: Iterable[Place]) -> Iterator[Found]:
+    return (each for each in records.all(places) if isinstance(each, Found) and each.shelf.trusted)
+
+
+def _names(records: Records, version: Version) -> tuple[str | None, int | None]:
+    """The id and number of an archived record; a log knows the id alone."""
+    if version.image.why == archive.KEPT:
+        log = [*archive.kept(records.home, version.shelf, archive.RECORDS, version.name)]
+        return log[-1][0] if log else None, None
+    try:
+        content = records.home.read(*version.image.parts) or b""
+        record = records.parse(version.shelf, version.name, content)
+    except Malformed:
+        return None, None
+    return record.id, record.num

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from importlib import import_module
@@ -12,12 +13,18 @@ import click
 from vademecum import __version__
 from vademecum.errors import UsageError, VadeError
 from vademecum.interfaces.cli import output
+from vademecum.interfaces.cli.options import common
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+
+    from vademecum.memory import Memory
 
 # Command → module below this one; only what is called is imported.
 COMMANDS = {
+    "search": "find",
+    "recall": "find",
+    "index": "find",
     "store": "keep",
     "note": "keep",
     "edit": "keep",
@@ -42,6 +49,7 @@ COMMANDS = {
 }
 SECTIONS = {
     "Keep": ("store", "note", "edit", "protect"),
+    "Find": ("search", "recall", "index"),
     "Look": ("list", "show", "get", "status", "audit"),
     "Take away, bring back": ("forget", "restore", "clear", "purge"),
     "Set up": ("init", "trust", "project", "sources", "config", "completion", "doctor", "demo"),
@@ -92,16 +100,17 @@ class LazyGroup(click.Group):
     cls=LazyGroup, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]}
 )
 @click.version_option(__version__, prog_name="vade", message="%(prog)s %(version)s")
+@common
 @click.pass_context
-def cli(ctx: click.Context) -> None:
+def cli(ctx: click.Context, as_json: bool, door: Callable[[], Memory]) -> None:
     """Long-term memory for AI agents, kept in plain Markdown.
 
-    Every command takes --json, --home, --agent, --session and --audience, and answers to --help.
+    The options below go with every command, before its name or after it.
     """
     if ctx.invoked_subcommand is None:
         from vademecum.interfaces.cli.look import overview
 
-        overview()
+        overview(door(), as_json=as_json)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
@@ -117,9 +126,13 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except (click.Abort, KeyboardInterrupt):
         output.error("stopped")
         return INTERRUPTED
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message())
+        return WRONG_USAGE
     except click.UsageError as error:
         where = error.ctx.command_path if error.ctx else "vade"
-        return _fail(args, f"{error.format_message()} (see `{where} --help`)", code=WRONG_USAGE)
+        said = f"{error.format_message()} (see `{where} --help`)"
+        return _fail(args, said, kind="UsageError", code=WRONG_USAGE)
     except click.ClickException as error:
         return _fail(args, error.format_message())
     except UsageError as error:
@@ -127,9 +140,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except VadeError as error:
         return _fail(args, str(error), error.hint, kind=type(error).__name__)
     except BrokenPipeError:
-        # The reader went away, as `vade list | head` does: nothing is wrong.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return OK
+        return _reader_left()
+    except OSError as error:  # of our own output; what memory does reports its own
+        return _fail(args, f"the answer could not be written: {error.strerror or error}")
     except Exception as error:
         if os.environ.get("VADE_DEBUG"):
             raise
@@ -137,8 +150,15 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return _fail(args, said, "set VADE_DEBUG=1 to see where, and report it")
 
 
+def _reader_left() -> int:
+    """The reader went away, as `vade list | head` does: nothing is wrong."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return OK
+
+
 def _fail(
-    args: Sequence[str], message: str, hint: str = "", *, kind: str = "UsageError", code: int = FAILED
+    args: Sequence[str], message: str, hint: str = "", *, kind: str = "Error", code: int = FAILED
 ) -> int:
     """One line on stderr; with --json the same as an object on stdout."""
     line = " ".join(message.split())

@@ -65,12 +65,11 @@ def examine(door: Door) -> Iterator[Check]:
     except VadeError as error:
         yield Check("settings", "error", str(error), error.hint)
         return
-    yield Check(
-        "settings", "ok", f"{len(set(memory.loaded.origins.values()) - {'default'})} sources beside defaults"
-    )
+    given = sum(origin != "default" for origin in memory.loaded.origins.values())
+    yield Check("settings", "ok", f"{output.plural(given, 'setting')} differ from the defaults")
     for warning in memory.loaded.warnings:
         yield Check("settings", "warning", warning)
-    for look in (_folder, _file_system, _audit, _memory):
+    for look in (_folder, _file_system, _audit, _decisions, _memory):
         try:
             yield from look(memory)
         except VadeError as error:
@@ -98,7 +97,8 @@ def _file_system(memory: Memory) -> Iterator[Check]:
     """Try what safe writing rests upon, on the file system that holds the home."""
     from vademecum.store import files
 
-    if not memory.home.path.exists() or not os.access(memory.home.path, os.W_OK):
+    writable = memory.home.path.exists() and os.access(memory.home.path, os.W_OK)
+    if memory.settings.incognito or not writable:
         return
     with files.reported("try the file system"), memory.home.folder("locks", create=True) as folder:
         names = (f"doctor-{os.getpid()}-1", f"doctor-{os.getpid()}-2")
@@ -132,6 +132,15 @@ def _audit(memory: Memory) -> Iterator[Check]:
         )
     else:
         yield Check("audit", "ok", f"{output.plural(report.lines, 'line')}, all as written")
+
+
+def _decisions(memory: Memory) -> Iterator[Check]:
+    from vademecum.store import decisions
+
+    if not memory.settings.incognito:
+        for path in decisions.damaged(memory.home):
+            said = f"{path} cannot be read and decides nothing"
+            yield Check("decisions", "error", said, "mend it, or delete it and decide again")
 
 
 def _memory(memory: Memory) -> Iterator[Check]:

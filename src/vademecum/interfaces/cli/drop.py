@@ -63,7 +63,8 @@ def clear(scope: str, include_protected: bool, yes: bool, as_json: bool, door: D
     if as_json:
         output.as_json({"cleared": [brief(each) for each in cleared]})
     else:
-        output.line(f"forgot {output.plural(len(cleared), 'record')}; `vade restore KEY` brings each back")
+        back = "; `vade restore KEY` brings each back" if cleared else ""
+        output.line(f"forgot {output.plural(len(cleared), 'record')}{back}")
 
 
 @click.command()

@@ -26,11 +26,14 @@ class TextCommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Put such a text behind `--`, where it cannot be taken for an option."""
+        valued = {
+            name for param in self.params if not getattr(param, "is_flag", False) for name in param.opts
+        }
         for index, word in enumerate(args):
             if word == "--":
                 break
-            after_option = index > 0 and args[index - 1].startswith("--")
-            if word.startswith("-") and any(each.isspace() for each in word) and not after_option:
+            is_value = index > 0 and args[index - 1] in valued
+            if word.startswith("-") and any(each.isspace() for each in word) and not is_value:
                 args = [*args[:index], *args[index + 1 :], "--", word]
                 break
         return super().parse_args(ctx, args)
@@ -72,7 +75,8 @@ def store(
     door: Door,
 ) -> None:
     """Keep TEXT as a memory; `-` reads it from standard input."""
-    stored = door().store(
+    memory = door()
+    stored = memory.store(
         read_text(text),
         key=key,
         slug=slug,
@@ -106,11 +110,11 @@ def store(
         "consolidated": "merged into",
     }
     output.line(f"{words[stored.outcome]} {stored.key} (#{stored.num}, {stored.place.scope})")
-    warn_of_secrets(stored.secrets)
+    warn_of_secrets(stored.secrets, memory, stored.place.scope)
 
 
 @click.command(cls=TextCommand)
-@click.argument("text", metavar="TEXT|-")
+@click.argument("text", metavar="[TEXT|-]", required=False)
 @click.option(
     "--scope",
     type=click.Choice(["project", "agent", "global"]),
@@ -119,14 +123,18 @@ def store(
     help="Whose journal it goes to.",
 )
 @common
-def note(text: str, scope: str, as_json: bool, door: Door) -> None:
-    """Append TEXT to today's journal; `-` reads it from standard input."""
-    noted = door().note(read_text(text), scope=scope)
+def note(text: str | None, scope: str, as_json: bool, door: Door) -> None:
+    """Append TEXT to today's journal; `-` reads it from standard input, nothing shows today's notes."""
+    memory = door()
+    if text is None:
+        show_notes(memory, scope, as_json=as_json)
+        return
+    noted = memory.note(read_text(text), scope=scope)
     if as_json:
         output.as_json({"path": noted.path, "time": noted.time, "secrets": list(noted.secrets)})
         return
     output.line(f"noted in {noted.path}")
-    warn_of_secrets(noted.secrets)
+    warn_of_secrets(noted.secrets, memory, scope)
 
 
 @click.command()
@@ -141,18 +149,22 @@ def edit(key: str, scope: str | None, as_json: bool, door: Door) -> None:
     """
     memory = door()
     path, before = memory.editable(key, scope=scope)
-    after, draft = from_editor(before, os.path.basename(path))
+    after, draft = from_editor(before, os.path.basename(path), quiet=as_json)
     if after is None or after == before:
         if draft:
             discard(draft)
         output.as_json({"path": path, "changed": False}) if as_json else output.line("nothing changed")
         return
     try:
-        memory.edited(key, before, after, scope=scope)
+        secrets = memory.edited(key, before, after, scope=scope)
     except VadeError as error:
         raise type(error)(f"{error}; your text is kept in {draft}", hint=error.hint) from error
     discard(draft)
-    output.as_json({"path": path, "changed": True}) if as_json else output.line(f"saved {path}")
+    if as_json:
+        output.as_json({"path": path, "changed": True, "secrets": list(secrets)})
+        return
+    output.line(f"saved {path}")
+    warn_of_secrets(secrets, memory, scope or "project")
 
 
 @click.command()
@@ -178,14 +190,30 @@ def read_text(text: str) -> str | bytes:
     return b"" if sys.stdin is None else sys.stdin.buffer.read()
 
 
-def warn_of_secrets(kinds: tuple[str, ...]) -> None:
-    """Say what the secret gate saw, by type."""
-    if kinds:
-        output.error(f"the text held {output.plural(len(kinds), 'kind')} of secret: {', '.join(kinds)}")
+def show_notes(memory: Memory, scope: str, *, as_json: bool) -> None:
+    """Print the notes of today."""
+    found = memory.notes_of_today(scope=scope)
+    if as_json:
+        output.as_json({"path": found.path, "text": found.text})
+    elif found.text:
+        output.line(f"{found.path}\n\n{found.text}")
+    else:
+        output.line("no notes today: `vade note TEXT` writes the first")
 
 
-def from_editor(text: str, name: str) -> tuple[str | None, Path]:
-    """Let the user's editor change a copy of a text; returns the text and the copy."""
+def warn_of_secrets(kinds: tuple[str, ...], memory: Memory, scope: str) -> None:
+    """Say what the secret gate saw, by type, and what became of it."""
+    if not kinds:
+        return
+    from vademecum.types import Scope, SecretPolicy
+
+    warned = memory.settings.secrets.in_scope(Scope(scope)) is SecretPolicy.WARN
+    done = "was kept, as the settings say" if warned else "was redacted"
+    output.error(f"a secret {done}: {', '.join(kinds)}")
+
+
+def from_editor(text: str, name: str, *, quiet: bool) -> tuple[str | None, Path]:
+    """Let the user's editor change a copy of a text; `quiet` keeps its screen out of standard output."""
     import shlex
     import subprocess
     import tempfile
@@ -195,15 +223,19 @@ def from_editor(text: str, name: str) -> tuple[str | None, Path]:
     draft.write_bytes(text.encode())
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
     try:
-        code = subprocess.run([*shlex.split(editor), str(draft)], check=False).returncode
+        screen = sys.stderr if quiet else None
+        code = subprocess.run([*shlex.split(editor), str(draft)], check=False, stdout=screen).returncode
     except (OSError, ValueError) as error:
         discard(draft)
         raise VadeError(
             f"the editor {editor} did not start", hint="name another one in the variable EDITOR"
         ) from error
     if code:
-        discard(draft)
-        raise VadeError(f"the editor ended with code {code}; nothing was changed", hint="try again")
+        typed = draft.is_file() and draft.read_bytes() != text.encode()
+        if not typed:
+            discard(draft)
+        kept = f"; your text is kept in {draft}" if typed else ""
+        raise VadeError(f"the editor ended with code {code}; nothing was changed{kept}", hint="try again")
     try:
         return draft.read_bytes().decode(), draft
     except FileNotFoundError:
@@ -213,9 +245,10 @@ def from_editor(text: str, name: str) -> tuple[str | None, Path]:
 
 
 def discard(draft: Path) -> None:
-    """Take an edited copy away."""
-    draft.unlink(missing_ok=True)
-    draft.parent.rmdir()
+    """Take an edited copy away, with the backups an editor may have left beside it."""
+    import shutil
+
+    shutil.rmtree(draft.parent, ignore_errors=True)
 
 
 COMMANDS = {"store": store, "note": note, "edit": edit, "protect": protect}

@@ -8,7 +8,7 @@ import click
 
 from vademecum.errors import ConfigError
 from vademecum.interfaces.cli import output
-from vademecum.interfaces.cli.options import TYPES, common, key_argument, open_memory, scope_option
+from vademecum.interfaces.cli.options import TYPES, common, key_argument, scope_option
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -63,13 +63,18 @@ def list_(
             ["#", "key", "scope", "type", "category", "age", "", "text"],
         )
         output.line()
-    scopes: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for record in listing.records:
-        scopes[str(record.place)] = scopes.get(str(record.place), 0) + 1
-    output.line(
-        ", ".join(f"{name}: {count} of {listing.limit}" for name, count in scopes.items())
-        or 'nothing is stored here yet: `vade store "…"` keeps the first memory'
-    )
+        counts[str(record.place)] = counts.get(str(record.place), 0) + 1
+    filtered = scope or kind or tag
+    if counts:
+        output.line(", ".join(f"{name}: {count} of {listing.limit}" for name, count in counts.items()))
+    elif memory.settings.incognito:
+        output.line("incognito: nothing is read")
+    elif filtered or listing.findings:
+        output.line("no record matches" if filtered else "no record can be read")
+    else:
+        output.line('nothing is stored here yet: `vade store "…"` keeps the first memory')
     for path in written:
         output.line(f"wrote {path}")
     show_findings(listing.findings)
@@ -96,9 +101,8 @@ def show(key: str, scope: str | None, as_json: bool, door: Door) -> None:
             }
         )
         return
-    output.line(
-        f"{record.key} (#{record.num}) · {record.place} · {record.type}{' · 🔒' if record.protected else ''}"
-    )
+    number = f" (#{record.num})" if record.num is not None else ""
+    output.line(f"{record.key}{number} · {record.place} · {record.type}{' · 🔒' if record.protected else ''}")
     output.line(f"{record.path}{'' if record.trusted else '  (not trusted)'}")
     if record.tags:
         output.line(f"tags: {', '.join(record.tags)}")
@@ -215,17 +219,28 @@ def verify(as_json: bool, door: Door) -> int:
     return 1 if report.problems else 0
 
 
-def overview() -> None:
+def overview(memory: Memory, *, as_json: bool) -> None:
     """What `vade` alone prints: where one stands, the newest memories, and the next step."""
-    memory = open_memory()
     found = memory.status()
-    for name, value in summary(found)[:3]:
-        output.line(f"{name:<10}{value}")
+    if as_json:
+        output.as_json(status_json(found, memory.loaded.warnings))
+        return
+    for name, value in summary(found):
+        if name in ("home", "project", "memory"):
+            output.line(f"{name:<10}{value}")
     records = sorted(memory.list().records, key=lambda each: each.updated or "", reverse=True)[:5]
     if records:
         output.line()
         output.table(
-            [[f"#{each.num}", each.key, output.age(each.updated), short(each.text, 60)] for each in records],
+            [
+                [
+                    f"#{each.num}" if each.num is not None else "-",
+                    each.key,
+                    output.age(each.updated),
+                    short(each.text, 60),
+                ]
+                for each in records
+            ],
             ["", "newest", "age", ""],
         )
     problems = [each for each in found.findings if each.severity != "info"]

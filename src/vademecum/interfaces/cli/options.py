@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from vademecum.memory import Memory
 
 SCOPES = click.Choice([str(scope) for scope in Scope])
+_DOOR = ("home", "agent", "session", "audience", "incognito")
 TYPES = click.Choice([str(kind) for kind in RecordType])
 
 
@@ -31,23 +32,24 @@ def common(command: Callable[..., Any]) -> Callable[..., Any]:
     @click.option("--audience", type=click.Choice([str(each) for each in Audience]), help="Who is listening.")
     @click.option("--incognito", is_flag=True, default=None, help="Read nothing in and write nothing out.")
     @functools.wraps(command)
-    def with_door(
-        *args: Any,
-        home: str | None,
-        agent: str | None,
-        session: str | None,
-        audience: str | None,
-        incognito: bool | None,
-        **more: Any,
-    ) -> Any:
-        def door() -> Memory:
-            return open_memory(
-                home=home, agent=agent, session=session, audience=audience, incognito=incognito
-            )
+    def with_door(*args: Any, as_json: bool, **given: Any) -> Any:
+        options = {name: _inherited(name, given.pop(name)) for name in _DOOR}
 
-        return command(*args, door=door, **more)
+        def door() -> Memory:
+            return open_memory(**options)
+
+        return command(*args, door=door, as_json=bool(_inherited("as_json", as_json or None)), **given)
 
     return with_door
+
+
+def _inherited(name: str, value: Any) -> Any:
+    """An option given to a group holds for its commands too: `vade --home DIR audit verify`."""
+    context = click.get_current_context(silent=True)
+    while value is None and context is not None:
+        value = context.params.get(name) or None
+        context = context.parent
+    return value
 
 
 def open_memory(**options: Any) -> Memory:

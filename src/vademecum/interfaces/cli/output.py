@@ -28,7 +28,9 @@ _INVISIBLE = re.compile(
 
 
 def prepare() -> None:
-    """Let output hold any character, whatever the terminal's encoding."""
+    """Let output hold any character, whatever the terminal's encoding; a closed stream swallows it."""
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115  # for the life of the process
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(AttributeError, ValueError):
             stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # a replaced stream may lack it
@@ -55,8 +57,10 @@ def as_json(value: Any) -> None:
 
 
 def table(rows: Sequence[Sequence[str]], headings: Sequence[str]) -> None:
-    """Print rows in columns: drawn on a terminal, aligned in a pipe."""
-    safe = [[plain(cell).replace("\n", " ") for cell in row] for row in rows]
+    """Print rows in columns, drawn on a terminal and aligned in a pipe, without those that say nothing."""
+    telling = [at for at in range(len(headings)) if any(row[at] not in ("", "-") for row in rows)]
+    headings = [headings[at] for at in telling]
+    safe = [[plain(row[at]).replace("\n", " ") for at in telling] for row in rows]
     if sys.stdout.isatty() and "NO_COLOR" not in os.environ:
         from rich.console import Console
         from rich.table import Table
@@ -64,7 +68,10 @@ def table(rows: Sequence[Sequence[str]], headings: Sequence[str]) -> None:
 
         drawn = Table(box=None, header_style="dim", pad_edge=False)
         for heading in headings:
-            drawn.add_column(heading, overflow="fold")
+            # What a person types back must be whole; the rest may be cut.
+            drawn.add_column(
+                heading, overflow="ellipsis", no_wrap=True, min_width=3 if heading == "text" else None
+            )
         for row in safe:
             drawn.add_row(*(Text(cell) for cell in row))
         Console().print(drawn)

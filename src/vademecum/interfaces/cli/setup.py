@@ -82,9 +82,13 @@ def project_list(as_json: bool, door: Door) -> None:
     output.as_json(found) if as_json else output.line("\n".join(found) or "no project has memory yet")
 
 
-@click.group()
-def sources() -> None:
+@click.group(invoke_without_command=True)
+@common
+@click.pass_context
+def sources(ctx: click.Context, as_json: bool, door: Door) -> None:
     """Attach folders of Markdown that are read in place: a vault, a workspace, a CLAUDE.md."""
+    if ctx.invoked_subcommand is None:
+        list_sources(door(), as_json=as_json)
 
 
 @sources.command("add")
@@ -107,23 +111,7 @@ def sources_add(*, path: str, name: str | None, inject: bool, scope: str, as_jso
 @common
 def sources_list(as_json: bool, door: Door) -> None:
     """List the attached folders."""
-    found = list(door().sources())
-    if as_json:
-        output.as_json([source_json(each) for each in found])
-    elif found:
-        rows = [
-            [
-                each.name,
-                str(each.place),
-                "yes" if each.inject else "no",
-                each.problem or str(sum(1 for _ in each.markdown())),
-                str(each.path),
-            ]
-            for each in found
-        ]
-        output.table(rows, ["name", "scope", "injected", "files", "path"])
-    else:
-        output.line("nothing is attached: `vade sources add PATH` attaches a folder")
+    list_sources(door(), as_json=as_json)
 
 
 @sources.command("remove")
@@ -147,6 +135,27 @@ def completion(shell: str, as_json: bool, door: Door) -> None:
     made = get_completion_class(shell)
     script = made(cli, {}, "vade", "_VADE_COMPLETE").source() if made else ""
     output.as_json({"shell": shell, "script": script}) if as_json else click.echo(script)
+
+
+def list_sources(memory: Memory, *, as_json: bool) -> None:
+    """Print the attached folders."""
+    found = list(memory.sources())
+    if as_json:
+        output.as_json([source_json(each) for each in found])
+    elif found:
+        rows = [
+            [
+                each.name,
+                str(each.place),
+                "yes" if each.inject else "no",
+                each.problem or str(sum(1 for _ in each.markdown())),
+                str(each.path),
+            ]
+            for each in found
+        ]
+        output.table(rows, ["name", "scope", "injected", "files", "path"])
+    else:
+        output.line("nothing is attached: `vade sources add PATH` attaches a folder")
 
 
 def source_json(source: Source) -> dict[str, object]:

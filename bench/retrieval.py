@@ -1,0 +1,364 @@
+"""How well and how fast questions are answered, on public data, beside plain FTS5 and a count of words.
+
+Everything goes through the public interface: files are written as a person or an agent would leave them, then
+`Memory.index()`, then `Memory.search()`. Ids and marks of gold never reach a file; they are joined again to
+what was found by its path and lines.
+"""
+
+from __future__ import annotations
+
+import json
+import lzma
+import re
+import statistics
+import tarfile
+import tempfile
+import time
+from bisect import bisect_right
+from collections import Counter
+from contextlib import closing
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import apsw
+
+from bench import scoring
+from bench.scoring import Ranked
+from vademecum.memory import Memory, connect
+from vademecum.store.document import escape
+from vademecum.types import Origin
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+DEEP = 400  # passages asked for: ten sessions need more than ten passages
+MODES = ("hybrid", "bm25", "vector")
+_WORD = re.compile(r"\w+")
+
+
+class Document(NamedTuple):
+    """A session or an abstract; `id` and `turn_ids` are for scoring alone."""
+
+    id: str
+    title: str
+    when: datetime | None
+    turns: Sequence[str]
+    turn_ids: Sequence[str]
+
+
+class Question(NamedTuple):
+    """What is asked, and where the answer stands."""
+
+    id: str
+    text: str
+    documents: dict[str, int]
+    turns: frozenset[str] = frozenset()
+
+
+class Case(NamedTuple):
+    """One store with its questions."""
+
+    documents: Sequence[Document]
+    questions: Sequence[Question]
+
+
+# ---------------------------------------------------------------- the sets
+
+
+def longmemeval(path: Path) -> Iterator[Case]:
+    """The official file, plain or `.xz`; each question has a haystack of its own."""
+    path = path / "longmemeval/longmemeval_s_dev.json.xz" if path.is_dir() else path
+    for each in json.loads(lzma.decompress(path.read_bytes()) if path.suffix == ".xz" else path.read_bytes()):
+        if each["question_id"].endswith("_abs"):
+            continue
+        documents: dict[str, Document] = {}
+        gold: set[str] = set()
+        columns = (each["haystack_session_ids"], each["haystack_dates"], each["haystack_sessions"])
+        for id_, date, session in zip(*columns, strict=True):
+            if id_ in documents:  # some repeat
+                continue
+            turn_ids = [f"{id_}/{number}" for number in range(len(session))]
+            gold.update(turn for turn, said in zip(turn_ids, session, strict=True) if said.get("has_answer"))
+            when = datetime.strptime(re.sub(r" \(\w+\)", "", date), "%Y/%m/%d %H:%M")
+            turns = [f"{said['role']}: {said['content']}" for said in session]
+            documents[id_] = Document(id_, "", when, turns, turn_ids)
+        answers = dict.fromkeys(each["answer_session_ids"], 1)
+        question = Question(each["question_id"], each["question"], answers, frozenset(gold))
+        yield Case(list(documents.values()), [question])
+
+
+def locomo(path: Path) -> Iterator[Case]:
+    """Ten conversations; categories 1 to 4 of the questions, those that have evidence."""
+    path = path / "locomo/locomo10_evidence_fixed.json" if path.is_dir() else path
+    for number, each in enumerate(json.loads(path.read_bytes())):
+        said = each["conversation"]
+        sessions = sorted(int(name[8:]) for name in said if re.fullmatch(r"session_\d+", name) and said[name])
+        documents = []
+        for session in sessions:
+            turns = said[f"session_{session}"]
+            when = datetime.strptime(said[f"session_{session}_date_time"], "%I:%M %p on %d %B, %Y")
+            texts = [_with_picture(turn) for turn in turns]
+            documents.append(Document(f"D{session}", "", when, texts, [turn["dia_id"] for turn in turns]))
+        known = {turn for document in documents for turn in document.turn_ids}
+        questions = []
+        for place, asked in enumerate(each["qa"]):
+            gold = known.intersection(asked["evidence"])
+            if asked["category"] in (1, 2, 3, 4) and gold:
+                answers = dict.fromkeys((turn.partition(":")[0] for turn in sorted(gold)), 1)
+                questions.append(Question(f"{number}/{place}", asked["question"], answers, frozenset(gold)))
+        yield Case(documents, questions)
+
+
+def scifact(path: Path) -> Iterator[Case]:
+    """One store of abstracts, from the archive or the folder it unpacks to."""
+    path = path / "scifact.tar.xz" if (path / "scifact.tar.xz").is_file() else path
+    if path.is_file():
+        with tempfile.TemporaryDirectory() as folder, tarfile.open(path) as archive:
+            archive.extractall(folder, filter="data")
+            yield _scifact(next(Path(folder).rglob("corpus.jsonl")).parent)
+    else:
+        yield _scifact(path)
+
+
+def _scifact(folder: Path) -> Case:
+    documents = [
+        Document(each["_id"], each["title"], None, [each["text"]], [each["_id"]])
+        for each in _lines(folder / "corpus.jsonl")
+    ]
+    gold: dict[str, dict[str, int]] = {}
+    for line in (folder / "qrels" / "test.tsv").read_text().splitlines()[1:]:
+        question, document, gain = line.split()
+        gold.setdefault(question, {})[document] = int(gain)
+    asked = [each for each in _lines(folder / "queries.jsonl") if each["_id"] in gold]
+    return Case(documents, [Question(each["_id"], each["text"], gold[each["_id"]]) for each in asked])
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def _with_picture(turn: dict[str, str]) -> str:
+    picture = f" [image: {turn['blip_caption']}]" if turn.get("blip_caption") else ""
+    return f"{turn['speaker']}: {turn['text']}{picture}"
+
+
+SETS: dict[str, tuple[Callable[[Path], Iterator[Case]], Callable[[Sequence[Ranked]], dict[str, object]]]] = {
+    "longmemeval": (longmemeval, scoring.longmemeval),
+    "locomo": (locomo, scoring.locomo),
+    "scifact": (scifact, scoring.scifact),
+}
+
+
+# ---------------------------------------------------------------- who answers
+
+
+@dataclass(slots=True)
+class System:
+    """What one way of answering found, and what it took."""
+
+    name: str
+    ingest: float = 0.0
+    answers: list[Ranked] = field(default_factory=list)
+
+    def ask(self, question: Question, find: Callable[[str], tuple[list[str], list[str], float]]) -> None:
+        """Put a question and keep the answer."""
+        documents, turns, seconds = find(question.text)
+        gold = question.documents, question.turns
+        self.answers.append(Ranked(question.id, documents, turns, *gold, seconds))
+
+
+class Product:
+    """Vademecum over files: sessions as journals, abstracts as an attached folder."""
+
+    def __init__(self, folder: Path, documents: Sequence[Document], mode: str) -> None:
+        self.mode = mode
+        work = folder / "work"
+        work.mkdir()
+        self.memory: Memory = connect(home=folder / "home", cwd=work, origin=Origin.USER, environ={})
+        self._files: dict[str, tuple[Document, list[int]]] = {}
+        dated = [each for each in documents if each.when is not None]
+        plain = [each for each in documents if each.when is None]
+        if dated:
+            self._write_journals(dated)
+        if plain:
+            self._write_source(plain, folder / "abstracts")
+        begun = time.perf_counter()
+        report = self.memory.index()
+        self.ingest = time.perf_counter() - begun
+        assert not report.findings, report.findings
+
+    def _write_journals(self, documents: Sequence[Document]) -> None:
+        project = self.memory.status().project
+        assert project is not None
+        journal = self.memory.home.path / "memory" / "project" / project.id / "journal"
+        journal.mkdir(parents=True)
+        for number, each in enumerate(documents):
+            assert each.when is not None
+            text, starts = f"# {each.when:%Y-%m-%d}\n", []
+            for turn in each.turns:
+                text += "\n"
+                starts.append(text.count("\n") + 1)
+                text += f"## {each.when:%Y-%m-%dT%H:%M:%SZ}\n{escape(turn)}\n<!-- origin: user -->\n"
+            name = f"{each.when:%Y-%m-%d}-s{number:03}.md"
+            (journal / name).write_text(text, newline="")
+            self._files[f"memory/project/{project.id}/journal/{name}"] = each, starts
+
+    def _write_source(self, documents: Sequence[Document], folder: Path) -> None:
+        folder.mkdir()
+        for number, each in enumerate(documents):
+            path = folder / f"{number:06}.md"
+            path.write_text(f"# {each.title}\n\n" + "\n\n".join(each.turns) + "\n")
+            self._files[str(path.resolve())] = each, [1]
+        self.memory.add_source(folder, name="abstracts")
+
+    def find(self, question: str) -> tuple[list[str], list[str], float]:
+        begun = time.perf_counter()
+        answer = self.memory.search(question, max_results=DEEP, min_score=0.0, mode=self.mode)
+        seconds = time.perf_counter() - begun
+        documents: dict[str, None] = {}
+        turns: dict[str, None] = {}
+        for passage in answer.results:
+            document, starts = self._files[passage.path]
+            documents[document.id] = None
+            turns[document.turn_ids[max(0, bisect_right(starts, passage.end) - 1)]] = None
+        return list(documents), list(turns), seconds
+
+
+class PlainFts:
+    """FTS5 as one would write it in an hour: a row a turn, porter, all words joined by OR."""
+
+    def __init__(self, folder: Path, documents: Sequence[Document]) -> None:
+        self.connection = apsw.Connection(str(folder / "plain.db"))
+        self.connection.execute("pragma journal_mode = wal; pragma synchronous = normal").fetchall()
+        self._turns = [turn for each in documents for turn in each.turn_ids]
+        self._documents = [each.id for each in documents]
+        rows = [f"{_head(each)}\n{turn}" for each in documents for turn in each.turns]
+        begun = time.perf_counter()
+        self._fill("turns", rows)
+        self.ingest = time.perf_counter() - begun
+        # Sessions as rows rank sessions better than the best of their turns does: the floor may have both.
+        self._fill("documents", ["\n".join([_head(each), *each.turns]) for each in documents])
+
+    def _fill(self, table: str, rows: Iterable[str]) -> None:
+        self.connection.execute(f"create virtual table {table} using fts5(body, tokenize='porter unicode61')")
+        with self.connection:
+            self.connection.executemany(f"insert into {table} values(?)", [(row,) for row in rows])
+
+    def find(self, question: str) -> tuple[list[str], list[str], float]:
+        words = " OR ".join(f'"{word}"' for word in _WORD.findall(question))
+        begun = time.perf_counter()
+        turns = self._match("turns", words)
+        seconds = time.perf_counter() - begun
+        documents = self._match("documents", words)
+        return [self._documents[at] for at in documents], [self._turns[at] for at in turns], seconds
+
+    def _match(self, table: str, words: str) -> list[int]:
+        sql = f"select rowid from {table} where {table} match ? order by rank limit ?"
+        return [row[0] - 1 for row in self.connection.execute(sql, (words, DEEP))]
+
+
+class WordCount:
+    """What grep can tell: how many of the words stand there, then how often."""
+
+    def __init__(self, documents: Sequence[Document]) -> None:
+        self._turns = [
+            (turn_id, each.id, Counter(_WORD.findall(f"{_head(each)} {turn}".lower())))
+            for each in documents
+            for turn_id, turn in zip(each.turn_ids, each.turns, strict=True)
+        ]
+        self._documents: dict[str, Counter[str]] = {}
+        for _, id_, counts in self._turns:
+            self._documents.setdefault(id_, Counter()).update(counts)
+
+    def find(self, question: str) -> tuple[list[str], list[str], float]:
+        begun = time.perf_counter()
+        words = set(_WORD.findall(question.lower()))
+        turns = _most({turn: counts for turn, _, counts in self._turns}, words)
+        seconds = time.perf_counter() - begun
+        return _most(self._documents, words), turns, seconds
+
+
+def _head(document: Document) -> str:
+    return document.title if document.when is None else f"{document.when:%Y-%m-%d %A %d %B %Y}"
+
+
+def _most(texts: dict[str, Counter[str]], words: set[str]) -> list[str]:
+    def held(id_: str) -> tuple[int, int]:
+        counts = [texts[id_][word] for word in words if word in texts[id_]]
+        return len(counts), sum(counts)
+
+    return sorted(texts, key=held, reverse=True)[:DEEP]
+
+
+# ---------------------------------------------------------------- the measurement
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """What can be chosen on the command line."""
+    parser.add_argument("set", choices=sorted(SETS), help="which questions")
+    parser.add_argument("--data", type=Path, required=True, help="the file of the set, or the folder of all")
+    parser.add_argument("--limit", type=int, help="only so many questions")
+    parser.add_argument("--out", type=Path, help="write every ranking to this file, one JSON a line")
+    parser.add_argument("--mode", choices=MODES, default="hybrid", help="how the product searches")
+
+
+def measure(chosen: argparse.Namespace) -> list[dict[str, object]]:
+    """Ask every question of a set and score the answers."""
+    load, score = SETS[chosen.set]
+    product, plain, count = System(chosen.mode), System("plain FTS5"), System("word count")
+    left = chosen.limit if chosen.limit is not None else 1 << 30
+    for case in load(chosen.data):
+        questions = case.questions[:left]
+        left -= len(questions)
+        if questions:
+            _run(case.documents, questions, product, plain, count)
+    if chosen.out is not None:
+        _write(chosen.out, product)
+    return [_row(system, score) for system in (product, plain, count)]
+
+
+def _run(
+    documents: Sequence[Document],
+    questions: Sequence[Question],
+    product: System,
+    plain: System,
+    count: System,
+) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name).resolve()
+        floor = PlainFts(folder, documents)
+        grep = WordCount(documents)
+        ours = Product(folder, documents, product.name)
+        with closing(floor.connection), closing(ours.memory.searcher):
+            plain.ingest += floor.ingest
+            product.ingest += ours.ingest
+            for question in questions:  # in turn, so that a noisy moment hits all of them
+                plain.ask(question, floor.find)
+                count.ask(question, grep.find)
+                product.ask(question, ours.find)
+
+
+def _row(system: System, score: Callable[[Sequence[Ranked]], dict[str, object]]) -> dict[str, object]:
+    times = sorted(each.seconds * 1000 for each in system.answers)
+    return {
+        "system": system.name,
+        **score(system.answers),
+        "ingest s": round(system.ingest, 2),
+        "query p50 ms": round(statistics.median(times), 2) if times else 0.0,
+        "query p95 ms": round(times[len(times) * 95 // 100], 2) if times else 0.0,
+    }
+
+
+def _write(path: Path, system: System) -> None:
+    with path.open("w", encoding="utf-8") as file:
+        for each in system.answers:
+            line = {
+                "question_id": each.question,
+                "sessions": list(each.documents),
+                "turns": list(each.turns),
+                "ms": round(each.seconds * 1000, 3),
+            }
+            file.write(json.dumps(line, ensure_ascii=False) + "\n")

@@ -1,0 +1,581 @@
+"""Cut a file into the passages that are indexed and shown.
+
+Knows text only: lines, headings, fences, lists and the dated entries of a record. Knows nothing of paths,
+scopes, databases or models.
+
+Every line of a file lies in the range of some chunk; blank lines belong to what stands above them, those at
+the top to what stands below. What `text` holds:
+
+- Lines of a source (`markdown`), and pieces of an entry that had to be split: the lines of the range, joined
+  by line feeds, without the carriage return that may end a line and without a byte-order mark.
+- An entry that fits (and, in a pinned document, a section that fits): its text as the user gave it. The range
+  also covers the title, the dated heading and the signature; of a split entry these are hidden chunks.
+- A line too long for a chunk: consecutive chunks with the range of that line, whose texts make up the line.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+from itertools import accumulate, zip_longest
+from typing import TYPE_CHECKING, NamedTuple
+
+from vademecum.errors import Malformed
+from vademecum.store import document, frontmatter
+from vademecum.types import Origin
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+TOKENS = 400
+OVERLAP = 80
+# A chunk smaller than this cannot hold one character of every kind with what combines with it.
+SMALLEST = 16
+# A heading is context, not text: a heading of a megabyte is not repeated in every chunk under it.
+LONGEST_HEADING = 200
+SEPARATOR = " › "
+
+_CJK = re.compile(
+    "[\u1100-\u11ff\u2e80-\u303f\u3040-\u30ff\u3100-\u318f\u31a0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
+    "\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\uff00-\uffef\U00020000-\U000323af]+"
+)
+_HEADING = re.compile(r" {0,3}(#{1,6})(?=[ \t]|\Z)")
+_ITEM = re.compile(r"(?:[-*+]|\d{1,9}[.)])(?=[ \t]|\Z)")
+_FENCE = re.compile(r"(`{3,})[^`]*\Z|(~{3,})")
+_UNDERLINE = re.compile(r" {0,3}(?:(=+)|-{3,})[ \t]*\Z")
+_SENTENCE = re.compile(r"[.!?…][\"'”’»)\]]*\s+|[。！？｡]+[」』”’）]*\s*")
+_SIGNATURE = "<!-- origin:"
+_BOM = "\ufeff"
+_ZWJ = "\u200d"
+# What joins the character before it without being a mark: jamo, skin tones, tags.
+_JOINED = re.compile("[\u1160-\u11ff\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f]")
+# The first characters of a line that can begin something other than a paragraph.
+_SPECIAL = frozenset("#`~-*+=0123456789 \t")
+_TRUST = {origin: rank for rank, origin in enumerate(Origin)}
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A passage: 1-based lines from `start` to `end`, what is shown of them, and what they belong to.
+
+    `heading` goes into the indexed text and not into the snippet. `entry` counts the entries of a record or
+    journal. What is `hidden` belongs to the file and not to the answers: frontmatter, signatures, blank
+    lines, and the heading lines above a section or entry that was split.
+    """
+
+    start: int
+    end: int
+    text: str
+    heading: str = ""
+    entry: int | None = None
+    time: str | None = None
+    origin: Origin | None = None
+    superseded: str | None = None
+    hidden: bool = False
+
+
+def chunks(text: str, *, kind: str, tokens: int = TOKENS, overlap: int = OVERLAP) -> list[Chunk]:
+    """Cut a text of a kind (`record`, `journal`, `pinned`, else `markdown`) into passages, in file order.
+
+    Any text is legal; one whose frontmatter cannot be read is cut as plain Markdown.
+    """
+    page = _page(text, tokens=tokens, overlap=overlap)
+    if not page.lines:
+        return []
+    try:
+        if kind in ("record", "journal"):
+            parsed = document.parse(text)
+            return [*_front(page, text, parsed.front), *_entries(page, parsed)]
+        front = frontmatter.parse(text)
+    except Malformed:
+        return list(_markdown(page, 1, len(page.lines)))
+    hidden = _front(page, text, front)
+    cut = _pinned if kind == "pinned" else _markdown
+    return [*hidden, *cut(page, hidden[-1].end + 1 if hidden else 1, len(page.lines))]
+
+
+def tokens_of(text: str) -> int:
+    """About how many tokens a text has: four characters make one, and so does each CJK character."""
+    return (_weight(text) + 3) // 4
+
+
+# --- lines and their weight, in quarters of a token ---------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """The lines of a file, the weight of all lines up to each, and the limits, in quarters of a token."""
+
+    lines: list[str]
+    sums: list[int]
+    target: int
+    limit: int
+    overlap: int
+
+    def weight(self, first: int, last: int) -> int:
+        return self.sums[last] - self.sums[first - 1]
+
+    def text(self, first: int, last: int) -> str:
+        return "\n".join(self.lines[first - 1 : last])
+
+    def blank(self, number: int) -> bool:
+        line = self.lines[number - 1]
+        return not line or line.isspace()
+
+
+def _page(text: str, *, tokens: int, overlap: int) -> _Page:
+    lines = text.removeprefix(_BOM).split("\n")
+    if not lines[-1]:
+        lines.pop()
+    if "\r" in text:
+        lines = [line.removesuffix("\r") for line in lines]
+    sizes = map(len, lines) if text.isascii() else map(_weight, lines)
+    sums = list(accumulate((size + 1 for size in sizes), initial=0))
+    tokens = max(tokens, SMALLEST)
+    return _Page(lines, sums, tokens * 4, tokens * 5, max(0, min(overlap * 4, tokens * 2)))
+
+
+def _weight(text: str) -> int:
+    if text.isascii():
+        return len(text)
+    return len(text) + 3 * sum(map(len, _CJK.findall(text)))
+
+
+# --- records, journals, pinned documents --------------------------------------------------------------------
+
+
+def _front(page: _Page, text: str, front: frontmatter.Front) -> list[Chunk]:
+    if not front.lines:
+        return []
+    last = front.lines + (text[front.body - 1] != "\n")
+    return [Chunk(1, last, page.text(1, last), hidden=True)]
+
+
+def _entries(page: _Page, parsed: document.Document) -> Iterator[Chunk]:
+    """One chunk for each entry that fits; the title rides with the first entry."""
+    front = _front(page, parsed.source, parsed.front)
+    first = front[-1].end + 1 if front else 1
+    title = _shortened(parsed.title or "")
+    entries = parsed.entries
+    if not entries:
+        yield from _markdown(page, first, len(page.lines))
+    for number, entry in enumerate(entries):
+        last = entries[number + 1].start - 1 if number + 1 < len(entries) else len(page.lines)
+        whole = Chunk(first, last, entry.text, title, number, entry.time, entry.origin, entry.superseded)
+        body = entry.start + (entry.time is not None)
+        signature = entry.end if parsed.sections[number].signed is not None else last + 1
+        yield from _unit(page, whole, body, signature, base=(title,) if title else ())
+        first = last + 1
+
+
+def _pinned(page: _Page, first: int, last: int) -> Iterator[Chunk]:
+    """One chunk for each section that fits; a heading with nothing under it rides with what follows."""
+    sections = _sections(page, first, last)
+    for section, following in zip_longest(sections, sections[1:]):
+        below = section.last if following is None or following.level <= section.level else following.last
+        if section.bare and section.last < below and page.weight(first, below) <= page.limit:
+            continue
+        signed = dict(_signatures(page, first, section.last))
+        end = section.last
+        while end > first and page.blank(end):
+            end -= 1
+        signature = end if end in signed else section.last + 1
+        text = document.unescape(page.text(first, signature - 1)).strip("\n")
+        text = text if signature == end else text.rstrip()
+        # A fence may hold what the store takes for further sections: the least trusted one speaks for all.
+        origin = max((each for each in signed.values() if each), key=_TRUST.__getitem__, default=None)
+        whole = Chunk(first, section.last, text, SEPARATOR.join(section.path), origin=origin)
+        yield from _unit(page, whole, first, signature, base=section.above, lists=True)
+        first = section.last + 1
+
+
+def _signatures(page: _Page, first: int, last: int) -> Iterator[tuple[int, Origin | None]]:
+    for number in range(first, last + 1):
+        line = page.lines[number - 1]
+        if line.startswith(_SIGNATURE):
+            parsed = document.parse(line)
+            if parsed.sections[0].signed is not None:
+                yield number, parsed.entries[0].origin
+
+
+def _unit(
+    page: _Page, whole: Chunk, body: int, signature: int, *, base: tuple[str, ...], lists: bool = False
+) -> Iterator[Chunk]:
+    """An entry or section: one chunk, or the pieces of its text between two hidden ones for its frame."""
+    if _weight(whole.text) <= page.limit:
+        yield replace(whole, hidden=not whole.text.strip())
+        return
+    if body > whole.start:
+        above = page.text(whole.start, body - 1)
+        yield replace(whole, end=body - 1, text=above, hidden=True)
+    for piece in _markdown(page, body, signature - 1, base=base, lists=lists):
+        yield replace(
+            whole,
+            start=piece.start,
+            end=piece.end,
+            text=piece.text,
+            heading=piece.heading,
+            hidden=piece.hidden,
+        )
+    if signature <= whole.end:
+        below = page.text(signature, whole.end)
+        yield replace(whole, start=signature, text=below, hidden=True)
+
+
+# --- Markdown: sections, blocks, lines ----------------------------------------------------------------------
+
+
+class _Kind(Enum):
+    TEXT = auto()
+    ITEM = auto()
+    FENCE = auto()
+    HEADING = auto()
+
+
+class _Mark(NamedTuple):
+    """Where a block begins; it ends where the next one does."""
+
+    line: int
+    kind: _Kind
+    level: int = 0
+    title: str = ""
+
+
+class _Block(NamedTuple):
+    """Lines that belong together."""
+
+    first: int
+    last: int
+    kind: _Kind
+
+
+class _Section(NamedTuple):
+    """A heading and what stands under it, up to the next heading of any level."""
+
+    first: int
+    last: int
+    level: int
+    above: tuple[str, ...]
+    title: str
+    blocks: list[_Block]
+    fences: dict[int, int]
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        return (*self.above, self.title) if self.title else self.above
+
+    @property
+    def bare(self) -> bool:
+        return self.level > 0 and len(self.blocks) == 1
+
+
+def _markdown(
+    page: _Page, first: int, last: int, *, base: tuple[str, ...] = (), lists: bool = False
+) -> Iterator[Chunk]:
+    """Cut at headings; small neighbours stay together under the heading they share, while they fit."""
+    group: list[_Section] = []
+    for section in _sections(page, first, last, base=base):
+        if group and (
+            section.level == 1
+            or section.level < group[0].level
+            or page.weight(group[0].first, section.last) > page.target
+        ):
+            yield from _grouped(page, group, lists=lists)
+            group = []
+        group.append(section)
+    if group:
+        yield from _grouped(page, group, lists=lists)
+
+
+def _grouped(page: _Page, group: Sequence[_Section], *, lists: bool) -> Iterator[Chunk]:
+    first, last = group[0].first, group[-1].last
+    path = group[0].path
+    for section in group[1:]:
+        path = _shared(path, section.path)
+    text = page.text(first, last)
+    hidden = not text or text.isspace()
+    if page.weight(first, last) > page.limit and not hidden:
+        yield from _split(page, group[0], lists=lists)  # a group of several fits
+    else:
+        yield Chunk(first, last, text, SEPARATOR.join(path), hidden=hidden)
+
+
+def _shared(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
+    same = 0
+    while same < min(len(one), len(other)) and one[same] == other[same]:
+        same += 1
+    return one[:same]
+
+
+def _split(page: _Page, section: _Section, *, lists: bool) -> Iterator[Chunk]:
+    """A section too large for one chunk, cut between blocks, then between lines, then inside lines."""
+    heading = SEPARATOR.join(section.path)
+    pieces = list(_packed(page, section, lists=lists))
+    for number, (first, last) in enumerate(pieces):
+        if first == last and page.weight(first, last) > page.limit:
+            for part in _parts(page, page.lines[first - 1]):
+                yield Chunk(first, last, part, heading, hidden=part.isspace())
+            continue
+        text = page.text(first, last)
+        # A heading that stands alone here is in the heading path of every piece that follows.
+        alone = number == 0 < section.level and last == section.blocks[0].last
+        told = alone and len(pieces) > 1 and len(section.title) < LONGEST_HEADING
+        yield Chunk(first, last, text, heading, hidden=told or not text.strip())
+
+
+def _packed(page: _Page, section: _Section, *, lists: bool) -> Iterator[tuple[int, int]]:
+    """Fill pieces with blocks: first and last line of each, which begins with the end of the one before."""
+    first = last = fresh = size = 0
+    heading = False
+    for block in _atoms(page, section, lists=lists):
+        weight = page.weight(block.first, block.last)
+        room = page.limit if heading else page.target
+        if size and size + weight > room:
+            first = _told(page, first, last, fresh)
+            yield first, last
+            budget = min(page.overlap, page.limit - weight)
+            first, fresh = _overlapping(page, first, last, budget, section.fences), block.first
+            size = page.weight(first, last) if first <= last else 0
+        elif not size:
+            first = fresh = block.first
+        last, size = block.last, size + weight
+        heading = block.kind is _Kind.HEADING and first == block.first
+    yield _told(page, first, last, fresh), last
+
+
+def _told(page: _Page, first: int, last: int, fresh: int) -> int:
+    """Where a piece begins; blank lines are not worth telling again what stands above them."""
+    return fresh if all(page.blank(number) for number in range(fresh, last + 1)) else first
+
+
+def _overlapping(page: _Page, first: int, last: int, budget: int, fences: dict[int, int]) -> int:
+    """Where to begin so that the last lines of a piece are told again; a fence that fits is told whole."""
+    if page.weight(last, last) > page.limit:
+        return last + 1
+    start = last + 1
+    while start - 1 > first:
+        above = min(start - 1, fences.get(start - 1, start))
+        if page.weight(above, start - 1) > page.limit:
+            above = start - 1
+        weight = page.weight(above, start - 1)
+        if weight > budget or above <= first:
+            break
+        budget -= weight
+        start = above
+    while start <= last and page.blank(start):
+        start += 1
+    return start
+
+
+def _atoms(page: _Page, section: _Section, *, lists: bool) -> Iterator[_Block]:
+    """The blocks of a section, those too large for one chunk as their lines and the fences in them."""
+    for block in _lists(page, section.blocks) if lists else section.blocks:
+        if page.weight(block.first, block.last) <= page.limit:
+            yield block
+            continue
+        number = block.first
+        while number <= block.last:
+            end = max(number, section.fences.get(number, number))
+            if page.weight(number, end) > page.limit:
+                end = number
+            yield _Block(number, end, _Kind.TEXT)
+            number = end + 1
+
+
+def _lists(page: _Page, blocks: Sequence[_Block]) -> Iterator[_Block]:
+    """The same blocks, the items of one list as one block where it fits."""
+    at = 0
+    while at < len(blocks):
+        to = at
+        while blocks[at].kind is _Kind.ITEM and to + 1 < len(blocks) and blocks[to + 1].kind is _Kind.ITEM:
+            to += 1
+        whole = _Block(blocks[at].first, blocks[to].last, blocks[at].kind)
+        if page.weight(whole.first, whole.last) <= page.limit:
+            yield whole
+        else:
+            yield from blocks[at : to + 1]
+        at = to + 1
+
+
+def _sections(page: _Page, first: int, last: int, *, base: tuple[str, ...] = ()) -> list[_Section]:
+    if first > last:
+        return []
+    marks, fences = _scan(page.lines, first, last)
+    found: list[_Section] = []
+    above: list[tuple[int, str]] = []
+    start = first
+    blocks: list[_Block] = []
+    opening = _Mark(first, _Kind.TEXT)
+    for number, mark in enumerate(marks):
+        if mark.kind is _Kind.HEADING and blocks:
+            found.append(_section(opening, above, blocks, fences, base))
+            blocks = []
+        if mark.kind is _Kind.HEADING:
+            while above and above[-1][0] >= mark.level:
+                above.pop()
+            if opening.title and opening.level < mark.level:
+                above.append((opening.level, opening.title))
+            opening = mark
+        end = marks[number + 1].line - 1 if number + 1 < len(marks) else last
+        blocks.append(_Block(start, end, mark.kind))
+        start = end + 1
+    found.append(_section(opening, above, blocks or [_Block(first, last, _Kind.TEXT)], fences, base))
+    return found
+
+
+def _section(
+    mark: _Mark,
+    above: Sequence[tuple[int, str]],
+    blocks: list[_Block],
+    fences: dict[int, int],
+    base: tuple[str, ...],
+) -> _Section:
+    path = (*base, *(title for _, title in above))
+    return _Section(blocks[0].first, blocks[-1].last, mark.level, path, mark.title, blocks, fences)
+
+
+def _scan(lines: Sequence[str], first: int, last: int) -> tuple[list[_Mark], dict[int, int]]:
+    """Where blocks begin; and for the first and the last line of each code fence, its other end."""
+    marks: list[_Mark] = []
+    fences: dict[int, int] = {}
+    running = False  # the line above belongs to a paragraph or item that this line may continue
+    item: int | None = None  # the indent of the list item we are in
+    number = first
+    while number <= last:
+        line = lines[number - 1]
+        number += 1
+        if not line or line.isspace():
+            running = False
+            continue
+        if line[0] not in _SPECIAL:
+            if not running:
+                marks.append(_Mark(number - 1, _Kind.TEXT))
+                item, running = None, True
+            continue
+        bare = line.lstrip(" \t")
+        indent = len(line) - len(bare)
+        if "\t" in line[:indent]:
+            indent = len(line[:indent].expandtabs(4))
+        nested = item is not None and indent >= item + 2
+        flush = indent < 4 or item is not None
+        if flush and (fence := _FENCE.match(bare)):
+            end = _closing(lines, number, last, fence[1] or fence[2])
+            fences[number - 1], fences[end] = end, number - 1
+            if not nested:
+                marks.append(_Mark(number - 1, _Kind.FENCE))
+                item = None
+            running = False
+            number = end + 1
+        elif nested:
+            running = True
+        elif heading := _HEADING.match(line):
+            marks.append(_Mark(number - 1, _Kind.HEADING, len(heading[1]), _title(line[heading.end() :])))
+            item, running = None, False
+        elif _underlines(marks, number - 1, running) and (rule := _UNDERLINE.match(line)):
+            title = _title(lines[number - 3])
+            marks[-1] = _Mark(number - 2, _Kind.HEADING, 1 if rule[1] else 2, title)
+            item, running = None, False
+        elif flush and _ITEM.match(bare):
+            marks.append(_Mark(number - 1, _Kind.ITEM))
+            item, running = indent, True
+        elif not running:
+            marks.append(_Mark(number - 1, _Kind.TEXT))
+            item, running = None, True
+    return marks, fences
+
+
+def _underlines(marks: Sequence[_Mark], number: int, running: bool) -> bool:
+    """Whether a line stands right under a paragraph of one line, which it can make a heading."""
+    return running and bool(marks) and marks[-1].kind is _Kind.TEXT and marks[-1].line == number - 1
+
+
+def _closing(lines: Sequence[str], number: int, last: int, opening: str) -> int:
+    """The line that closes a fence; one that is never closed ends with the text."""
+    for at in range(number, last + 1):
+        line = lines[at - 1]
+        if opening in line and line.lstrip().startswith(opening) and not line.strip().strip(opening[0]):
+            return at
+    return last
+
+
+def _title(line: str) -> str:
+    """The words of a heading, without the number signs that may close it."""
+    title = line[: 2 * LONGEST_HEADING].strip()
+    words = title.rstrip("#")
+    return _shortened(words if words != title and (not words or words[-1] in " \t") else title)
+
+
+def _shortened(title: str) -> str:
+    words = " ".join(title[: 2 * LONGEST_HEADING].split())
+    return words if len(words) <= LONGEST_HEADING else words[: _safe(words, LONGEST_HEADING)]
+
+
+# --- lines too long for a chunk -----------------------------------------------------------------------------
+
+
+def _parts(page: _Page, line: str) -> Iterator[str]:
+    """A long line in pieces: cut after a sentence, else after white space, else between characters."""
+    at, left = 0, _weight(line)
+    while left > page.limit:
+        window = line[at : at + page.target + 1]  # one more, to see what a cut would stand before
+        part = window[: _cut(window, _reach(window, page.target))]
+        yield part
+        at += len(part)
+        left -= _weight(part)
+    yield line[at:]
+
+
+def _reach(window: str, target: int) -> int:
+    """How many characters weigh no more than the target."""
+    spent = end = 0
+    for run in _CJK.finditer(window):
+        plain = run.start() - end
+        if spent + plain >= target:
+            break
+        spent, end = spent + plain, run.start()
+        taken = min(len(run[0]), (target - spent) // 4)
+        spent, end = spent + 4 * taken, end + taken
+        if end < run.end():
+            return end
+    return min(len(window), end + target - spent)
+
+
+def _cut(window: str, reach: int) -> int:
+    half = reach // 2
+    for end in reversed([found.end() for found in _SENTENCE.finditer(window, half, reach)]):
+        if _may_cut(window, end):
+            return end
+    for end in range(reach, half, -1):
+        if window[end - 1].isspace() and _may_cut(window, end):
+            return end
+    return _safe(window, reach)
+
+
+def _safe(text: str, at: int) -> int:
+    """The nearest place up to a position that is inside no character; the position itself if none is near."""
+    return next((end for end in range(at, at // 2, -1) if _may_cut(text, end)), at)
+
+
+def _may_cut(text: str, at: int) -> bool:
+    """Whether a text may be cut here: not before what combines with the character before it."""
+    if at >= len(text):
+        return True
+    before, after = text[at - 1], text[at]
+    if after.isascii():
+        return before != _ZWJ
+    if _ZWJ in (before, after) or unicodedata.category(after)[0] == "M":
+        return False
+    if _flag(before) and _flag(after):
+        run = at
+        while run and _flag(text[run - 1]):
+            run -= 1
+        return (at - run) % 2 == 0
+    if "\udc00" <= after <= "\udfff":
+        return not "\ud800" <= before <= "\udbff"
+    return not _JOINED.match(after)
+
+
+def _flag(character: str) -> bool:
+    return "\U0001f1e6" <= character <= "\U0001f1ff"

@@ -1,0 +1,67 @@
+"""Find the embedder that the settings name; nothing heavy is imported for one that is not."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vademecum.errors import EmbedderFailed, UnknownName
+
+if TYPE_CHECKING:
+    from vademecum.index.embed.base import Embedder
+
+NAMES = ("local", "minilm", "openai", "gemini", "ollama", "none")
+REMOTE = ("openai", "gemini", "ollama")
+
+
+def choose(
+    name: str,
+    *,
+    model: str | None = None,
+    endpoint: str | None = None,
+    path: str | os.PathLike[str] | None = None,
+    key_env: str | None = None,
+    batch: int | None = None,
+    timeout: float | None = None,
+) -> Embedder | None:
+    """Make the named embedder, or None for `none`; what is not given has the provider's own default."""
+    if name == "none":
+        return None
+    if name == "local":
+        return _by_path(Path(os.path.expanduser(path))) if path else _shipped()
+    if name == "minilm":
+        from vademecum.index.embed.onnx import minilm
+
+        return minilm()
+    if name in REMOTE:
+        from vademecum.index.embed.remote import remote
+
+        return remote(name, model=model, endpoint=endpoint, key_env=key_env, batch=batch, timeout=timeout)
+    raise UnknownName(f"no embedder is called {name!r}", hint="choose one of " + ", ".join(NAMES))
+
+
+def _shipped() -> Embedder:
+    from vademecum.index.embed.static import Static
+
+    return Static()
+
+
+def _by_path(folder: Path) -> Embedder:
+    """Tell a person's own model by the files in its folder."""
+    if (folder / "table.npy").is_file():
+        from vademecum.index.embed.static import Static
+
+        return Static(folder)
+    if (folder / "model.onnx").is_file():
+        from vademecum.index.embed.onnx import own
+
+        return own(folder)
+    if (folder / "model.safetensors").is_file():
+        from vademecum.index.embed.static import Model2Vec
+
+        return Model2Vec(folder)
+    raise EmbedderFailed(
+        f"{folder}: holds no table.npy, model.onnx or model.safetensors",
+        hint="give `embed.path` the folder of a static or ONNX model; keyword search still answers",
+    )

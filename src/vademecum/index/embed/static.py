@@ -1,0 +1,318 @@
+"""Embed with a table of token vectors: a text is the sum of its rows. Numpy, and no network.
+
+Taking text apart is the cost, so words are what is kept: a word's sum of rows is made once. A few hundred
+texts hold nearly all the words of the next thousand.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import unicodedata
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from vademecum.errors import EmbedderFailed
+from vademecum.index.embed.base import unit
+from vademecum.lazy import LazyModule
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from vademecum.index.embed.base import Vector, Vectors
+
+    Numbers: TypeAlias = NDArray[Any]
+else:
+    np = LazyModule("numpy")
+
+SHIPPED = Path(__file__).parent / "model"
+# Raised whenever this file makes other vectors from the same table, so that indexes are made anew.
+REVISION = 1
+
+# 64 MiB of rows at 256 dimensions; when they are full, the kept words are dropped and met again.
+MAX_WORDS = 1 << 16
+# A text of any length is summed in parts: one row per word would be a gigabyte for a million words.
+PART = 1 << 13
+# BERT takes a longer word for unknown, and looking for its pieces takes the square of its length.
+LONGEST_WORD = 100
+
+_WORD = re.compile(r"[^\W_]+|[^\w\s]|_")
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]")
+# These scripts write no spaces, so each character is a word, as it was when the model was trained.
+_CJK = re.compile("([\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002fa1f])")
+
+
+# Words and pieces.
+
+
+def words_of(text: str) -> list[str]:
+    """Split a text into the words a BERT vocabulary was made from: lower case, no accents."""
+    text = text.lower()
+    if _NOT_ASCII.search(text):
+        decomposed = unicodedata.normalize("NFD", text)
+        text = "".join(each for each in decomposed if unicodedata.category(each) != "Mn")
+        text = _CJK.sub(r" \1 ", text)
+    return _WORD.findall(text)
+
+
+def read_vocabulary(path: Path) -> dict[str, int]:
+    """Read one token a line; the line's number is the token's."""
+    tokens = path.read_text(encoding="utf-8").split("\n")
+    return {token: number for number, token in enumerate(tokens) if token}
+
+
+def pieces(word: str, vocabulary: dict[str, int]) -> list[int]:
+    """Cut a word into the longest known pieces from the left; an unknown word has none."""
+    whole = vocabulary.get(word)
+    if whole is not None:
+        return [whole]
+    if len(word) > LONGEST_WORD:
+        return []
+    found, start = [], 0
+    while start < len(word):
+        mark = "##" if start else ""
+        for end in range(len(word), start, -1):
+            piece = vocabulary.get(mark + word[start:end])
+            if piece is not None:
+                found.append(piece)
+                start = end
+                break
+        else:
+            return []
+    return found
+
+
+# Folders.
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """Read a model's config.json."""
+    try:
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise unreadable(folder, error) from error
+    if not isinstance(config, dict):
+        raise EmbedderFailed(f"{folder}: config.json is not an object")
+    return config
+
+
+def unreadable(folder: Path, error: Exception) -> EmbedderFailed:
+    """Say which model cannot be read, and why, on one line."""
+    why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return EmbedderFailed(
+        f"{folder}: cannot be read as a model: {why.splitlines()[0][:200] if why else error}"
+    )
+
+
+def stamp(folder: Path, *names: str) -> str:
+    """Tell one state of a person's model from the next by its place and its files' sizes and times."""
+    # Hashing the content would read hundreds of megabytes each time a command starts.
+    try:
+        states = [(folder / name).stat() for name in names]
+    except OSError as error:
+        raise unreadable(folder, error) from error
+    times = ",".join(f"{state.st_size}-{state.st_mtime_ns}" for state in states)
+    return f"{folder.resolve()}@{times}"
+
+
+# The model we ship, and others of its format.
+
+
+class Static:
+    """A model of our own format: `table.npy`, `scale.npy`, `mean.npy`, `vocab.txt`, `config.json`."""
+
+    provider = "local"
+    cached = False  # made faster than read from disk
+
+    def __init__(self, folder: Path = SHIPPED) -> None:
+        self._folder = folder
+        config = read_config(folder)
+        try:
+            self.model = str(config["name"])
+            self.dimension = int(config["dimension"])
+            # Only ours vouches for its fingerprint: a person may change a table and not think of the rest.
+            mark = (
+                str(config["fingerprint"])[:16]
+                if folder == SHIPPED
+                else stamp(folder, "table.npy", "vocab.txt")
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise unreadable(folder, error) from error
+        self.identity = f"local:{self.model}:{mark}:{self.dimension}:{REVISION}"
+        self._lock = threading.Lock()
+        self._numbers: dict[str, int] = {}
+        self._rows: Vectors | None = None
+
+    @cached_property
+    def mean(self) -> Vector:
+        """The expected text under Zipf's law, as the distillation found it."""
+        return self._load("mean.npy").astype(np.float32)
+
+    @cached_property
+    def _vocabulary(self) -> dict[str, int]:
+        try:
+            return read_vocabulary(self._folder / "vocab.txt")
+        except (OSError, ValueError) as error:
+            raise unreadable(self._folder, error) from error
+
+    @cached_property
+    def _table(self) -> tuple[Numbers, Numbers]:
+        # Mapped, not read: a short run touches the pages of the few words it meets.
+        rows = np.asarray(self._load("table.npy", mapped=True))
+        scale = self._load("scale.npy")
+        if rows.shape != (len(scale), self.dimension) or len(scale) <= max(
+            self._vocabulary.values(), default=0
+        ):
+            raise EmbedderFailed(f"{self._folder}: table, scale and vocabulary are not of one model")
+        return rows, scale
+
+    def _load(self, name: str, *, mapped: bool = False) -> Numbers:
+        try:
+            numbers: Numbers = np.load(
+                self._folder / name, mmap_mode="r" if mapped else None, allow_pickle=False
+            )
+        except (OSError, ValueError) as error:
+            raise unreadable(self._folder, error) from error
+        return numbers
+
+    def embed(self, texts: Sequence[str], *, query: bool = False) -> Vectors:
+        """Sum the rows of each text's words; a question is a text like any other."""
+        sums = np.zeros((len(texts), self.dimension), np.float32)
+        for number, text in enumerate(texts):
+            words = words_of(text)
+            for start in range(0, len(words), PART):
+                # Held for one part, so that a question need not wait for the end of a long indexing run.
+                with self._lock:
+                    sums[number] += self._sum(words[start : start + PART])
+        return unit(sums)
+
+    def _sum(self, words: list[str]) -> Vector:
+        if self._rows is None or len(self._numbers) > MAX_WORDS:
+            self._numbers, self._rows = {}, np.zeros((4096, self.dimension), np.float32)
+        known = self._numbers.get
+        numbers = []
+        for word in words:
+            number = known(word)
+            numbers.append(self._meet(word) if number is None else number)
+        # Indexing by a list would cost a third of the speed.
+        total: Vector = self._rows.take(numbers, axis=0).sum(axis=0)
+        return total
+
+    def _meet(self, word: str) -> int:
+        """Make a new word's row and give it a number."""
+        assert self._rows is not None
+        number = len(self._numbers)
+        if number == len(self._rows):
+            self._rows = np.concatenate([self._rows, np.zeros_like(self._rows)])
+        tokens = pieces(word, self._vocabulary)
+        if tokens:
+            rows, scale = self._table
+            self._rows[number] = scale[tokens] @ rows[tokens].astype(np.float32)
+        self._numbers[word] = number
+        return number
+
+
+# Models of the model2vec format.
+
+
+class Model2Vec:
+    """A person's own model as model2vec saves it: `model.safetensors`, `tokenizer.json`, `config.json`."""
+
+    provider = "local"
+    cached = False
+    mean = None
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.model = folder.name
+        self._tensors = read_safetensors(folder / "model.safetensors")
+        rows = self._tensors.get("embeddings")
+        if rows is None or rows.ndim != 2:
+            raise EmbedderFailed(f"{folder}: model.safetensors holds no table named embeddings")
+        self.dimension = int(rows.shape[1])
+        mark = stamp(folder, "model.safetensors", "tokenizer.json")
+        self.identity = f"local:{self.model}:{mark}:{self.dimension}:{REVISION}"
+
+    @cached_property
+    def _tokenizer(self) -> Any:
+        return read_tokenizer(self._folder)
+
+    @cached_property
+    def _unknown(self) -> int | None:
+        model = json.loads(self._tokenizer.to_str())["model"]
+        token = model.get("unk_token")
+        number = model.get("unk_id") if token is None else self._tokenizer.token_to_id(token)
+        return None if number is None else int(number)
+
+    def embed(self, texts: Sequence[str], *, query: bool = False) -> Vectors:
+        """Sum the weighted rows of each text's tokens; unknown ones are left out."""
+        sums = np.zeros((len(texts), self.dimension), np.float32)
+        for number, text in enumerate(texts):
+            # A lone surrogate is no text to the tokenizer's library.
+            readable = text.encode("utf-8", "replace").decode("utf-8")
+            tokens = [
+                token
+                for token in self._tokenizer.encode(readable, add_special_tokens=False).ids
+                if token != self._unknown
+            ]
+            for start in range(0, len(tokens), PART):
+                sums[number] += self._sum(tokens[start : start + PART])
+        return unit(sums)
+
+    def _sum(self, tokens: list[int]) -> Vector:
+        weights, mapping = self._tensors.get("weights"), self._tensors.get("mapping")
+        try:
+            chosen = tokens if mapping is None else mapping[tokens]
+            rows = self._tensors["embeddings"][chosen].astype(np.float32)
+            total: Vector = rows.sum(0) if weights is None else weights[tokens].astype(np.float32) @ rows
+        except IndexError as error:
+            raise EmbedderFailed(f"{self._folder}: table and tokenizer are not of one model") from error
+        return total
+
+
+def read_tokenizer(folder: Path) -> Any:
+    """Read a tokenizer.json with the tokenizers library, which only such models need."""
+    library = LazyModule("tokenizers")
+    try:
+        tokenizer = library.Tokenizer.from_str((folder / "tokenizer.json").read_text(encoding="utf-8"))
+    except ImportError as error:
+        raise EmbedderFailed(
+            f"{folder}: a model with a tokenizer.json needs the tokenizers library",
+            hint="run `pip install tokenizers`, or choose another embedder; keyword search still answers",
+        ) from error
+    # The library raises plain Exception for a file it cannot read.
+    except Exception as error:
+        raise unreadable(folder, error) from error
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    return tokenizer
+
+
+_KINDS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I64": "<i8", "I32": "<i4", "I8": "i1"}
+
+
+def read_safetensors(path: Path) -> dict[str, Numbers]:
+    """Map the tensors of a safetensors file: a length, a JSON header, and raw numbers."""
+    try:
+        content = np.memmap(path, dtype=np.uint8, mode="r")
+        body = 8 + int.from_bytes(content[:8].tobytes(), "little")
+        header = json.loads(content[8:body].tobytes())
+        return {
+            name: _tensor(content[body:], about) for name, about in header.items() if name != "__metadata__"
+        }
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise unreadable(path.parent, error) from error
+
+
+def _tensor(body: Numbers, about: dict[str, Any]) -> Numbers:
+    start, end = about["data_offsets"]
+    numbers = np.asarray(body[start:end]).view(_KINDS[about["dtype"]]).reshape(about["shape"])
+    if about["dtype"] != "BF16":
+        return numbers
+    # The upper half of a float32, which numpy has no type for.
+    return (numbers.astype(np.uint32) << 16).view(np.float32)

@@ -1,0 +1,92 @@
+"""Words as the index knows them: which count in a question, and how scripts without spaces are cut."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+_CJK = (
+    "\u2e80-\u303f\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f"
+    "\U00020000-\U0002fa1f"
+)
+CJK_RUN = re.compile(f"[{_CJK}]+")
+WORD = re.compile(r"[^\W_]+")
+# Things a person copies whole: a quoted phrase, a run of CJK, a word with digits, marks or capitals inside.
+_EXACT = re.compile(
+    rf'"[^"]+"|[{_CJK}]{{2,}}'
+    r"|(?=\S*\w[_./:\\#@-]+\w|\S*[A-Za-z]\d|\S*\d[A-Za-z]|\S*\d{3}|\S*[a-z][A-Z])"
+    rf'[^\s"?!,;()\[\]{{}}<>{_CJK}]+'
+)
+STOP = frozenset(
+    """a about above after again against all also am an and any are as at be because been before being below
+    between both but by can could did do does doing down during each either else ever few for from further get
+    gets getting got had has have having he her here hers herself him himself his how i if in into is it its
+    itself just let like many may me might more most much must my myself no nor not now of off on once only or
+    other our ours ourselves out over own please same shall she should so some such tell than that the their
+    theirs them themselves then there these they this those through to too under until up upon us very was we
+    were what when where which while who whom whose why will with would yet you your yours yourself yourselves
+    s t d ll m re ve don didn doesn isn wasn weren couldn wouldn shouldn won aren hasn haven hadn""".split()
+)
+# Words that say something only when nothing better is asked: "how many days", "what was the last time".
+SOFT = frozenset(
+    """many much number total amount count ago past last previous previously recent recently current currently
+    day days week weeks month months year years time times""".split()
+)
+
+
+# A page pasted as a question is answered from its beginning, in bounded time.
+LONGEST_QUESTION = 10_000
+LONGEST_PHRASE = 64  # words
+MOST_PHRASES = 32
+_LONG_RUN = re.compile(r"\S{201,}")  # nobody copies an identifier this long, and looking for one is quadratic
+
+
+class Terms(NamedTuple):
+    """What to look for: single words, and phrases that should stand in the text as they are."""
+
+    words: tuple[str, ...]
+    phrases: tuple[tuple[str, ...], ...]
+
+
+def fold(text: str) -> str:
+    """Text as the keyword index sees it: runs of CJK become overlapping pairs and single characters."""
+    if text.isascii():
+        return text
+    return CJK_RUN.sub(lambda run: f" {' '.join(_pairs(run[0]) + _singles(run[0]))} ", text)
+
+
+def terms(question: str) -> Terms:
+    """The words of a question that count; stop words only when there are no others."""
+    question = question[:LONGEST_QUESTION]
+    strong: dict[str, None] = {}
+    soft: dict[str, None] = {}
+    stops: dict[str, None] = {}
+    for found in WORD.findall(question.lower()):
+        for run in CJK_RUN.findall(found):
+            strong.update(dict.fromkeys(_pairs(run)))
+        for word in CJK_RUN.sub(" ", found).split():
+            (stops if word in STOP else soft if word in SOFT else strong)[word] = None
+    return Terms(tuple(strong or soft or stops), tuple(_phrases(question)))
+
+
+def quoted(words: tuple[str, ...] | list[str]) -> str:
+    """A phrase that FTS5 takes as text, whatever is in it."""
+    return '"' + " ".join(word.replace('"', '""') for word in words) + '"'
+
+
+def _phrases(question: str) -> list[tuple[str, ...]]:
+    found = []
+    for match in _EXACT.finditer(_LONG_RUN.sub(" ", question)):
+        run = CJK_RUN.fullmatch(match[0])
+        words = _pairs(match[0]) if run else WORD.findall(fold(match[0]).lower())
+        if words:
+            found.append(tuple(words[:LONGEST_PHRASE]))
+    return found[:MOST_PHRASES]
+
+
+def _pairs(run: str) -> list[str]:
+    return [run] if len(run) == 1 else [run[at : at + 2] for at in range(len(run) - 1)]
+
+
+def _singles(run: str) -> list[str]:
+    return list(run) if len(run) > 1 else []

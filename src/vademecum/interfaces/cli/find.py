@@ -1,0 +1,201 @@
+"""Commands that find: search, recall, and the index behind them."""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from vademecum.interfaces.cli import output
+from vademecum.interfaces.cli.options import TYPES, common, scope_option
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from vademecum.memory import Memory
+    from vademecum.types import Answer, Passage
+
+    Door = Callable[[], Memory]
+
+MODES = click.Choice(["hybrid", "bm25", "vector", "metadata"])
+_BAR = 24
+
+
+@click.command()
+@click.argument("query")
+@click.option("--max-results", type=click.IntRange(1, 1000), help="How many passages.  [default: 6]")
+@click.option("--min-score", type=click.FloatRange(0, 1), help="The least relevance.  [default: 0.35]")
+@click.option("--mode", type=MODES, help="Which legs answer.  [default: hybrid]")
+@scope_option("Only this scope.")
+@click.option("--source", "sources", multiple=True, help="Only memory, journal, pinned, or a source's name.")
+@click.option("--as-of", metavar="DATE", help="Answer as memory stood then.")
+@click.option("--explain", is_flag=True, help="Show how each score came about.")
+@common
+def search(
+    *,
+    query: str,
+    max_results: int | None,
+    min_score: float | None,
+    mode: str | None,
+    scope: str | None,
+    sources: tuple[str, ...],
+    as_of: str | None,
+    explain: bool,
+    as_json: bool,
+    door: Door,
+) -> None:
+    """Find the lines that answer QUERY, by words and by meaning.
+
+    QUERY may hold "phrases" and filters: scope:, type:, tag:, after:, before:, path:.
+    """
+    answer = door().search(
+        query,
+        max_results=max_results,
+        min_score=min_score,
+        mode=mode,
+        scope=scope,
+        sources=sources,
+        as_of=as_of,
+    )
+    show_answer(answer, query, explain=explain, as_json=as_json)
+
+
+@click.command()
+@click.argument("query", required=False, default="")
+@scope_option("Only this scope.")
+@click.option("--type", "kind", type=TYPES, help="Only this type.")
+@click.option("--limit", type=click.IntRange(1, 100), default=10, show_default=True, help="How many.")
+@click.option("--mode", type=MODES, help="Which legs answer.  [default: hybrid]")
+@common
+def recall(
+    *,
+    query: str,
+    scope: str | None,
+    kind: str | None,
+    limit: int,
+    mode: str | None,
+    as_json: bool,
+    door: Door,
+) -> None:
+    """Recall records that answer QUERY, or without one the newest."""
+    answer = door().recall(query, scope=scope, type=kind, limit=limit, mode=mode)
+    show_answer(answer, query, explain=False, as_json=as_json)
+
+
+@click.command()
+@click.option("--rebuild", is_flag=True, help="Make it anew from the files.")
+@click.option("--check", is_flag=True, help="Compare it with every file, and mend it.")
+@common
+def index(rebuild: bool, check: bool, as_json: bool, door: Door) -> None:
+    """Bring the search index up to date; it is made from the files and safe to delete."""
+    report = door().index(rebuild=rebuild, check=check)
+    if as_json:
+        output.as_json(
+            {
+                "files": report.files,
+                "indexed": report.indexed,
+                "changed": report.changed,
+                "removed": report.removed,
+                "pending": report.pending,
+                "vectorsPending": report.vectors_pending,
+                "failed": [{"path": each.where, "reason": each.why} for each in report.findings],
+                "degraded": report.degraded,
+            }
+        )
+        return
+    output.line(
+        f"{report.indexed} of {output.plural(report.files, 'file')} indexed"
+        f" ({report.changed} changed, {report.removed} removed)"
+    )
+    for each in report.findings:
+        output.line(f"not indexed: {each.where}: {each.why}")
+    for said in report.degraded:
+        output.error(said)
+
+
+def show_answer(answer: Answer, query: str, *, explain: bool, as_json: bool) -> None:
+    """Print an answer for people or for programs."""
+    if as_json:
+        output.as_json(answer_json(answer, explain=explain))
+        return
+    for number, passage in enumerate(answer.results, 1):
+        if number > 1:
+            output.line()
+        output.line(_title(passage))
+        text = output.plain(passage.snippet)
+        click.echo("\n".join(f"  {each}" for each in _highlighted(text, query).split("\n")))
+        if explain:
+            _explain(passage)
+    if not answer.results:
+        output.line("nothing found")
+    covered = answer.coverage
+    if explain or covered.indexed < covered.files:
+        output.line(f"\n{answer.mode}, {covered.indexed} of {output.plural(covered.files, 'file')} covered")
+    for said in answer.degraded:
+        output.error(said)
+
+
+def answer_json(answer: Answer, *, explain: bool) -> dict[str, Any]:
+    """An answer in the shape agents know: results with path, lines, score, snippet and source."""
+    covered = answer.coverage
+    return {
+        "results": [passage_json(each, explain=explain) for each in answer.results],
+        "provider": answer.provider,
+        "model": answer.model,
+        "mode": answer.mode,
+        "coverage": {
+            "files": covered.files,
+            "indexed": covered.indexed,
+            "pending": covered.pending,
+            "failed": covered.failed,
+            "vectorsPending": covered.vectors_pending,
+        },
+        "degraded": list(answer.degraded),
+    }
+
+
+def passage_json(passage: Passage, *, explain: bool) -> dict[str, Any]:
+    """One passage for programs."""
+    found: dict[str, Any] = {
+        "path": passage.path,
+        "startLine": passage.start,
+        "endLine": passage.end,
+        "score": passage.score,
+        "relevance": passage.relevance,
+        "snippet": passage.snippet,
+        "source": passage.source,
+        "scope": str(passage.place.scope),
+        "key": passage.key,
+        "type": passage.type,
+        "num": passage.num,
+        "time": passage.time,
+        "origin": passage.origin,
+        "superseded": passage.superseded,
+    }
+    return {**found, "components": dict(passage.components)} if explain else found
+
+
+def _title(passage: Passage) -> str:
+    lines = f"#L{passage.start}-L{passage.end}" if passage.end > passage.start else f"#L{passage.start}"
+    marks = f" · superseded {passage.superseded}" if passage.superseded else ""
+    return f"{passage.path}{lines} · {passage.relevance:.2f}{marks}"
+
+
+def _highlighted(text: str, query: str) -> str:
+    """The words of the question in bold, on a terminal."""
+    words = sorted(set(re.findall(r"\w{3,}", query.lower())), key=len, reverse=True)
+    if not words or not sys.stdout.isatty():
+        return text
+    pattern = re.compile("|".join(re.escape(word) for word in words), re.IGNORECASE)
+    return pattern.sub(lambda found: click.style(found[0], bold=True), text)
+
+
+def _explain(passage: Passage) -> None:
+    for name, value in passage.components.items():
+        bar = "█" * round(min(value, 1.0) * _BAR)
+        output.line(f"    {name:<8}{value:6.3f}  {bar}")
+
+
+COMMANDS = {"search": search, "recall": recall, "index": index}

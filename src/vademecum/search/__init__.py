@@ -1,0 +1,1 @@
+"""Answering: parse the query, ask both legs, merge, rank, explain."""

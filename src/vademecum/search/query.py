@@ -1,0 +1,120 @@
+"""Questions as they are typed: filters taken out, the rest left as words; any string is legal."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from vademecum.errors import UsageError
+from vademecum.index.sqlite import moment, places_where
+from vademecum.types import RecordType, Scope
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from vademecum.types import Place
+
+_FILTER = re.compile(r'(?<!\S)(scope|type|tag|after|before|path):("[^"]*"|\S+)', re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What is asked: words, and what an answer must be."""
+
+    text: str
+    scope: Scope | None = None
+    type: str | None = None
+    tags: tuple[str, ...] = ()
+    after: str | None = None
+    before: str | None = None
+    path: str | None = None
+    sources: tuple[str, ...] = ()
+    as_of: str | None = None
+
+
+def parse(text: str) -> Query:
+    """Take `scope:`, `type:`, `tag:`, `after:`, `before:` and `path:` out of a question.
+
+    A filter whose value is none stays in the text as words: `after:lunch` asks about lunch.
+    """
+    clean = text.encode("utf-8", "ignore").decode().replace("\0", " ")
+    query = Query("")
+
+    def take(match: re.Match[str]) -> str:
+        nonlocal query
+        name, value = match[1].lower(), match[2].strip('"')
+        found = _with(query, name, value)
+        if found is None:
+            return match[0]
+        query = found
+        return " "
+
+    left = _FILTER.sub(take, clean)
+    return replace(query, text=" ".join(left.split()))
+
+
+def _with(query: Query, name: str, value: str) -> Query | None:
+    """The query with one more filter, or None when the value makes no sense."""
+    if name == "scope":
+        return replace(query, scope=Scope(value)) if value in set(Scope) else None
+    if name == "type":
+        return replace(query, type=value) if value in set(RecordType) else None
+    if name in ("after", "before"):
+        when = moment(value)
+        if when is None:
+            return None
+        return replace(query, after=when) if name == "after" else replace(query, before=when)
+    if not value:
+        return None
+    return replace(query, tags=(*query.tags, value)) if name == "tag" else replace(query, path=value)
+
+
+def as_of(text: str) -> str:
+    """A moment to answer from; a date alone means its end."""
+    when = moment(text)
+    if when is None:
+        raise UsageError(
+            f"{text!r} is not a date or time", hint="write it as 2026-11-15 or 2026-11-15T08:00:00Z"
+        )
+    return f"{when[:10]}T23:59:59Z" if re.fullmatch(r"\s*\d{4}-\d\d-\d\d\s*", text) else when
+
+
+@dataclass(frozen=True, slots=True)
+class Predicate:
+    """What may be answered, as SQL: for chunks with their files (`c`, `f`), and for files alone."""
+
+    chunks: str
+    chunk_values: tuple[Any, ...]
+    files: str
+    file_values: tuple[Any, ...]
+
+
+def predicate(query: Query, places: Sequence[Place]) -> Predicate:
+    """Visibility first, then the filters, all bound."""
+    seen = [place for place in places if query.scope is None or place.scope is query.scope]
+    clause, values = places_where(seen)
+    file, file_values = [clause], list[Any](values)
+    if query.type is not None:
+        file.append("f.type = ?")
+        file_values.append(query.type)
+    for tag in query.tags:
+        file.append("exists (select 1 from json_each(f.tags) where value = ?)")
+        file_values.append(tag)
+    if query.path is not None:
+        file.append("instr(f.path, ?) > 0")
+        file_values.append(query.path)
+    if query.sources:
+        file.append(f"f.source in ({','.join('?' * len(query.sources))})")
+        file_values += query.sources
+    chunk, chunk_values = list(file), list(file_values)
+    if query.after is not None:
+        chunk.append("coalesce(c.moment, f.updated, '') >= ?")
+        chunk_values.append(query.after)
+    if query.before is not None:
+        chunk.append("coalesce(c.moment, f.updated, '9') < ?")
+        chunk_values.append(query.before)
+    if query.as_of is not None:
+        chunk.append("(c.moment is null or c.moment <= ?) and (c.ended is null or c.ended > ?)")
+        chunk_values += [query.as_of, query.as_of]
+    return Predicate(" and ".join(chunk), tuple(chunk_values), " and ".join(file), tuple(file_values))

@@ -1,0 +1,44 @@
+"""What a text that comes back from an editor must still be, checked before it replaces anything."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vademecum.errors import InvalidText, Malformed, UsageError
+from vademecum.store import document, texts
+from vademecum.store.records import parse_type
+
+if TYPE_CHECKING:
+    from vademecum.types import Record
+
+# By these a record is known to others: to the archive, the audit and every link to it.
+_FIXED = ("id", "num", "key")
+
+
+def check_text(text: str, *, largest: int) -> str:
+    """Return a whole document if it could be read again; an empty one could."""
+    if text.strip():
+        texts.accept(text, largest=largest)
+    return text
+
+
+def check_record(before: str, after: Record, *, largest: int) -> None:
+    """Refuse a record that lost its identity, its type or all its text; one that was broken had none."""
+    try:
+        old = document.parse(before)
+    except Malformed:
+        old = None
+    if not any(entry.text.strip() for entry in after.entries):
+        raise InvalidText("no entry with a text is left", hint="to drop the record run `vade forget`")
+    known = {entry.text for entry in old.entries} if old else set()
+    for entry in after.entries:
+        if entry.text.strip() and entry.text not in known:
+            texts.accept(entry.text, largest=largest)
+    if old is None:
+        return
+    values, kind = old.front.values, after.fields.get("type")
+    if kind is not None and kind != values.get("type"):
+        parse_type(str(kind))
+    for name in _FIXED:
+        if after.fields.get(name) != values.get(name):
+            raise UsageError(f"the {name} of {after.key} cannot be changed", hint=f"leave its line `{name}:`")

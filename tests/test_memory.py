@@ -1,0 +1,202 @@
+"""Memory: whose decision a thing is, what an edit may change, and what is told of trouble."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from vademecum.errors import (
+    IndexFailed,
+    InvalidText,
+    NotVisible,
+    SecretFound,
+    UnknownName,
+    UsageError,
+    VadeError,
+)
+from vademecum.memory import Memory, connect
+from vademecum.types import Origin
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from vademecum.types import Change
+
+TOKEN = "sk-ant-api03-" + "a8f3k2j9x7q1m4z6b5" * 2
+
+
+def opened(base: Path, *, work: str = "work", **given: Any) -> Memory:
+    (base / work).mkdir(exist_ok=True)
+    return connect(home=base / "home", cwd=base / work, **{"origin": Origin.USER, **given})
+
+
+# --- decisions that are a person's --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("caller", [{"origin": Origin.AGENT}, {"audience": "group", "session": "s"}])
+def test_what_only_a_person_may_decide_is_closed_to_agents_and_groups(
+    tmp_path: Path, caller: dict[str, Any]
+) -> None:
+    person = opened(tmp_path)
+    person.store("text to keep", key="kept")
+    opened(tmp_path, work="other").store("of another project", key="theirs")
+    other = next(each for each in person.projects() if each not in str(person.caller.project))
+    (tmp_path / "vault").mkdir()
+    (tmp_path / "vault/a.md").write_text("text")
+    memory = opened(tmp_path, **caller)
+    acts: list[tuple[str, Callable[[], object]]] = [
+        ("vade init", memory.init),
+        ("vade trust", memory.trust),
+        ("vade trust", lambda: memory.trust(on=False)),
+        ("vade project alias", lambda: memory.alias(other)),
+        ("vade sources add", lambda: memory.add_source(tmp_path / "vault")),
+        ("vade sources add", lambda: memory.add_source(tmp_path / "vault", inject=True, scope="project")),
+        ("vade sources remove", lambda: memory.remove_source("vault")),
+        ("vade purge", lambda: memory.purge("kept")),
+        ("vade purge", lambda: memory.purge_text("text to keep")),
+    ]
+    for command, act in acts:
+        with pytest.raises(NotVisible) as refused:
+            act()
+        assert f"`{command}" in refused.value.hint or "group" in str(refused.value)
+    assert person.show("kept").text == "text to keep"
+    assert not (tmp_path / "work/.vade").exists()
+    assert person.sources() == []
+    assert person.status().aliases == ()
+
+
+def test_a_group_cannot_write_to_a_journal_that_it_cannot_read(tmp_path: Path) -> None:
+    with pytest.raises(NotVisible):
+        opened(tmp_path, audience="group", session="s").note("from the group")
+    assert opened(tmp_path).status().notes == 0
+
+
+# --- editing ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        (lambda text: "", InvalidText),
+        (lambda text: text.replace("first words", ""), InvalidText),
+        (lambda text: text.replace("first", "fi\0rst"), InvalidText),
+        (lambda text: text.replace("first", "fi\ud800rst"), InvalidText),
+        (lambda text: text.replace("first", "x" * (1024 * 1024)), InvalidText),
+        (lambda text: text.replace("type: project", "type: nonsense"), UnknownName),
+        (lambda text: text.replace("num: 1", "num: 7"), UsageError),
+        (lambda text: text.replace("key: topic", "key: other"), UsageError),
+        (lambda text: text.replace("\nid: ", "\nid: 0"), UsageError),
+        (lambda text: text.replace("\nid: ", "\nolder-id: "), UsageError),
+    ],
+)
+def test_an_edit_that_breaks_a_record_is_refused_and_changes_nothing(
+    tmp_path: Path, change: Callable[[str], str], error: type[VadeError]
+) -> None:
+    memory = opened(tmp_path)
+    path = memory.home.path / memory.store("first words", key="topic").path
+    _, before = memory.editable("topic")
+    assert change(before) != before
+    with pytest.raises(error):
+        memory.edited("topic", before, change(before))
+    assert path.read_text() == before
+
+
+def test_a_type_nobody_knows_may_stay_and_a_broken_file_can_be_mended(tmp_path: Path) -> None:
+    memory = opened(tmp_path)
+    path = memory.home.path / memory.store("first words", key="topic").path
+    path.write_text(path.read_text().replace("type: project", "type: musing"))
+    _, before = memory.editable("topic")
+    assert memory.edited("topic", before, before.replace("first", "second")) == ()
+    assert (memory.show("topic").type, memory.show("topic").text) == ("musing", "second words")
+    whole = path.read_text()
+    path.write_text(whole.replace("type: musing", "type: ["))
+    _, before = memory.editable("topic")
+    memory.edited("topic", before, whole)
+    assert memory.show("topic").text == "second words"
+
+
+def test_an_edit_tells_which_secrets_it_held(tmp_path: Path) -> None:
+    memory = opened(tmp_path)
+    memory.store("first words", key="topic")
+    _, before = memory.editable("topic")
+    assert memory.edited("topic", before, before.replace("first", TOKEN))
+    assert TOKEN not in memory.show("topic").text
+    assert memory.edited("MEMORY.md", "", f"# Keys\n{TOKEN}\n")
+    assert memory.edited("profile.md", "", "# Me\nno secret\n") == ()
+
+
+@pytest.mark.parametrize("policy", ["warn", "redact", "refuse"])
+@pytest.mark.parametrize("slug", [False, True])
+def test_a_key_that_holds_a_secret_is_refused_whatever_the_policy(
+    tmp_path: Path, policy: str, slug: bool
+) -> None:
+    memory = opened(tmp_path, environ={"VADE_SECRETS_POLICY": policy})
+    with pytest.raises(SecretFound):
+        memory.store("text", key=TOKEN, slug=slug)
+    assert memory.list().records == ()
+
+
+# --- trouble ------------------------------------------------------------------------------------------------
+
+
+def test_a_listener_in_trouble_does_not_undo_what_is_on_disk(tmp_path: Path) -> None:
+    memory = opened(tmp_path)
+    assert memory.store("nobody listens", key="one").indexed is False
+    heard: list[Change] = []
+    memory.listeners.append(heard.append)
+    assert memory.store("somebody listens", key="two").indexed is True
+    assert [change.path.rpartition("/")[2] for change in heard] == ["two.md"]
+
+    def broken(change: Change) -> None:
+        raise IndexFailed("the index is torn")
+
+    memory.listeners.append(broken)
+    assert memory.store("kept all the same", key="three").indexed is False
+    assert memory.show("three").text == "kept all the same"
+    memory.note("a note too")
+    assert len(memory.index_trouble) == 2
+    assert "the index is torn" in memory.index_trouble[0]
+    memory.listeners.remove(broken)
+    assert memory.store("well again", key="four").indexed is True
+
+
+@pytest.mark.parametrize("kind", ["records", "journal", "pinned"])
+def test_a_conflict_file_is_told_wherever_it_lies(tmp_path: Path, kind: str) -> None:
+    memory = opened(tmp_path)
+    memory.store("text", key="note")
+    memory.note("text")
+    memory.edited("context.md", "", "text", scope="project")
+    assert memory.caller.project is not None
+    folder = memory.home.path / "memory/project" / memory.caller.project.id
+    name = "note.conflict-20261115T101010-0123456789abcdef.md"
+    (folder / name if kind == "pinned" else folder / kind / name).write_text("a person's text")
+    told = [each for each in memory.status().findings if each.what == "conflict"]
+    assert [(each.where.rpartition("/")[2], each.severity) for each in told] == [(name, "warning")]
+    assert "delete the copy" in told[0].mend
+    group = opened(tmp_path, audience="group", session="s").status()
+    assert len([each for each in group.findings if each.what == "conflict"]) == (kind != "journal")
+
+
+# --- opening ------------------------------------------------------------------------------------------------
+
+
+def with_remote(root: Path, url: str) -> None:
+    (root / ".git").mkdir(parents=True, exist_ok=True)
+    (root / ".git/config").write_text(f'[remote "origin"]\n url = {url}\n')
+
+
+@pytest.mark.parametrize(
+    "caller", [{"origin": Origin.TOOL}, {"audience": "group", "session": "s"}, {"incognito": True}]
+)
+def test_opening_writes_nothing_for_tools_groups_and_incognito(
+    tmp_path: Path, caller: dict[str, Any]
+) -> None:
+    opened(tmp_path).store("from before", key="before")
+    with_remote(tmp_path / "work", "https://host.test/a/one")
+    before = sorted((tmp_path / "home").rglob("*"))
+    opened(tmp_path, **caller)
+    assert sorted((tmp_path / "home").rglob("*")) == before
+    opened(tmp_path)
+    assert sorted((tmp_path / "home").rglob("*")) != before
