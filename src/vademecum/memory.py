@@ -322,7 +322,7 @@ class Memory:
             replace(
                 asked,
                 scope=self._scope(scope) or asked.scope,
-                type=None if type is None else str(parse_type(type)),
+                type=asked.type if type is None else str(parse_type(type)),
                 sources=tuple(sources),
                 as_of=moment,
             )
