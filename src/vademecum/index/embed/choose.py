@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,7 +42,9 @@ def choose(
     raise UnknownName(f"no embedder is called {name!r}", hint="choose one of " + ", ".join(NAMES))
 
 
+@functools.cache
 def _shipped() -> Embedder:
+    """One for the whole process: its cache of words serves every memory that is opened."""
     from vademecum.index.embed.static import Static
 
     return Static()

@@ -52,12 +52,14 @@ class Tour:
         self.home, self.project, self.quiet = folder / "home", folder / "project", quiet
         self.project.mkdir()
 
-    def memory(self) -> Memory:
+    def memory(self, **environ: str) -> Memory:
         """Open memory anew, as each command does."""
         from vademecum.memory import connect
         from vademecum.types import Origin
 
-        return connect(home=self.home, cwd=self.project, origin=Origin.USER, actor="human:demo", environ={})
+        return connect(
+            home=self.home, cwd=self.project, origin=Origin.USER, actor="human:demo", environ=environ
+        )
 
     def say(self, title: str, *lines: str) -> str:
         """Print what a step did."""
@@ -156,6 +158,31 @@ def forget_and_restore(tour: Tour) -> str:
     )
 
 
+def find_the_lines(tour: Tour) -> str:
+    """By meaning, by an exact name, with the index thrown away, and without the model: the right lines."""
+    import shutil
+
+    asked = {"brief replies": "prefers-short-answers", "/v3": "api-versioning"}
+
+    def answers(memory: Memory, question: str) -> list[str]:
+        return [f"{each.path}#L{each.start}-L{each.end}" for each in memory.search(question).results]
+
+    shown = []
+    for question, key in asked.items():
+        found = answers(tour.memory(), question)
+        check(bool(found) and key in found[0], f"{key} to answer {question!r}")
+        shown.append(f"{question} → {found[0]}")
+    before = {question: answers(tour.memory(), question) for question in asked}
+    shutil.rmtree(tour.home / "index")
+    check({each: answers(tour.memory(), each) for each in asked} == before, "the same without the old index")
+    plain = tour.memory(VADE_EMBEDDER="none").search("/v3")
+    check(plain.mode == "bm25" and "api-versioning" in plain.results[0].path, "keywords without the model")
+    check(not tour.memory().search("a recipe for chocolate cake").results, "nothing about what is not there")
+    return tour.say(
+        "Search by meaning and by name; the same with the index deleted and without the model", *shown
+    )
+
+
 def show_the_audit(tour: Tour) -> str:
     """Every change has its line, and the lines are chained."""
     memory = tour.memory()
@@ -178,6 +205,7 @@ TOUR: tuple[Callable[[Tour], str], ...] = (
     change_a_mind,
     guard_a_secret,
     forget_and_restore,
+    find_the_lines,
     show_the_audit,
 )
 
