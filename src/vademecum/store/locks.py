@@ -71,7 +71,8 @@ def _queue(folder: Folder, name: str, thing: str, seconds: float) -> int:
     ticket = f"{name}-{time.monotonic_ns():020d}-{os.getpid()}.wait"
     own = folder.open(ticket, os.O_RDWR | os.O_CREAT)
     try:
-        try_lock(own)  # as long as we live: a ticket nobody holds is void
+        while not try_lock(own):  # as long as we live: a ticket nobody holds is void
+            time.sleep(_PAUSE / 10)  # somebody is just looking whether this one is
         while True:
             first = _next(folder, name, ticket)
             fd = _try(folder, name) if first else None
@@ -94,7 +95,7 @@ def _tickets(folder: Folder, name: str) -> list[str]:
 def _next(folder: Folder, name: str, own: str) -> bool:
     """Whether it is our turn; the tickets of the dead before us are taken away."""
     for each in _tickets(folder, name):
-        if each == own:
+        if each >= own:
             return True
         if not _void(folder, each):
             return False
