@@ -43,7 +43,7 @@ class Section(NamedTuple):
     @property
     def live(self) -> bool:
         """Whether no later entry has taken this one's place."""
-        return "superseded" not in _fields(self.signed)
+        return self.signed is None or "superseded:" not in self.signed
 
 
 class Document(NamedTuple):

@@ -175,7 +175,7 @@ def saying(parsed: document.Document, text: str) -> int | None:
     # Most entries lack some word of it, and looking for one is much cheaper than folding the whole entry. A
     # word outside ASCII may be composed differently there, so it tells nothing.
     telling = max((word for word in wanted.split(" ") if word.isascii()), key=len, default="")
-    if telling not in parsed.source:
+    if any(word.isascii() and word not in parsed.source for word in wanted.split(" ")):
         return None
     for index, section in reversed([*enumerate(parsed.sections)]):
         if (
