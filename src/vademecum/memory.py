@@ -28,10 +28,8 @@ from vademecum.store.home import Home
 from vademecum.store.joining import Draft
 from vademecum.store.records import Found, Records, parse_type
 from vademecum.types import (
-    Answer,
     Audience,
     Change,
-    Coverage,
     Finding,
     Noted,
     Origin,
@@ -48,6 +46,7 @@ if TYPE_CHECKING:
 
     from vademecum.config import Loaded, Settings
     from vademecum.index.sync import Report
+    from vademecum.search import answer as answering
     from vademecum.search import query as querying
     from vademecum.search.engine import Options
     from vademecum.search.searcher import Searcher
@@ -63,6 +62,7 @@ else:
     listing = LazyModule("vademecum.store.listing")
     pinned = LazyModule("vademecum.store.pinned")
     purging = LazyModule("vademecum.store.purge")
+    answering = LazyModule("vademecum.search.answer")
     querying = LazyModule("vademecum.search.query")
     reading = LazyModule("vademecum.store.reading")
     repository = LazyModule("vademecum.store.repository")
@@ -312,10 +312,10 @@ class Memory:
         type: str | RecordType | None = None,
         sources: Iterable[str] = (),
         as_of: str | None = None,
-    ) -> Answer:
+    ) -> answering.Answer:
         """The passages that answer a question, from everything in sight, with what was covered."""
         if self.settings.incognito:
-            return Answer((), "none", Coverage(), ("this session is incognito: nothing is read",))
+            return answering.nothing("this session is incognito: nothing is read")
         asked = querying.parse(str(query))
         moment = None if as_of is None else querying.as_of(as_of)
         asked = (
@@ -343,7 +343,7 @@ class Memory:
         type: str | RecordType | None = None,
         limit: int = 10,
         mode: str | None = None,
-    ) -> Answer:
+    ) -> answering.Answer:
         """Records alone: those that answer a question, or without one the newest."""
         return self.search(query, max_results=limit, mode=mode, scope=scope, type=type, sources=("memory",))
 

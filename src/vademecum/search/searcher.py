@@ -13,9 +13,10 @@ from vademecum.errors import IndexFailed, VadeError
 from vademecum.index.corpus import Attached, Shelves
 from vademecum.index.sqlite import Index
 from vademecum.index.sync import Report, Sync
+from vademecum.search.answer import Answer, Coverage, Passage
 from vademecum.search.engine import Engine, Found, Hit, Options
 from vademecum.store import scopes
-from vademecum.types import Answer, Coverage, Passage, Place, Scope
+from vademecum.types import Place, Scope
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from vademecum.memory import Memory
-    from vademecum.types import Answer, Passage
+    from vademecum.search.answer import Answer, Passage
 
     Door = Callable[[], Memory]
 
