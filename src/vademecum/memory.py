@@ -26,7 +26,7 @@ from vademecum.lazy import LazyModule
 from vademecum.store import archive, audit, clock, files, identity, labels, names, scopes, secrets, texts
 from vademecum.store.home import Home
 from vademecum.store.joining import Draft
-from vademecum.store.records import Found, Records, parse_type
+from vademecum.store.records import Found, Records, key_of, parse_type
 from vademecum.types import (
     Audience,
     Change,
@@ -228,6 +228,13 @@ class Memory:
         """One record with all its entries, by key, number or id."""
         return self._find(name, scope).record
 
+    def forgotten(self, *, scope: str | Scope | None = None) -> Sequence[versions.Version]:
+        """The records that are gone from sight and can be brought back, forgotten or deleted by hand."""
+        if self.settings.incognito:
+            return []
+        with self._reported("read the archive"):
+            return [*versions.gone(self.records, self._places(scope, all=False))]
+
     def lost_entries(self, name: str | int, *, scope: str | Scope | None = None) -> Sequence[Entry]:
         """Entries of a record that were acknowledged and that an edit has taken out of its file."""
         return self.records.lost(self._find(name, scope))
@@ -285,6 +292,11 @@ class Memory:
             documents, more = _split(self.documents.all(places))
             findings += more
             findings += self._leftovers(places)
+            findings += [
+                _deleted(version)
+                for version in versions.gone(self.records, places)
+                if version.image.why == archive.KEPT
+            ]
             findings += self._moved()
             attached = sources.visible(self.home, self.caller)
             shelf = repository.shelf(self.home, self.caller.project)
@@ -829,6 +841,13 @@ def _audience(name: str | Audience) -> Audience:
 
 def _order(record: Record) -> tuple[int, str, int, str]:
     return list(Scope).index(record.place.scope), record.place.id, record.num or 0, record.key
+
+
+def _deleted(version: versions.Version) -> Finding:
+    """What to say of a record whose file somebody deleted."""
+    path = version.shelf.name_of(archive.RECORDS, version.name)
+    mend = f"vade restore {key_of(version.name)} --scope {version.shelf.place.scope}"
+    return Finding("deleted", path, "the file is gone; what it said is kept", mend, "info")
 
 
 def _lost(found: Found, records: Records) -> Sequence[Finding]:

@@ -64,6 +64,24 @@ def test_a_memory_is_kept_listed_shown_forgotten_and_restored(vade: Vade) -> Non
     assert "Use pytest." in vade("show", "testing")
 
 
+def test_what_is_gone_is_listed_and_a_file_deleted_by_hand_is_told_and_comes_back(vade: Vade) -> None:
+    vade("store", "One", "--key", "one")
+    path = vade.home / vade.json("store", "Two", "--key", "two")["path"]
+    assert vade("list", "--forgotten") == "nothing is forgotten\n"
+    vade("forget", "one", "--yes")
+    path.unlink()
+    assert {(each["key"], each["why"]) for each in vade.json("list", "--forgotten")} == {
+        ("one", "forget"),
+        ("two", "deleted by hand"),
+    }
+    assert "vade restore two --scope project" in vade("status")
+    vade("restore", "two", "--scope", "project")
+    assert "Two" in vade("show", "two")
+    assert "info: deleted" not in vade("status")
+    vade("purge", "one", "--yes")
+    assert vade("list", "--forgotten") == "nothing is forgotten\n"
+
+
 def test_store_reads_standard_input(vade: Vade, monkeypatch: pytest.MonkeyPatch) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "vademecum", "store", "-", "--key", "piped", "--home", str(vade.home)],

@@ -47,6 +47,19 @@ def find(records: Records, name: str, places: Iterable[Place]) -> Version | None
     return max(gone, key=lambda each: each.image.at, default=None)
 
 
+def gone(records: Records, places: Iterable[Place]) -> Iterator[Version]:
+    """Every record that is no longer in its place and can be brought back, however it left."""
+    places = [*places]
+    living = {found.record.id for found in _living(records, places)}
+    for shelf in (each for place in places for each in scopes.shelves(records.home, records.caller, place)):
+        here = _files(shelf)
+        for file in _put_away(records, shelf):
+            last = None if file in here else _last(records, shelf, file)
+            own = None if last is None else _names(records, last)[0]
+            if last is not None and (own is None or own not in living):  # one moved by hand is not gone
+                yield last
+
+
 def _put_away(records: Records, shelf: Shelf) -> list[str]:
     """The files of which anything is in the archive."""
     versions = archive.names(records.home, shelf, archive.RECORDS)

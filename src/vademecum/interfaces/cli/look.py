@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 @click.option(
     "--all", "everything", is_flag=True, help="Every project, agent and session, not just your own."
 )
+@click.option("--forgotten", is_flag=True, help="What was forgotten or deleted, and can be restored.")
 @click.option("--write-index", is_flag=True, help="Also write index.md beside the records.")
 @common
 def list_(
@@ -34,6 +35,7 @@ def list_(
     kind: str | None,
     tag: str | None,
     everything: bool,
+    forgotten: bool,
     write_index: bool,
     as_json: bool,
     door: Door,
@@ -42,6 +44,9 @@ def list_(
     from vademecum.store.records import as_json as record_json
 
     memory = door()
+    if forgotten:
+        list_forgotten(memory, scope, as_json=as_json)
+        return
     listing = memory.list(scope=scope, type=kind, tag=tag, all=everything)
     written = list(memory.write_listing(scope=scope)) if write_index else []
     if as_json:
@@ -217,6 +222,29 @@ def verify(as_json: bool, door: Door) -> int:
     else:
         output.line(f"{output.plural(report.lines, 'line')}, all as written")
     return 1 if report.problems else 0
+
+
+def list_forgotten(memory: Memory, scope: str | None, *, as_json: bool) -> None:
+    """Print what can be brought back."""
+    from vademecum.store.archive import KEPT
+    from vademecum.store.records import key_of
+
+    found = [
+        {
+            "key": key_of(each.name),
+            "scope": str(each.shelf.place.scope),
+            "at": each.image.at,
+            "why": "deleted by hand" if each.image.why == KEPT else each.image.why,
+        }
+        for each in memory.forgotten(scope=scope)
+    ]
+    if as_json:
+        output.as_json(found)
+    elif found:
+        output.table([[*each.values()] for each in found], ["key", "scope", "when", "why"])
+        output.line("\n`vade restore KEY` brings one back")
+    else:
+        output.line("nothing is forgotten")
 
 
 def overview(memory: Memory, *, as_json: bool) -> None:
