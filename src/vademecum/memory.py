@@ -435,6 +435,7 @@ class Memory:
         self._may_write()
         place = scopes.place_for(self.caller, scopes.parse_scope(scope))
         with self._reported(f"clear {place}"):
+            self.records.tidy(place)
             every = [*self.records.all([place])]
             for each in every:
                 if isinstance(each, Finding):

@@ -188,6 +188,14 @@ class Records:
             self._log_edit(found, seen, edited, record=record.id)
         return self.parse(found.shelf, found.name, edited.encode())
 
+    def tidy(self, place: Place) -> None:
+        """Clear what killed writers left on the shelves of a place."""
+        for shelf in scopes.shelves(self.home, self.caller, place):
+            folder = shelf.open(archive.RECORDS) if shelf.trusted else None
+            if folder is not None:
+                with folder:
+                    files.sweep(folder)
+
     def forget(self, found: Found, *, operation: str = "forget") -> archive.Image:
         """Move a record to the archive."""
         self._check_writable(found.shelf)
