@@ -7,7 +7,7 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from bench import cold, contention, retrieval, stores
+from bench import cold, contention, nothing, retrieval, scale, stores
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,6 +25,10 @@ def main() -> None:
     chosen = _parser().parse_args()
     if chosen.name == "retrieval":
         results = {f"retrieval {chosen.set}": retrieval.measure(chosen)}
+    elif chosen.name == "nothing":
+        results = {"nothing": nothing.measure(chosen)}
+    elif chosen.name == "scale":
+        results = scale.measure(chosen)
     else:
         results = {name: BENCHES[name]() for name in ([chosen.name] if chosen.name else BENCHES)}
     if chosen.json:
@@ -50,6 +54,17 @@ def _parser() -> argparse.ArgumentParser:
         "retrieval", parents=[common], description=retrieval.__doc__, help="quality and speed"
     )
     retrieval.arguments(own)
+    asked = names.add_parser(
+        "nothing", parents=[common], description=nothing.__doc__, help="questions about nothing in the store"
+    )
+    nothing.arguments(asked)
+    large = names.add_parser(
+        "scale",
+        parents=[common],
+        description=scale.__doc__,
+        help="time and memory by number of notes",
+    )
+    scale.arguments(large)
     return parser
 
 

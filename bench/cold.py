@@ -26,6 +26,8 @@ def measure() -> list[dict[str, object]]:
             "vade store (no key)": [vade, "store", "The answer is NUMBER.", *home],
             "vade show": [vade, "show", "answer", *home],
             "vade list": [vade, "list", *home],
+            "vade search --mode bm25": [vade, "search", "answer", "--mode", "bm25", *home],
+            "vade search": [vade, "search", "answer", *home],
         }
         # Bytecode must be cached, as it is for anyone who has installed the package.
         environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}

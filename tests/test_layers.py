@@ -35,7 +35,7 @@ BLIND = {
 
 # Where a library from outside may be imported; everything else is the standard library or our own.
 FOREIGN = {
-    "apsw": ("index/sqlite", "search/searcher"),
+    "apsw": ("index/pages", "index/sqlite", "search/searcher", "store/state"),
     "click": ("interfaces/cli",),
     "numpy": ("index/", "search/"),
     "onnxruntime": ("index/embed/onnx",),

@@ -211,7 +211,7 @@ class Repository(StrEnum):
 NEVER, LOWER, HIGHER, STRICTER, ON = Repository
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Setting:
     """All there is to know about one setting; unset, it has the value of the setting it `follows`."""
 
@@ -248,7 +248,7 @@ def setting(default: T, meaning: str, kind: Kind, repository: Repository, *, fol
 # The settings.
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Dedup:
     """When a text without a key is taken for one that is already known."""
 
@@ -262,7 +262,7 @@ class Dedup:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Decay:
     """How much a scope holds."""
 
@@ -270,7 +270,7 @@ class Decay:
     max_count: int = setting(200, "How many records one scope is meant to hold.", whole(1, 1_000_000), NEVER)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Limits:
     """What one call may use up."""
 
@@ -283,7 +283,7 @@ class Limits:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Search:
     """How questions are answered."""
 
@@ -298,9 +298,15 @@ class Search:
     )
     max_results: int = setting(6, "How many passages are returned.", whole(1, 1000), LOWER)
     min_score: float = setting(0.35, "The relevance below which nothing is returned.", share(0, 1), HIGHER)
+    cache_max_mb: int = setting(
+        256,
+        "How large the cache of vectors from other models may grow, in MB.",
+        whole(0, 1_000_000),
+        NEVER,
+    )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Chunk:
     """How texts are cut for the index."""
 
@@ -308,7 +314,7 @@ class Chunk:
     overlap: int = setting(80, "How many tokens two pieces of a split text share.", whole(0, 5_000), NEVER)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Embed:
     """Where vectors come from."""
 
@@ -320,7 +326,7 @@ class Embed:
     timeout: float = setting(30.0, "How long a provider may take to answer.", duration(0.1, 3600), NEVER)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Inject:
     """How much of the pinned documents is shown to an agent."""
 
@@ -341,7 +347,7 @@ def _secrets_in(scope: Scope) -> SecretPolicy | None:
     return setting(None, meaning, choice(SecretPolicy), STRICTER, follows="secrets.policy")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Secrets:
     """What happens to a text that holds a secret."""
 
@@ -368,7 +374,7 @@ class Secrets:
         return own[scope] or self.policy
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Settings:
     """Every setting, as the parts of the system are given it."""
 
@@ -455,7 +461,7 @@ def _gather(part: Any, values: Mapping[str, object], section: str = "") -> Any:
 # Reading the layers.
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Loaded:
     """The settings, where each value came from, and what looks like a mistake but is not ours to refuse."""
 

@@ -20,6 +20,7 @@
     ├── Conflict              somebody else changed the same text; both versions were kept
     ├── Locked                another process holds it, and did not let go in time
     ├── IndexFailed           the index cannot be used; the files are untouched
+    │   └── IndexNewer        a newer version made it
     ├── EmbedderFailed        no vectors: a model is missing, or a provider said no
     └── StorageFailed         the disk said no
 
@@ -162,3 +163,9 @@ class IndexFailed(VadeError):
     """The index cannot be read or written; the files it is made from are untouched."""
 
     hint = "run `vade index --rebuild` to make it anew from the files"
+
+
+class IndexNewer(IndexFailed):
+    """The index was made by a newer version, and is left as it is."""
+
+    hint = "update vade; until then answers come from a scan of the files"

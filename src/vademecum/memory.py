@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 import os
 from collections import Counter
-from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum import config
 from vademecum.errors import (
+    EmbedderFailed,
     IncognitoWrite,
     Malformed,
     NotFound,
@@ -40,12 +42,15 @@ from vademecum.types import (
 )
 
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
     from datetime import datetime
+    from typing import Self
 
     from vademecum.config import Loaded, Settings
-    from vademecum.index.sync import Report
+    from vademecum.index.embed.base import Embedder
+    from vademecum.index.sync import Report, Survey
     from vademecum.search import answer as answering
     from vademecum.search import query as querying
     from vademecum.search.engine import Options
@@ -56,6 +61,7 @@ if TYPE_CHECKING:
     from vademecum.store.home import Shelf
     from vademecum.store.journal import Journal
     from vademecum.store.pinned import Documents, Pinned
+    from vademecum.store.state import State
     from vademecum.types import Entry, RecordType
 else:
     editing = LazyModule("vademecum.store.editing")
@@ -70,8 +76,7 @@ else:
     versions = LazyModule("vademecum.store.versions")
 
 
-@dataclass(frozen=True, slots=True)
-class Listing:
+class Listing(NamedTuple):
     """Records, and the files that could not be read as one."""
 
     records: tuple[Record, ...]
@@ -79,8 +84,7 @@ class Listing:
     limit: int
 
 
-@dataclass(frozen=True, slots=True)
-class Status:
+class Status(NamedTuple):
     """What is here, and what is wrong with it."""
 
     home: Path
@@ -90,12 +94,13 @@ class Status:
     audience: Audience
     incognito: bool
     trusted: bool | None
-    records: Mapping[str, int] = field(default_factory=dict)
+    records: Mapping[str, int] = MappingProxyType({})
     notes: int = 0
     pinned: tuple[Pinned, ...] = ()
     sources: tuple[sources.Source, ...] = ()
     findings: tuple[Finding, ...] = ()
     aliases: tuple[str, ...] = ()
+    coverage: Survey | None = None
 
 
 class Memory:
@@ -182,7 +187,7 @@ class Memory:
         with self._reported("keep this"):
             stored = self.records.store(draft, scope=scope, key=key, dedup=self.settings.dedup)
         indexed = bool(self.listeners) and len(self.index_trouble) == trouble
-        return replace(stored, secrets=found, indexed=indexed)
+        return stored._replace(secrets=found, indexed=indexed)
 
     def note(self, text: str | bytes, *, scope: str | Scope = Scope.PROJECT) -> Noted:
         """Append a note to today's journal."""
@@ -309,6 +314,7 @@ class Memory:
                 sources=tuple(attached),
                 findings=tuple(findings),
                 aliases=tuple(scopes.aliases(self.home, project.id)) if project else (),
+                coverage=self.searcher.survey() if self.caller.audience is Audience.PRIVATE else None,
             )
 
     # ---------------------------------------------------------------- finding
@@ -324,6 +330,8 @@ class Memory:
         type: str | RecordType | None = None,
         sources: Iterable[str] = (),
         as_of: str | None = None,
+        sort_by: str | None = None,
+        explain: bool = False,
     ) -> answering.Answer:
         """The passages that answer a question, from everything in sight, with what was covered."""
         if self.settings.incognito:
@@ -331,11 +339,10 @@ class Memory:
         asked = querying.parse(str(query))
         moment = None if as_of is None else querying.as_of(as_of)
         asked = (
-            replace(
-                asked,
+            asked._replace(
                 scope=self._scope(scope) or asked.scope,
                 type=asked.type if type is None else str(parse_type(type)),
-                sources=tuple(sources),
+                sources=tuple(dict.fromkeys(querying.readable(str(each)) for each in sources)),
                 as_of=moment,
             )
             if (scope or type or sources or as_of)
@@ -343,7 +350,9 @@ class Memory:
         )
         if asked.scope is not None:
             scopes.place_for(self.caller, asked.scope)
-        options = self._options(max_results=max_results, min_score=min_score, mode=mode)
+        options = self._options(
+            max_results=max_results, min_score=min_score, mode=mode, sort_by=sort_by, explain=explain
+        )
         with self._reported("search"):
             return self.searcher.search(asked, options, seconds=self.settings.limits.open)
 
@@ -355,38 +364,81 @@ class Memory:
         type: str | RecordType | None = None,
         limit: int = 10,
         mode: str | None = None,
+        sort_by: str | None = None,
+        include_related: bool = False,
+        as_of: str | None = None,
     ) -> answering.Answer:
-        """Records alone: those that answer a question, or without one the newest."""
-        return self.search(query, max_results=limit, mode=mode, scope=scope, type=type, sources=("memory",))
+        """Records alone: those that answer a question, or without one the newest.
 
-    def index(self, *, rebuild: bool = False, check: bool = False) -> Report:
+        `include_related` is accepted for callers that know it; records have no edges yet to follow.
+        """
+        return self.search(
+            query,
+            max_results=limit,
+            mode=mode,
+            scope=scope,
+            type=type,
+            sources=("memory",),
+            as_of=as_of,
+            sort_by=sort_by,
+        )
+
+    def index(
+        self,
+        *,
+        rebuild: bool = False,
+        check: bool = False,
+        progress: Callable[[str, int, int], None] | None = None,
+    ) -> Report:
         """Bring the index up to date, make it anew, or compare it with every file."""
         self._may_write()
         with self._reported("index"):
-            return self.searcher.rebuild() if rebuild else self.searcher.sync(check=check)
+            if rebuild:
+                return self.searcher.rebuild(progress=progress)
+            return self.searcher.sync(check=check, progress=progress)
+
+    def watch(self, stop: threading.Event) -> Iterator[tuple[str, Report]]:
+        """Keep the index up to date until told to stop, giving each report and what it was made for."""
+        self._may_write()
+        with self._reported("watch"):
+            yield from self.searcher.watch(stop)
 
     @functools.cached_property
     def searcher(self) -> Searcher:
         """The index of this agent and what answers from it."""
-        from vademecum.index.embed.choose import choose
         from vademecum.search.searcher import Searcher, Shape
 
-        own, search = self.settings.embed, self.settings.search
-        embedder = (
-            choose(
-                str(self.settings.embedder),
-                model=own.model,
-                endpoint=own.endpoint,
-                path=own.path,
-                key_env=own.key_env,
-                batch=own.batch,
-                timeout=own.timeout,
-            )
-            if search.hybrid
-            else None
-        )
         shape = Shape(self.settings.chunk.tokens, self.settings.chunk.overlap)
-        return Searcher(self.home, self.caller, embedder=embedder, shape=shape, name=self.settings.agent)
+        searcher = Searcher(
+            self.home,
+            self.caller,
+            choose=self._embedder,
+            shape=shape,
+            name=self.settings.agent,
+            state=self._state,
+        )
+        self.listeners.append(searcher.take)
+        return searcher
+
+    @functools.cached_property
+    def _state(self) -> State:
+        """Counters and caches of this home, which nothing depends on."""
+        from vademecum.store.state import State
+
+        return State(self.home)
+
+    def close(self) -> None:
+        """Let go of the index and the counters; the next call opens them again."""
+        if "searcher" in self.__dict__:
+            self.searcher.close()
+        if "_state" in self.__dict__:
+            self._state.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     # ---------------------------------------------------------------- taking away and bringing back
 
@@ -467,6 +519,7 @@ class Memory:
             shelf, file, record = self._purgeable(str(name), scope)
             with self.records.locked(shelf, file):
                 found = purging.record(self.home, shelf, file)
+            self._forget_derived()
             self._audit("purge", scope=shelf.place.scope, record=record)
         return found
 
@@ -476,6 +529,7 @@ class Memory:
         self._only_a_person("delete for good", "vade purge --text")
         wanted = texts.accept(text, largest=self.settings.limits.content_bytes)
         with self._reported("purge that text"):
+            self._forget_derived()
             shelf = repository.shelf(self.home, self.caller.project)
             found = purging.text(
                 self.home, shelf.top / ".vade" if shelf is not None and shelf.trusted else None, wanted
@@ -492,6 +546,7 @@ class Memory:
             for root in scopes.trusted_folders(self.home):
                 if shelf is None or root != shelf.top:
                     found += purging.elsewhere(root, wanted)
+            self._forget_derived()
             self._audit("purge")
         return found
 
@@ -635,24 +690,71 @@ class Memory:
 
     # ---------------------------------------------------------------- parts
 
-    def _options(self, *, max_results: int | None, min_score: float | None, mode: str | None) -> Options:
+    def _options(
+        self,
+        *,
+        max_results: int | None,
+        min_score: float | None,
+        mode: str | None,
+        sort_by: str | None,
+        explain: bool,
+    ) -> Options:
         """How to answer: what the call asks for, else the settings."""
-        from vademecum.search.engine import MODES, Options
+        from vademecum.search.engine import MODES, MOST_RESULTS, ORDERS, Options
         from vademecum.search.fuse import Weights
 
         if mode is not None and mode not in MODES:
             raise UnknownName(f"{names.shown(mode)} is not a mode", hint=f"the modes are {', '.join(MODES)}")
+        if sort_by is not None and sort_by not in ORDERS:
+            raise UnknownName(
+                f"{names.shown(sort_by)} is not an order", hint=f"the orders are {', '.join(ORDERS)}"
+            )
+        if min_score is not None and math.isnan(min_score):
+            raise UsageError("a min_score is a number, and this is none")
         own = self.settings.search
+        most = own.max_results if max_results is None else max_results
         total = own.vector_weight + own.text_weight or 1.0
         words = own.text_weight / total
         return Options(
             mode=mode or ("hybrid" if own.hybrid else "bm25"),
-            max_results=own.max_results if max_results is None else max_results,
+            max_results=min(max(most, 0), MOST_RESULTS),
             min_score=own.min_score if min_score is None else min_score,
             fusion=str(own.fusion),
             weights=Weights(own.vector_weight / total, words * 6 / 13, words * 7 / 13),
             multiplier=own.candidate_multiplier,
+            sort_by=sort_by,
+            explain=explain,
         )
+
+    def _forget_derived(self) -> None:
+        """Delete what was made from the files: it may hold what was purged, and is made again when needed."""
+        self.close()
+        purging.derived(self.home)
+
+    def _embedder(self) -> tuple[Embedder | None, str]:
+        """What makes vectors, or None and why there is none: words are then all there is to go by."""
+        from vademecum.index.embed.choose import REMOTE, choose
+        from vademecum.index.embed.resting import Resting
+
+        own, search = self.settings.embed, self.settings.search
+        if not search.hybrid:
+            return None, "`search.hybrid` is off"
+        try:
+            chosen = choose(
+                str(self.settings.embedder),
+                model=own.model,
+                endpoint=own.endpoint,
+                path=own.path,
+                key_env=own.key_env,
+                batch=own.batch,
+                timeout=own.timeout,
+                state=self._state,
+                largest=search.cache_max_mb * 1_000_000,
+            )
+        except EmbedderFailed as error:
+            return None, str(error)
+        # What runs here fails at once; a server that is gone is not waited for at every question.
+        return Resting(chosen) if chosen and chosen.provider in REMOTE else chosen, "no embedder is set"
 
     def _announce(self, change: Change) -> None:
         """Tell who keeps a shadow of the files; their trouble does not undo what is on disk."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -78,8 +78,7 @@ class Fusion(StrEnum):
     RRF = "rrf"
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """A scope together with the id that tells one session, project or agent from another."""
 
     scope: Scope
@@ -149,8 +148,7 @@ class Outcome(StrEnum):
     CONSOLIDATED = "consolidated"
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
+class Stored(NamedTuple):
     """The acknowledgement of a store: it is on disk, whole, under this name."""
 
     outcome: Outcome
@@ -163,8 +161,7 @@ class Stored:
     indexed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Noted:
+class Noted(NamedTuple):
     """The acknowledgement of a journal note."""
 
     path: str
@@ -172,8 +169,7 @@ class Noted:
     secrets: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(NamedTuple):
     """A problem in the user's data: what, where and why, and the command that mends it."""
 
     what: str
@@ -190,8 +186,7 @@ class ChangeKind(StrEnum):
     REMOVED = "removed"
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(NamedTuple):
     """What the store announces after a write, for whoever keeps a shadow of it."""
 
     kind: ChangeKind

@@ -1,108 +1,95 @@
-"""The providers: records, journals, pinned documents and attached sources as items for the index."""
+"""The providers: records, journals, pinned documents and attached sources as folders for the index."""
 
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+import os
+from typing import TYPE_CHECKING, NamedTuple
 
-from vademecum.errors import OutsideMemory
-from vademecum.index.base import Item, Stamp
-from vademecum.store import archive, files, pinned, scopes, sources
+from vademecum.index.base import JOURNAL, MEMORY, PINNED, Stack
+from vademecum.store import archive, pinned, scopes, sources
+from vademecum.store.folders import Folder
 from vademecum.store.journal import is_day
 from vademecum.store.records import is_record
-from vademecum.types import Audience, Finding
+from vademecum.types import Finding
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from vademecum.store.home import Home, Shelf
 
-MEMORY, JOURNAL, PINNED = "memory", "journal", "pinned"
 
-
-@dataclass(frozen=True, slots=True)
-class Shelves:
+class Shelves(NamedTuple):
     """Everything on the shelves a caller can see."""
 
     home: Home
     caller: scopes.Caller
 
-    def items(self) -> Iterator[Item | Finding]:
+    def stacks(self) -> Iterator[Stack]:
         """Records first, then journals, then pinned documents, place by place."""
         for place in scopes.visible(self.caller):
             for shelf in scopes.shelves(self.home, self.caller, place):
-                yield from _folder(shelf, (archive.RECORDS,), is_record, MEMORY, "record")
-                if not shelf.shared and self.caller.audience is not Audience.GROUP:
-                    yield from _folder(shelf, (archive.JOURNAL,), is_day, JOURNAL, "journal")
+                yield _on(shelf, (archive.RECORDS,), is_record, MEMORY, "record")
+                if not shelf.shared and place.scope in scopes.WITH_JOURNAL:
+                    yield _on(shelf, (archive.JOURNAL,), is_day, JOURNAL, "journal")
                 names = pinned.BY_SCOPE.get(place.scope, ())
-                wanted = {name for name in names if not shelf.shared or name == pinned.CONTEXT}
-                yield from _folder(shelf, (), wanted.__contains__, PINNED, "pinned")
+                documents = {name for name in names if not shelf.shared or name == pinned.CONTEXT}
+                if documents:
+                    yield _on(shelf, (), documents.__contains__, PINNED, "pinned")
 
 
-@dataclass(frozen=True, slots=True)
-class Attached:
-    """The Markdown of attached sources."""
+class Attached(NamedTuple):
+    """The Markdown of attached sources, folder by folder."""
 
     home: Home
     caller: scopes.Caller
 
-    def items(self) -> Iterator[Item | Finding]:
-        """Each file of each source in sight."""
+    def stacks(self) -> Iterator[Stack | Finding]:
+        """Each folder of each source in sight."""
         for source in sources.visible(self.home, self.caller):
             if source.problem:
                 yield Finding("source", str(source.path), f"{source.name} {source.problem}", severity="error")
                 continue
-            for path in source.markdown():
-                try:
-                    state = path.stat()
-                except OSError as error:
-                    yield Finding("unreadable", str(path), str(error), severity="error")
-                    continue
-                load = functools.partial(_load_source, path)
-                yield Item(str(path), str(path), source.name, "markdown", source.place, _stamp(state), load)
+            closed: list[OSError] = []
+            for top, below, wanted in source.folders(closed.append):
+                path = os.path.join(top, *below)
+                yield Stack(
+                    path,
+                    path.rstrip("/"),
+                    path.rstrip("/"),
+                    source.name,
+                    "markdown",
+                    source.place,
+                    wanted,
+                    functools.partial(_below, top, below),
+                    plain=True,
+                )
+            for error in closed:
+                where = str(error.filename or source.path)
+                yield Finding("unreadable", where, error.strerror or str(error), severity="error")
 
 
-def _folder(
-    shelf: Shelf, below: tuple[str, ...], wanted: Callable[[str], bool], source: str, kind: str
-) -> Iterator[Item | Finding]:
+def _on(shelf: Shelf, below: tuple[str, ...], wanted: Callable[[str], bool], source: str, kind: str) -> Stack:
+    shown = shelf.name_of(*below)
+    return Stack(
+        str(shelf.top.joinpath(*shelf.parts, *below)),
+        f"{shelf.top}/{shown}" if shelf.shared else shown,
+        shown,
+        source,
+        kind,
+        shelf.place,
+        wanted,
+        functools.partial(shelf.open, *below),
+        str(shelf.top) if shelf.shared else "",
+    )
+
+
+def _below(top: str, parts: tuple[str, ...]) -> Folder | None:
+    """A folder of a source, entered from its top without following links."""
     try:
-        folder = shelf.open(*below)
-    except (OutsideMemory, NotADirectoryError) as error:
-        yield Finding("unreadable", shelf.name_of(*below), str(error), severity="error")
-        return
-    if folder is None:
-        return
-    with folder:
-        for name in filter(wanted, folder.names()):
-            state = folder.stat(name)
-            if state is None:
-                continue
-            path = shelf.name_of(*below, name)
-            unique = f"{shelf.top}/{path}" if shelf.shared else path
-            load = functools.partial(_load, shelf, below, name)
-            yield Item(unique, path, source, kind, shelf.place, _stamp(state), load)
-
-
-def _load(shelf: Shelf, below: tuple[str, ...], name: str) -> bytes | None:
-    folder = shelf.open(*below)
-    if folder is None:
-        return None
-    with folder:
-        return files.read(folder, name)
-
-
-def _load_source(path: Path) -> bytes | None:
-    from vademecum.store.folders import Folder
-
-    try:
-        with Folder.at(path.parent) as folder:
-            return files.read(folder, path.name)
+        if not parts:
+            return Folder.at(top)
+        with Folder.at(top) as folder:
+            return folder.enter(*parts)
     except FileNotFoundError:
         return None
-
-
-def _stamp(state: os.stat_result) -> Stamp:
-    return Stamp(state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino)

@@ -1,10 +1,12 @@
-"""The vectors of an index as one matrix in memory, searched exactly."""
+"""The vectors of an index as one matrix in memory, searched exactly or, in a large store, in two steps."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+
+from vademecum.index.sqlite import Mark
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -14,102 +16,207 @@ if TYPE_CHECKING:
     from vademecum.index.sqlite import Index
 
     Floats = NDArray[np.float32]
+    Bytes = NDArray[np.int8]
     Ids = NDArray[np.int64]
+    Mask = NDArray[np.bool_]
 
-EXACT = 50_000  # rows up to which every dimension is looked at
-RESCORED = 2_000  # candidates that half of the dimensions choose above that
+EXACT = 20_000  # rows up to which every dimension is looked at
+RESCORED = 1_000  # candidates that half of the dimensions choose above that
+_COLUMNS = ("ids", "files", "orders", "source", "replaced", "alone", "living")
+_SPARSE = 0.5  # the share of dead rows from which on the matrix is made anew
 
 
 class Nearest(NamedTuple):
-    """The best chunks with their cosines, and the mean cosine of the store."""
+    """The best chunks by their rows in the matrix, with their cosines, and the mean cosine of the store."""
 
-    ids: Ids
+    rows: Ids
     cosines: Floats
     floor: float
 
 
 def pack(vectors: Floats) -> list[bytes]:
     """Unit vectors as they are kept: one byte a dimension, which costs nothing in quality."""
-    largest = np.maximum(np.abs(vectors).max(axis=1, keepdims=True), 1e-9)
-    return [row.tobytes() for row in np.rint(vectors * (127 / largest)).astype(np.int8)]
+    return [row.tobytes() for row in _bytes(vectors)]
 
 
-def unpack(blobs: Sequence[bytes]) -> Floats:
+def unpack(rows: Bytes) -> Floats:
     """Unit vectors from their kept form."""
-    if not blobs:
-        return np.zeros((0, 0), np.float32)
-    rows = np.frombuffer(b"".join(blobs), np.int8).reshape(len(blobs), -1).astype(np.float32)
-    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    numbers = rows.astype(np.float32)
+    lengths = np.sqrt(np.einsum("ij,ij->i", numbers, numbers))
     lengths[lengths == 0] = 1
-    return np.asarray(rows / lengths[:, None], np.float32)
+    numbers /= lengths[:, None]
+    return numbers
 
 
 class Matrix:
-    """All vectors of an index; refreshed when the index has changed, row by row where that suffices."""
+    """All vectors of an index, with the file and source of each; it follows the index row by row."""
 
     def __init__(self) -> None:
-        self.version: tuple[int, int] | None = None
+        self._version: tuple[int, int] | None = None
+        self._clear()
+
+    def _clear(self) -> None:
+        self.size = 0
+        self.alive = 0
+        self.sources: list[str] = []
         self.ids: Ids = np.zeros(0, np.int64)
-        self.rows: Floats = np.zeros((0, 0), np.float32)
-        self.half: Floats = np.zeros((0, 0), np.float32)
+        self.files: Ids = np.zeros(0, np.int64)
+        self.orders: Ids = np.zeros(0, np.int64)
+        self.source: Ids = np.zeros(0, np.int64)
+        self.alone: Mask = np.zeros(0, np.bool_)
+        self.replaced: Mask = np.zeros(0, np.bool_)
+        self.living: Mask = np.zeros(0, np.bool_)
+        self.narrow: Floats = np.zeros((0, 0), np.float32)  # all dimensions, or half of them when packed
+        self.packed: Bytes | None = None
+        self.dimension = 0
 
-    def refresh(self, index: Index) -> None:
-        """Take in what has changed since the last time."""
+    def __len__(self) -> int:
+        return self.alive
+
+    def refresh(self, index: Index, identity: str) -> None:
+        """Take in what has changed since the last time; vectors of another model are none."""
         version = index.version
-        if version == self.version:
+        if version == self._version:
             return
-        last = int(self.ids[-1]) if len(self.ids) else 0
-        added = index.vectors(last)
-        if len(self.ids) + len(added) != index.vector_count():  # something left: start over
-            self.ids, self.rows = np.zeros(0, np.int64), np.zeros((0, 0), np.float32)
-            added = index.vectors(0)
-        if added:
-            added.sort()
-            fresh = unpack([blob for _, blob in added])
-            self.ids = np.concatenate([self.ids, np.array([id_ for id_, _ in added], np.int64)])
-            self.rows = fresh if not len(self.rows) else np.concatenate([self.rows, fresh])
-        if len(self.rows) > EXACT:
-            self.half = np.ascontiguousarray(self.rows[:, : self.rows.shape[1] // 2])
-        self.version = version
+        foreign = self._version is None or version[0] != self._version[0]
+        gone, lowest = index.removed, index.lowest_put
+        index.removed, index.lowest_put = [], None
+        self._version = version
+        if foreign and index.meta("vectors") != identity:
+            self._clear()
+            return
+        if self.size and lowest is not None and lowest <= self.ids[self.size - 1]:
+            self._clear()  # vectors came out of order, or were made anew
+        if foreign and self.size:  # somebody else wrote: what they took out or put in is found by comparing
+            here = np.array(index.vector_ids(), np.int64)
+            last = self.ids[self.size - 1]
+            if len(np.setdiff1d(here[here <= last], self.ids[: self.size], assume_unique=True)):
+                self._clear()
+            else:
+                self._kill(np.flatnonzero(~np.isin(self.ids[: self.size], here)))
+        elif gone and self.size:
+            self._kill(self.rows_of(gone)[1])
+        if self.size and self.alive < self.size * (1 - _SPARSE):
+            self._clear()
+        self._append(index.vectors(int(self.ids[self.size - 1]) if self.size else 0))
 
-    def nearest(self, query: Floats, limit: int, *, allowed: Ids | None) -> Nearest:
+    def nearest(self, query: Floats, limit: int, *, allowed: Mask | None) -> Nearest:
         """The chunks nearest to a query vector, among those allowed.
 
         The dimensions are sorted by what they tell apart, so in a large store half of them choose the
         candidates and all of them score those.
         """
-        rows, ids = self.rows, self.ids
-        if not len(ids):
-            return Nearest(ids, np.zeros(0, np.float32), 0.0)
-        mask = None if allowed is None or len(allowed) == len(ids) else np.isin(ids, allowed)
-        if len(ids) <= EXACT:
-            scores = rows @ query
-            chosen = np.arange(len(ids))
-        else:
-            width = self.half.shape[1]
-            rough = self.half @ query[:width]
-            if mask is not None:
-                rough = np.where(mask, rough, -2)
-            count = min(len(ids), max(RESCORED, limit))
-            chosen = np.argpartition(rough, len(ids) - count)[len(ids) - count :]
-            scores = rows[chosen] @ query
-        floor = (
-            float(scores.mean()) if len(ids) <= EXACT else float((rows[:: len(ids) // 5000] @ query).mean())
-        )
+        size = self.size
+        half = size > EXACT
+        scores = self.narrow[:size] @ query[: self.narrow.shape[1]]
+        floor = float(scores.mean()) if not half else self._floor(query)
+        mask = self.living[:size] if self.alive < size else None
+        if allowed is not None:
+            mask = allowed if mask is None else mask & allowed
         if mask is not None:
-            keep = mask[chosen]
-            chosen, scores = chosen[keep], scores[keep]
-        if len(scores) > limit:
-            top = np.argpartition(scores, len(scores) - limit)[len(scores) - limit :]
-            chosen, scores = chosen[top], scores[top]
-        return Nearest(ids[chosen], np.asarray(scores, np.float32), floor)
+            scores[~mask] = -2
+        count = min(size, max(RESCORED, limit) if half else limit)
+        chosen = np.argpartition(scores, size - count)[size - count :] if count < size else np.arange(size)
+        if mask is not None:
+            chosen = chosen[mask[chosen]]
+        exact = self.exact(chosen) @ query if half else scores[chosen]
+        if len(exact) > limit:
+            top = np.argpartition(exact, len(exact) - limit)[len(exact) - limit :]
+            chosen, exact = chosen[top], exact[top]
+        return Nearest(chosen, np.asarray(exact, np.float32), floor)
 
-    def of(self, wanted: Sequence[int]) -> tuple[list[int], Floats]:
-        """The vectors of some chunks; those that have one."""
-        positions = np.searchsorted(self.ids, wanted)
-        found = [
-            (id_, at)
-            for id_, at in zip(wanted, positions.tolist(), strict=True)
-            if at < len(self.ids) and self.ids[at] == id_
-        ]
-        return [id_ for id_, _ in found], self.rows[[at for _, at in found]] if found else self.rows[:0]
+    def exact(self, rows: Ids) -> Floats:
+        """The whole vectors of some rows."""
+        return self.narrow[rows] if self.packed is None else unpack(self.packed[rows])
+
+    def rows_of(self, ids: Sequence[int]) -> tuple[list[int], Ids]:
+        """Those of some chunks that have a vector, and their rows."""
+        wanted = np.asarray(ids, np.int64)
+        places = np.searchsorted(self.ids[: self.size], wanted)
+        places[places == self.size] = 0
+        have = self.ids[places] == wanted if self.size else np.zeros(len(wanted), bool)
+        return wanted[have].tolist(), places[have]
+
+    def joined(self, some: Ids, more: Ids) -> Ids:
+        """Two lists of rows as one."""
+        return np.concatenate([some, more])
+
+    def marks(self, rows: Ids) -> dict[int, Mark]:
+        """What ranking needs of the chunks of some rows."""
+        columns = (self.files, self.orders, self.source, self.replaced, self.alone)
+        values = [column[rows].tolist() for column in columns]
+        values[2] = [self.sources[number] for number in values[2]]
+        return dict(zip(self.ids[rows].tolist(), map(Mark, *values), strict=True))
+
+    def mask(self, *, files: Sequence[int] | None = None, chunks: Sequence[int] | None = None) -> Mask:
+        """Which rows belong to some files or are some chunks."""
+        if chunks is not None:
+            return np.isin(self.ids[: self.size], np.array(chunks, np.int64))
+        return np.isin(self.files[: self.size], np.array(files, np.int64))
+
+    def _floor(self, query: Floats) -> float:
+        """The mean cosine, from a sample."""
+        sample = np.arange(0, self.size, max(1, self.size // 5000))
+        return float((self.exact(sample) @ query).mean())
+
+    def _kill(self, rows: Ids) -> None:
+        living = rows[self.living[rows]]
+        self.living[living] = False
+        self.alive -= len(living)
+
+    def _append(self, added: Sequence[tuple[Any, ...]]) -> None:
+        if not added:
+            return
+        dimension = len(added[0][6])
+        if self.dimension not in (0, dimension):
+            self._clear()
+        start, self.dimension = self.size, dimension
+        end = start + len(added)
+        self._grow(end)
+        kept = np.frombuffer(b"".join(row[6] for row in added), np.int8).reshape(len(added), dimension)
+        full = unpack(kept)
+        self.narrow[start:end] = full[:, : self.narrow.shape[1]]
+        if self.packed is not None:
+            self.packed[start:end] = kept
+        known = {name: number for number, name in enumerate(self.sources)}
+        for row in added:
+            if row[3] not in known:
+                known[row[3]] = len(known)
+                self.sources.append(row[3])
+        self.ids[start:end] = [row[0] for row in added]
+        self.files[start:end] = [row[1] for row in added]
+        self.orders[start:end] = [row[2] for row in added]
+        self.source[start:end] = [known[row[3]] for row in added]
+        self.replaced[start:end] = [row[4] for row in added]
+        self.alone[start:end] = [row[5] for row in added]
+        self.living[start:end] = True
+        self.size = end
+        self.alive += len(added)
+
+    def _grow(self, size: int) -> None:
+        """Make more room than is asked for, so that adding one by one copies nothing most of the time."""
+        if size <= len(self.ids) and (size <= EXACT or self.packed is not None):
+            return
+        room = max(size + size // 4, 1024)
+        if size > EXACT and self.packed is None:
+            self.packed = _bytes(self.narrow[: self.size]) if self.size else np.zeros((0, 0), np.int8)
+        if self.packed is not None:
+            self.packed = _enlarged(self.packed[: self.size], room, self.dimension)
+        width = self.dimension if self.packed is None else self.dimension // 2
+        self.narrow = _enlarged(self.narrow[: self.size, :width], room, width)
+        for name in _COLUMNS:
+            column = getattr(self, name)[: self.size]
+            setattr(self, name, np.concatenate([column, np.zeros(room - self.size, column.dtype)]))
+
+
+def _enlarged(rows: NDArray[Any], room: int, width: int) -> NDArray[Any]:
+    larger = np.zeros((room, width), rows.dtype)
+    if len(rows):
+        larger[: len(rows)] = rows
+    return larger
+
+
+def _bytes(vectors: Floats) -> Bytes:
+    largest = np.maximum(np.abs(vectors).max(axis=1, keepdims=True), 1e-9)
+    packed: Bytes = np.rint(vectors * (127 / largest)).astype(np.int8)
+    return packed

@@ -1,20 +1,20 @@
 """The index file: chunks, two keyword tables and vectors in one SQLite database that can be thrown away.
 
-The narrow keyword table knows a chunk with a little of its neighbours, the wide one whole files: the two find
-more than either. Nothing here is the truth; every row comes from a file and goes with it.
+The narrow keyword table knows chunks, the wide one whole files: the two find more than either. Nothing here
+is the truth; every row comes from a file and goes with it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import apsw
 
-from vademecum.errors import IndexFailed, Malformed
-from vademecum.index import words
-from vademecum.index.chunk import chunks
+from vademecum.errors import IndexFailed, IndexNewer, Malformed
+from vademecum.index import pages, words
 from vademecum.store import clock, document, texts
 from vademecum.store.joining import read_tags
 
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from vademecum.index.chunk import Chunk
     from vademecum.types import Place
 
-VERSION = 1
-BUSY_MS = 10_000
-NEAR = 400  # characters of each neighbour that join a chunk in the narrow table
+VERSION = 2
+_MARK = 4  # bytes that stand for a stem
+_MOST_WORDS = 200_000  # words whose stems are remembered
 _TOKENIZER = "porter unicode61 remove_diacritics 2"
 _SCHEMA = f"""
 create table meta(
@@ -36,13 +36,14 @@ create table meta(
     value text
 ) without rowid;
 create table files(
-    id integer primary key,
+    id integer primary key autoincrement,
     item text not null unique,
     path text not null,
     source text not null,
     kind text not null,
     scope text not null,
     scope_id text not null,
+    root text not null,
     hash text not null,
     size integer not null,
     mtime integer not null,
@@ -58,7 +59,7 @@ create table files(
 );
 create index files_place on files(scope, scope_id);
 create table chunks(
-    id integer primary key,
+    id integer primary key autoincrement,
     file integer not null,
     ord integer not null,
     start integer not null,
@@ -69,15 +70,21 @@ create table chunks(
     moment text,
     origin text,
     superseded text,
-    ended text
+    ended text,
+    alone integer not null,
+    size integer not null,
+    stems blob not null
 );
 create index chunks_file on chunks(file, ord);
 create table vectors(
     chunk integer primary key,
     vector blob not null
 );
+create table waiting(
+    chunk integer primary key
+);
 create virtual table narrow using fts5(
-    head, body, near,
+    body,
     content='', contentless_delete=1, tokenize="{_TOKENIZER}"
 );
 create virtual table wide using fts5(
@@ -85,8 +92,11 @@ create virtual table wide using fts5(
     content='', contentless_delete=1, tokenize="{_TOKENIZER}"
 );
 create virtual table vocabulary using fts5vocab('narrow', 'row');
-insert into narrow(narrow, rank) values('rank', 'bm25(1.0, 1.0, 0.5)');
 """
+
+
+# Asked for by name: sorting by FTS5's own `rank` column prepares another statement for every query.
+_SCORE = "-bm25(narrow)"
 
 
 class Known(NamedTuple):
@@ -98,12 +108,33 @@ class Known(NamedTuple):
     reason: str | None
 
 
+class Labels(NamedTuple):
+    """What a file says of itself."""
+
+    title: str = ""
+    key: str | None = None
+    num: int | None = None
+    type: str | None = None
+    tags: tuple[str, ...] = ()
+    updated: str | None = None
+
+    @property
+    def tags_json(self) -> str:
+        """The tags as they are kept."""
+        return json.dumps(self.tags, ensure_ascii=False) if self.tags else "[]"
+
+
+_NO_LABELS = Labels()
+
+
 class Mark(NamedTuple):
-    """What ranking needs of a chunk."""
+    """What ranking needs of a chunk: its place, and what counts for or against it."""
 
     file: int
+    order: int
     source: str
     superseded: bool
+    alone: bool  # whether its file has no other chunk
 
 
 class Row(NamedTuple):
@@ -111,6 +142,7 @@ class Row(NamedTuple):
 
     id: int
     file: int
+    item: str
     path: str
     source: str
     kind: str
@@ -136,10 +168,20 @@ class Index:
 
     def __init__(self, path: Path | str) -> None:
         self.path = path
+        self.removed: list[int] = []  # ids that this process has taken out, for who keeps them in memory
+        self.lowest_put: int | None = None  # the lowest id that got a vector since they last looked
+        self._counts: tuple[Any, int] = (None, 0)
+        self._stems: dict[str, tuple[str, ...]] = {}
+        self._marked: dict[str, bytes] = {}
+        self._frequencies: dict[str, int] = {}
+        self._seen: Any = None
         try:
-            self.connection = apsw.Connection(str(path))
-            self.connection.set_busy_timeout(BUSY_MS)
-            if str(path) != ":memory:":
+            file = str(path) != ":memory:"
+            if file:
+                _refuse_newer(pages.version_of(str(path)), path)
+            self.connection = pages.connect(str(path)) if file else apsw.Connection(":memory:")
+            self.connection.set_busy_timeout(pages.BUSY_MS)
+            if file:
                 self.connection.execute("pragma journal_mode = wal; pragma synchronous = normal").fetchall()
             self.connection.execute(
                 "pragma trusted_schema = off; pragma cache_size = -65536; pragma temp_store = memory"
@@ -148,7 +190,6 @@ class Index:
         except apsw.Error as error:
             raise IndexFailed(f"the index {path} cannot be opened: {error}") from error
         self._tokenizer = self.connection.fts5_tokenizer("porter", ["unicode61", "remove_diacritics", "2"])
-        self._stems: dict[str, tuple[str, ...]] = {}
 
     def close(self) -> None:
         """Let go of the file."""
@@ -173,6 +214,15 @@ class Index:
         except apsw.Error as error:
             raise IndexFailed(f"the index {self.path} cannot be written: {error}") from error
 
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[None]:
+        """One view of the index for several questions to it, whatever others write meanwhile."""
+        self.connection.execute("begin")
+        try:
+            yield
+        finally:
+            self.connection.execute("rollback")
+
     # ---------------------------------------------------------------- meta
 
     def meta(self, key: str) -> str | None:
@@ -191,16 +241,24 @@ class Index:
 
     # ---------------------------------------------------------------- writing
 
-    def known(self, places: set[tuple[str, str]] | None = None) -> dict[str, Known]:
-        """Every file the index holds, or those of some places."""
+    def known(self, places: Sequence[Place], root: str) -> dict[str, Known]:
+        """Every file the index holds of some places, as seen from one clone of a project."""
+        clause, values = places_where(places, root)
         rows = self.connection.execute(
-            "select item, id, hash, size, mtime, ctime, inode, reason, scope, scope_id from files"
+            f"select item, id, hash, size, mtime, ctime, inode, reason from files f where {clause}", values
         )
-        return {
-            row[0]: Known(row[1], row[2], row[3:7], row[7])
-            for row in rows
-            if places is None or (row[8], row[9]) in places
-        }
+        return {row[0]: Known(row[1], row[2], row[3:7], row[7]) for row in rows}
+
+    def known_one(self, item: str) -> Known | None:
+        """What the index holds of one file."""
+        row = self.connection.execute(
+            "select id, hash, size, mtime, ctime, inode, reason from files where item = ?", (item,)
+        ).fetchone()
+        return None if row is None else Known(row[0], row[1], row[2:6], row[6])
+
+    def every_file(self) -> list[int]:
+        """The ids of all files."""
+        return [row[0] for row in self.connection.execute("select id from files")]
 
     def touch(self, file: int, stamp: Stamp) -> None:
         """Note that a file was looked at and holds what it held."""
@@ -210,50 +268,75 @@ class Index:
 
     def remove(self, file: int) -> None:
         """Take a file with all its chunks out."""
-        ids = [row[0] for row in self.connection.execute("select id from chunks where file = ?", (file,))]
-        for table, column in (("narrow", "rowid"), ("vectors", "chunk"), ("chunks", "id")):
-            self.connection.executemany(f"delete from {table} where {column} = ?", [(each,) for each in ids])
-        self.connection.execute("delete from wide where rowid = ?", (file,))
+        self._remove_chunks(file)
         self.connection.execute("delete from files where id = ?", (file,))
 
     def fail(self, item: Item, reason: str) -> None:
         """Note a file that cannot be indexed, and why."""
-        self._drop(item)
-        self._insert_file(item, "", reason)
+        self._remove_chunks(self._put_file(item, "", reason, _NO_LABELS))
 
     def add(self, item: Item, content: bytes, digest: str, *, tokens: int, overlap: int) -> None:
-        """Take a file in, in place of what it was before."""
+        """Take a file in, in place of what it was before; chunks before the first change stay."""
+        from vademecum.index.chunk import chunks  # not needed to ask
+
         text = texts.decode(content)
         cut = [
             each for each in chunks(text, kind=item.kind, tokens=tokens, overlap=overlap) if not each.hidden
         ]
-        self._drop(item)
         labels = _labels(item, text)
-        file = self._insert_file(item, digest, None, labels)
-        heads = [head(labels["title"], each.heading, each.time, labels["tags"], each.text) for each in cut]
-        folded = [words.fold(each.text) for each in cut]
-        for order, chunk in enumerate(cut):
-            id_ = self._insert_chunk(file, order, chunk)
-            before = folded[order - 1][-NEAR:] if order else ""
-            after = folded[order + 1][:NEAR] if order + 1 < len(cut) else ""
-            self.connection.execute(
-                "insert into narrow(rowid, head, body, near) values(?, ?, ?, ?)",
-                (id_, words.fold(heads[order]), folded[order], f"{before}\n{after}"),
-            )
+        known = self.connection.execute(
+            "select id, title, tags, source, kind from files where item = ?", (item.id,)
+        ).fetchone()
+        kept = 0 if known is None else self._unchanged(known, item, labels, cut)
+        file = self._put_file(item, digest, None, labels)
+        if known is not None:
+            self._remove_chunks(file, kept)
+        heads = [head(labels.title, each.heading, each.time, labels.tags, each.text) for each in cut]
+        folded = [words.fold(f"{top}\n{each.text}") for top, each in zip(heads, cut, strict=True)]
+        alone = len(cut) == 1
+        first = 1 + int(self.value("select seq from sqlite_sequence where name = 'chunks'") or 0) - kept
+        self.connection.executemany(
+            """insert into chunks(id, file, ord, start, last, body, heading, time, moment, origin, superseded,
+            ended, alone, size, stems)
+            values(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
+            [
+                (*_chunk_row(first + order, file, order, cut[order]), alone, *self._marks(folded[order]))
+                for order in range(kept, len(cut))
+            ],
+        )
+        self.connection.executemany(
+            "insert into narrow(rowid, body) values(?, ?)",
+            [(first + order, folded[order]) for order in range(kept, len(cut))],
+        )
+        self.connection.executemany(
+            "insert into waiting values(?)", [(first + order,) for order in range(kept, len(cut))]
+        )
+        if alone:  # a file of one chunk says the same to both tables
+            return
         once = " ".join(dict.fromkeys(" ".join(heads).split()))  # a heading above ten chunks counts once
-        whole = "\n".join([words.fold(once), *folded])
+        whole = words.fold("\n".join([once, *(each.text for each in cut)]))
         self.connection.execute("insert into wide(rowid, body) values(?, ?)", (file, whole))
 
     def put_vectors(self, rows: Iterable[tuple[int, bytes]]) -> None:
-        """Keep the vectors of chunks."""
-        self.connection.executemany("insert or replace into vectors values(?, ?)", list(rows))
+        """Keep the vectors of chunks; of one that has left meanwhile, nothing."""
+        kept = list(rows)
+        if kept:
+            lowest = min(id_ for id_, _ in kept)
+            self.lowest_put = lowest if self.lowest_put is None else min(lowest, self.lowest_put)
+        self.connection.executemany(
+            """insert or replace into vectors
+            select chunk, ? from waiting where chunk = ?""",
+            [(vector, id_) for id_, vector in kept],
+        )
+        self.connection.executemany("delete from waiting where chunk = ?", [(id_,) for id_, _ in kept])
 
     def without_vectors(self, limit: int) -> list[tuple[int, str]]:
         """Chunks that have no vector yet, with the text to make it from."""
         rows = self.connection.execute(
-            """select c.id, f.title, c.body from chunks c
+            """select c.id, f.title, c.body from waiting w
+            join chunks c on c.id = w.chunk
             join files f on f.id = c.file
-            where not exists (select 1 from vectors v where v.chunk = c.id)
+            order by w.chunk
             limit ?""",
             (limit,),
         )
@@ -261,46 +344,108 @@ class Index:
 
     def count_without_vectors(self) -> int:
         """How many chunks have no vector yet."""
-        return self.count() - self.vector_count()
+        return int(self.value("select count(*) from waiting"))
 
     def drop_vectors(self) -> None:
         """Forget all vectors, as when the model has changed."""
         self.connection.execute("delete from vectors")
+        self.connection.execute("delete from meta where key = 'dimension'")
+        self.connection.execute("insert or ignore into waiting select id from chunks")
 
     # ---------------------------------------------------------------- reading
 
     def count(self) -> int:
         """How many chunks there are."""
-        return int(self.value("select count(*) from chunks"))
+        version = self.version
+        if self._counts[0] != version:
+            self._counts = version, int(self.value("select count(*) from chunks"))
+        return self._counts[1]
 
-    def match_narrow(
+    def match(self, expression: str, limit: int) -> list[tuple[int, float]]:
+        """The chunks of all there are that match best, with their BM25 and nothing else."""
+        return list(
+            self.connection.execute(
+                f"select rowid, {_SCORE} from narrow where narrow match ? order by 2 desc limit ?",
+                (expression, limit),
+            )
+        )
+
+    def marks(self, ids: Sequence[int]) -> dict[int, Mark]:
+        """What ranking needs of chunks."""
+        found: dict[int, Mark] = {}
+        for start in range(0, len(ids), 500):
+            part = ids[start : start + 500]
+            rows = self.connection.execute(
+                f"""select c.id, c.file, c.ord, f.source, c.superseded is not null, c.alone
+                from chunks c join files f on f.id = c.file
+                where c.id in ({",".join("?" * len(part))})""",
+                tuple(part),
+            )
+            found.update((row[0], Mark(*row[1:])) for row in rows)
+        return found
+
+    def tidy(self) -> None:
+        """Merge what many small writes have left: a question then looks in one place for a word."""
+        with self.writing():
+            for table in ("narrow", "wide"):
+                self.connection.execute(f"insert into {table}({table}) values('optimize')")
+
+    def places(self, ids: Sequence[int]) -> dict[int, tuple[str, str, int]]:
+        """The scope, the path and the place in the file of chunks."""
+        found: dict[int, tuple[str, str, int]] = {}
+        for start in range(0, len(ids), 500):
+            part = ids[start : start + 500]
+            rows = self.connection.execute(
+                f"""select c.id, f.scope, f.path, c.ord from chunks c
+                join files f on f.id = c.file
+                where c.id in ({",".join("?" * len(part))})""",
+                tuple(part),
+            )
+            found.update((row[0], row[1:]) for row in rows)
+        return found
+
+    def words_of(self, ids: Sequence[int], *, texts: bool) -> dict[int, tuple[int, bytes, str]]:
+        """How many words chunks have, the marks of these, and if wanted the text they stand in."""
+        found: dict[int, tuple[int, bytes, str]] = {}
+        wanted = "f.title || ' ' || c.heading || ' ' || c.body" if texts else "''"
+        files = "join files f on f.id = c.file" if texts else ""
+        for start in range(0, len(ids), 500):
+            part = ids[start : start + 500]
+            rows = self.connection.execute(
+                f"""select c.id, c.size, c.stems, {wanted} from chunks c {files}
+                where c.id in ({",".join("?" * len(part))})""",
+                tuple(part),
+            )
+            found.update((row[0], row[1:]) for row in rows)
+        return found
+
+    def match_where(
         self, expression: str, where: str, values: Sequence[Any], limit: int
     ) -> list[tuple[int, float]]:
-        """The chunks that match best, with their BM25, greater being better."""
+        """The chunks that match best among those that a condition lets through."""
         rows = self.connection.execute(
-            f"""select narrow.rowid, narrow.rank from narrow
+            f"""select narrow.rowid, {_SCORE} from narrow
             join chunks c on c.id = narrow.rowid
             join files f on f.id = c.file
             where narrow match ? and {where}
-            order by narrow.rank
+            order by 2 desc
             limit ?""",
             (expression, *values, limit),
         )
-        return [(row[0], -row[1]) for row in rows]
+        return list(rows)
 
     def match_wide(
-        self, expression: str, where: str, values: Sequence[Any], limit: int
-    ) -> list[tuple[int, float]]:
+        self, expression: str, where: str | None, values: Sequence[Any], limit: int
+    ) -> dict[int, float]:
         """The files that match best."""
-        rows = self.connection.execute(
-            f"""select wide.rowid, wide.rank from wide
-            join files f on f.id = wide.rowid
-            where wide match ? and {where}
-            order by wide.rank
-            limit ?""",
-            (expression, *values, limit),
+        condition = (
+            "" if where is None else f"and exists (select 1 from files f where f.id = wide.rowid and {where})"
         )
-        return [(row[0], -row[1]) for row in rows]
+        rows = self.connection.execute(
+            f"select rowid, -bm25(wide) from wide where wide match ? {condition} order by 2 desc limit ?",
+            (expression, *(() if where is None else values), limit),
+        )
+        return dict(rows)
 
     def select(self, where: str, values: Sequence[Any], limit: int) -> list[int]:
         """Chunks by their labels alone, the newest first."""
@@ -314,28 +459,22 @@ class Index:
         )
         return [row[0] for row in rows]
 
-    def visible_chunks(self, where: str, values: Sequence[Any]) -> list[tuple[int, int]]:
-        """Every chunk that may be seen, with its file."""
-        return list(
-            self.connection.execute(
-                f"select c.id, c.file from chunks c join files f on f.id = c.file where {where}",
-                tuple(values),
-            )
-        )
+    def hides(self, where: str, values: Sequence[Any], *, chunks: bool) -> bool:
+        """Whether there is anything that a condition leaves out."""
+        table = "chunks c join files f on f.id = c.file" if chunks else "files f"
+        return bool(self.value(f"select exists (select 1 from {table} where not ({where}))", values))
 
-    def marks(self, ids: Sequence[int]) -> dict[int, Mark]:
-        """What ranking needs of chunks: no text, so a thousand candidates are cheap."""
-        found = {}
-        for start in range(0, len(ids), 500):
-            part = ids[start : start + 500]
-            for row in self.connection.execute(
-                f"""select c.id, c.file, f.source, c.superseded is not null
-                from chunks c join files f on f.id = c.file
-                where c.id in ({",".join("?" * len(part))})""",
-                tuple(part),
-            ):
-                found[row[0]] = Mark(row[1], row[2], bool(row[3]))
-        return found
+    def allowed_files(self, where: str, values: Sequence[Any]) -> list[int]:
+        """The files that a condition lets through."""
+        rows = self.connection.execute(f"select f.id from files f where {where}", tuple(values))
+        return [row[0] for row in rows]
+
+    def allowed_chunks(self, where: str, values: Sequence[Any]) -> list[int]:
+        """The chunks that a condition lets through."""
+        rows = self.connection.execute(
+            f"select c.id from chunks c join files f on f.id = c.file where {where}", tuple(values)
+        )
+        return [row[0] for row in rows]
 
     def rows(self, ids: Sequence[int]) -> dict[int, Row]:
         """Chunks with their files' labels."""
@@ -344,31 +483,56 @@ class Index:
             part = ids[start : start + 500]
             marks = ",".join("?" * len(part))
             for row in self.connection.execute(
-                f"""select c.id, f.id, f.path, f.source, f.kind, f.scope, f.scope_id, f.title, f.key, f.num,
-                f.type, f.tags, f.updated, c.start, c.last, c.body, c.heading, c.time, c.origin, c.superseded
+                f"""select c.id, f.id, f.item, f.path, f.source, f.kind, f.scope, f.scope_id, f.title, f.key,
+                f.num, f.type, f.tags, f.updated, c.start, c.last, c.body, c.heading, c.time, c.origin,
+                c.superseded
                 from chunks c join files f on f.id = c.file
                 where c.id in ({marks})""",
                 tuple(part),
             ):
                 values: list[Any] = list(row)
-                values[11] = tuple(json.loads(values[11]))
+                values[12] = () if row[12] == "[]" else tuple(json.loads(values[12]))
                 found[values[0]] = Row(*values)
         return found
 
-    def vectors(self, after: int) -> list[tuple[int, bytes]]:
-        """Vectors of chunks with a greater id."""
-        return list(self.connection.execute("select chunk, vector from vectors where chunk > ?", (after,)))
+    def vectors(self, after: int) -> list[tuple[Any, ...]]:
+        """Of chunks with a greater id: the id, the five values of its mark, the vector."""
+        return list(
+            self.connection.execute(
+                """select v.chunk, c.file, c.ord, f.source, c.superseded is not null, c.alone, v.vector
+                from vectors v
+                join chunks c on c.id = v.chunk
+                join files f on f.id = c.file
+                where v.chunk > ?
+                order by v.chunk""",
+                (after,),
+            )
+        )
 
-    def vector_count(self) -> int:
-        """How many vectors there are."""
-        return int(self.value("select count(*) from vectors"))
+    def vector_ids(self) -> list[int]:
+        """The chunks that have a vector."""
+        return [row[0] for row in self.connection.execute("select chunk from vectors order by chunk")]
 
     def frequency(self, word: str) -> int:
-        """In how many chunks a word stands, whatever its ending."""
+        """In how many chunks a word stands, whatever its ending; at times a little out of date."""
         stems = self.stems(word)
         if not stems:
             return 0
-        return int(self.value("select doc from vocabulary where term = ?", (stems[0],)) or 0)
+        version = self.version
+        if version != self._seen:
+            count = self.count()
+            # A count of all occurrences is dear, and a few more or less change no weight that matters.
+            if not self._frequencies or abs(count - self._frequencies.get("", 0)) > count // 20:
+                self._frequencies = {"": count}
+            self._frequencies = {stem: seen for stem, seen in self._frequencies.items() if seen}
+            self._seen = version
+        found = self._frequencies.get(stems[0])
+        if found is None:
+            found = int(self.value("select doc from vocabulary where term = ?", (stems[0],)) or 0)
+            if len(self._frequencies) > 100_000:
+                self._frequencies = {"": self._frequencies.get("", 0)}
+            self._frequencies[stems[0]] = found
+        return found
 
     def stems(self, word: str) -> tuple[str, ...]:
         """A word as the keyword tables keep it."""
@@ -377,7 +541,20 @@ class Index:
             raw: Any = self._tokenizer(
                 word.encode(errors="ignore"), apsw.FTS5_TOKENIZE_DOCUMENT, None, include_offsets=False
             )
+            if len(self._stems) > _MOST_WORDS:
+                self._stems.clear()
             found = self._stems[word] = tuple(str(stem) for group in raw for stem in group)
+        return found
+
+    def mark(self, word: str) -> bytes:
+        """What stands for a word and all its endings among a chunk's stems; empty for a word that is none."""
+        found = self._marked.get(word)
+        if found is None:
+            if len(self._marked) > _MOST_WORDS:
+                self._marked.clear()
+            found = self._marked[word] = b"".join(
+                blake2b(stem.encode(), digest_size=_MARK).digest() for stem in self.stems(word)
+            )
         return found
 
     def check(self) -> list[str]:
@@ -397,29 +574,29 @@ class Index:
 
     def _prepare(self) -> None:
         """Make the tables in a new file; refuse one from a newer version."""
-        found = self.value("pragma user_version")
-        if found > VERSION:
-            raise IndexFailed(f"the index {self.path} was made by a newer version of vade")
+        found = int(self.value("pragma user_version"))
+        _refuse_newer(found, self.path)
         if found == VERSION:
             return
+        if found:
+            raise IndexFailed(f"the index {self.path} was made by an older version of vade")
         with self.writing():
             if self.value("pragma user_version") == 0:
                 self.connection.execute(_SCHEMA)
                 self.connection.execute(f"pragma user_version = {VERSION}")
 
-    def _drop(self, item: Item) -> None:
-        known = self.value("select id from files where item = ?", (item.id,))
-        if known is not None:
-            self.remove(known)
-
-    def _insert_file(
-        self, item: Item, digest: str, reason: str | None, labels: dict[str, Any] | None = None
-    ) -> int:
-        values = labels or {"title": "", "key": None, "num": None, "type": None, "tags": (), "updated": None}
+    def _put_file(self, item: Item, digest: str, reason: str | None, labels: Labels) -> int:
+        """Note a file, over what was noted of it before."""
         made = self.value(
-            """insert into files(item, path, source, kind, scope, scope_id, hash, size, mtime, ctime, inode,
-            reason, title, key, num, type, tags, updated)
-            values(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+            """insert into files(item, path, source, kind, scope, scope_id, root, hash, size, mtime, ctime,
+            inode, reason, title, key, num, type, tags, updated)
+            values(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+            on conflict(item) do update set
+            path = excluded.path, source = excluded.source, kind = excluded.kind, scope = excluded.scope,
+            scope_id = excluded.scope_id, root = excluded.root, hash = excluded.hash, size = excluded.size,
+            mtime = excluded.mtime, ctime = excluded.ctime, inode = excluded.inode, reason = excluded.reason,
+            title = excluded.title, key = excluded.key, num = excluded.num, type = excluded.type,
+            tags = excluded.tags, updated = excluded.updated
             returning id""",
             (
                 item.id,
@@ -428,43 +605,82 @@ class Index:
                 item.kind,
                 str(item.place.scope),
                 item.place.id,
+                item.root,
                 digest,
                 *item.stamp,
                 reason,
-                values["title"],
-                values["key"],
-                values["num"],
-                values["type"],
-                json.dumps(list(values["tags"]), ensure_ascii=False),
-                values["updated"],
+                labels.title,
+                labels.key,
+                labels.num,
+                labels.type,
+                labels.tags_json,
+                labels.updated,
             ),
         )
         return int(made)
 
-    def _insert_chunk(self, file: int, order: int, chunk: Chunk) -> int:
-        made = self.value(
-            """insert into chunks(file, ord, start, last, body, heading, time, moment, origin, superseded,
-            ended)
-            values(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-            returning id""",
-            (
-                file,
-                order,
-                chunk.start,
-                chunk.end,
-                chunk.text,
-                chunk.heading,
-                chunk.time,
-                moment(chunk.time),
-                None if chunk.origin is None else str(chunk.origin),
-                chunk.superseded,
-                moment(chunk.superseded),
-            ),
+    def _marks(self, text: str) -> tuple[int, bytes]:
+        """How many different words of a text say something, and the marks of all, each once."""
+        found = words.all_in(text)
+        return len(found - words.LOW), b"".join({self.mark(word) for word in found})
+
+    def _unchanged(self, known: tuple[Any, ...], item: Item, labels: Labels, cut: Sequence[Chunk]) -> int:
+        """How many of a file's first chunks can stay as they are: an append leaves all before the last."""
+        if known[1:] != (labels.title, labels.tags_json, item.source, item.kind):
+            return 0
+        old = self.connection.execute(
+            """select start, last, body, heading, time, origin, superseded from chunks
+            where file = ?
+            order by ord""",
+            (known[0],),
         )
-        return int(made)
+        same = 0
+        for before, now in zip(old, cut, strict=False):
+            origin = None if now.origin is None else str(now.origin)
+            if before != (now.start, now.end, now.text, now.heading, now.time, origin, now.superseded):
+                break
+            same += 1
+        return same if same > 1 else 0  # a first chunk may have been alone, or be so now
+
+    def _remove_chunks(self, file: int, kept: int = 0) -> None:
+        """Take the chunks of a file out, but for the first ones."""
+        rows = self.connection.execute("select id from chunks where file = ? and ord >= ?", (file, kept))
+        ids = [row[0] for row in rows]
+        each = [(id_,) for id_ in ids]
+        for table, column in (
+            ("narrow", "rowid"),
+            ("vectors", "chunk"),
+            ("waiting", "chunk"),
+            ("chunks", "id"),
+        ):
+            self.connection.executemany(f"delete from {table} where {column} = ?", each)
+        self.connection.execute("delete from wide where rowid = ?", (file,))
+        self.removed += ids
 
 
-def _labels(item: Item, text: str) -> dict[str, Any]:
+def _refuse_newer(version: int, path: Path | str) -> None:
+    if version > VERSION:
+        raise IndexNewer(f"the index {path} was made by a newer version of vade")
+
+
+def _chunk_row(id_: int, file: int, order: int, chunk: Chunk) -> tuple[Any, ...]:
+    return (
+        id_,
+        file,
+        order,
+        chunk.start,
+        chunk.end,
+        chunk.text,
+        chunk.heading,
+        chunk.time,
+        moment(chunk.time),
+        None if chunk.origin is None else str(chunk.origin),
+        chunk.superseded,
+        moment(chunk.superseded),
+    )
+
+
+def _labels(item: Item, text: str) -> Labels:
     """What a file says of itself, for filters and for the indexed text."""
     from vademecum.store.records import key_of
 
@@ -478,14 +694,14 @@ def _labels(item: Item, text: str) -> dict[str, Any]:
     name = item.path.rpartition("/")[2]
     title = values.get("title") or (parsed and parsed.title) or name.rpartition(".")[0]
     num = values.get("num")
-    return {
-        "title": str(title),
-        "key": key_of(name) if item.kind == "record" else None,
-        "num": num if type(num) is int else None,
-        "type": str(values.get("type") or "project") if item.kind == "record" else None,
-        "tags": read_tags(values.get("tags")),
-        "updated": None if values.get("updated") is None else str(values["updated"]),
-    }
+    return Labels(
+        title=str(title),
+        key=key_of(name) if item.kind == "record" else None,
+        num=num if type(num) is int else None,
+        type=str(values.get("type") or "project") if item.kind == "record" else None,
+        tags=read_tags(values.get("tags")),
+        updated=None if values.get("updated") is None else str(values["updated"]),
+    )
 
 
 def head(title: str, heading: str, time: str | None, tags: Sequence[str], body: str) -> str:
@@ -516,9 +732,13 @@ def moment(stamp: str | None) -> str | None:
     return None if found is None else clock.stamp(found)
 
 
-def places_where(places: Sequence[Place]) -> tuple[str, list[str]]:
-    """The one predicate of visibility, as SQL; no place at all sees nothing."""
+def places_where(places: Sequence[Place], root: str) -> tuple[str, list[str]]:
+    """The one predicate of visibility, as SQL: these places, and of `.vade/` folders this clone's alone.
+
+    No place at all sees nothing.
+    """
     if not places:
         return "0", []
     clause = " or ".join("(f.scope = ? and f.scope_id = ?)" for _ in places)
-    return f"({clause})", [value for place in places for value in (str(place.scope), place.id)]
+    values = [value for place in places for value in (str(place.scope), place.id)]
+    return f"({clause}) and f.root in ('', ?)", [*values, root]

@@ -6,25 +6,29 @@ index is in, a sync makes it what a rebuild would make it.
 
 from __future__ import annotations
 
-import itertools
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from vademecum.errors import EmbedderFailed, Malformed, OutsideMemory
+from vademecum.index.embed.base import within
 from vademecum.store import files
 from vademecum.types import Finding
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-    from vademecum.index.base import Corpus, Item
+    from vademecum.index.base import Item, Stack
     from vademecum.index.embed.base import Embedder
     from vademecum.index.sqlite import Index, Known
     from vademecum.types import Place
 
-_BATCH = 64  # files in one transaction: a waiting writer gets its turn between two
-_VECTORS = 256  # texts given to the embedder at once
+    Waiting = tuple[Item, Known | None]
+
+NO_VECTORS = "no new vectors"
+_TURN = 0.5  # seconds that one transaction may last
+_MANY = 0.1  # the share of changed files from which on the keyword tables are put in order afterwards
+_VECTORS = 512  # texts given to the embedder at once
 
 
 @dataclass(slots=True)
@@ -46,73 +50,210 @@ class Report:
         return 1.0 if not self.files else self.indexed / self.files
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
+class Survey:
+    """What the index covers now, found without changing anything."""
+
+    files: int = 0
+    indexed: int = 0
+    pending: int = 0  # not in it yet
+    stale: int = 0  # in it as they were before
+    gone: int = 0  # in it, and no longer there
+    vectors_pending: int = 0
+    chunks: int = 0
+    failed: list[Finding] = field(default_factory=list)
+    trouble: str = ""
+
+
 class Sync:
-    """Everything a sync needs to know."""
+    """Brings one index up to date with what its caller can see."""
 
-    index: Index
-    corpora: Sequence[Corpus]
-    places: Sequence[Place]
-    embedder: Embedder | None
-    tokens: int = 400
-    overlap: int = 80
+    def __init__(
+        self,
+        index: Index,
+        places: Sequence[Place],
+        root: str,
+        *,
+        embedder: Callable[[], Embedder | None],
+        tokens: int = 400,
+        overlap: int = 80,
+        progress: Callable[[str, int, int], None] | None = None,
+    ) -> None:
+        self.index, self.places, self.root = index, places, root
+        self._embedder, self.tokens, self.overlap = embedder, tokens, overlap
+        self.progress = progress  # told what is done: how many of how many
 
-    def run(self, *, seconds: float | None = None, check: bool = False) -> Report:
-        """Bring the index up to date, within a time if one is given; `check` reads every file again."""
+    def run(
+        self,
+        found: Iterable[Stack | Finding],
+        *,
+        seconds: float | None = None,
+        check: bool = False,
+        vectors: bool = True,
+    ) -> Report:
+        """Bring the index up to date, within a time if one is given; `check` reads every file again.
+
+        Without `vectors`, those are left for whoever needs them.
+        """
         deadline = None if seconds is None else time.monotonic() + seconds
         report = Report()
-        self._renew(report)
-        waiting = self._compare(report, check=check)
-        for batch in _batched(waiting, _BATCH):
-            if deadline is not None and time.monotonic() >= deadline:
-                report.pending += len(batch)
+        self._renew(report, vectors=vectors)
+        waiting = self._compare(found, report, check=check)
+        self._take_all(waiting, report, deadline)
+        if vectors:
+            self.embed(report, deadline)
+        else:
+            report.vectors_pending = self._without_vectors()
+        report.indexed = report.files - report.pending - len(report.findings)
+        if report.changed > report.files * _MANY and not report.pending:
+            self.index.tidy()
+        return report
+
+    def survey(self, found: Iterable[Stack | Finding]) -> Survey:
+        """Compare the index with what is there, and leave both as they are."""
+        survey = Survey(chunks=self.index.count())
+        known = self.index.known(self.places, self.root)
+        for stack in found:
+            if isinstance(stack, Finding):
+                survey.failed.append(stack)
+                survey.files += 1
                 continue
-            with self.index.writing():
-                for item, known in batch:
-                    self._take(item, known, report)
-        self._embed(report, deadline)
+            try:
+                for name, stamp in stack.states():
+                    survey.files += 1
+                    old = known.pop(f"{stack.prefix}/{name}", None)
+                    if old is None:
+                        survey.pending += 1
+                    elif old.stamp != stamp:
+                        survey.stale += 1
+                    elif old.reason:
+                        survey.failed.append(_not_indexed(f"{stack.shown}/{name}", old.reason))
+                    else:
+                        survey.indexed += 1
+            except (OutsideMemory, OSError) as error:
+                survey.failed.append(_unreadable(stack, error))
+                survey.files += 1
+        survey.gone = len(known)
+        if self.embedder is not None:
+            survey.vectors_pending = self.index.count_without_vectors()
+        return survey
+
+    def run_some(
+        self,
+        hints: Iterable[tuple[Stack, str]],
+        report: Report,
+        *,
+        seconds: float,
+        vectors: bool = True,
+    ) -> Report:
+        """Bring the index up to date with a few files by name, and the last report with it."""
+        deadline = time.monotonic() + seconds
+        report.changed = report.removed = 0
+        report.degraded = []
+        waiting = []
+        for stack, name in hints:
+            if not stack.wanted(name):
+                continue
+            known = self.index.known_one(f"{stack.prefix}/{name}")
+            stamp = stack.state(name)
+            path = f"{stack.shown}/{name}"
+            report.findings = [each for each in report.findings if each.where != path]
+            if stamp is None:
+                if known is not None:
+                    with self.index.writing():
+                        self.index.remove(known.id)
+                    report.removed += 1
+                    report.files -= 1
+                continue
+            report.files += known is None
+            if known is None or known.stamp != tuple(stamp):
+                waiting.append((stack.item(name, stamp), known))
+            elif known.reason:
+                report.findings.append(_not_indexed(path, known.reason))
+        self._take_all(waiting, report, deadline)
+        if vectors:
+            self.embed(report, deadline)
+        else:
+            report.vectors_pending = self._without_vectors()
         report.indexed = report.files - report.pending - len(report.findings)
         return report
 
-    def _renew(self, report: Report) -> None:
-        """Start over with the half of the index that other settings have made."""
+    @property
+    def identity(self) -> tuple[str, str | None]:
+        """What the keywords and the vectors of this index depend on."""
         keywords = f"{self.tokens}/{self.overlap}"
-        vectors = None if self.embedder is None else f"{self.embedder.identity} {keywords}"
-        if self.index.meta("keywords") == keywords and vectors in (None, self.index.meta("vectors")):
+        return keywords, None if self.embedder is None else f"{self.embedder.identity} {keywords}"
+
+    @property
+    def embedder(self) -> Embedder | None:
+        """What makes vectors; asked for when it is needed, since it may be slow to load."""
+        return self._embedder()
+
+    def agrees(self, *, vectors: bool) -> bool:
+        """Whether the index was made with these settings; without `vectors`, its words."""
+        if self.index.meta("keywords") != f"{self.tokens}/{self.overlap}":
+            return False
+        return not vectors or self.identity[1] in (None, self.index.meta("vectors"))
+
+    def _without_vectors(self) -> int:
+        """How many chunks wait for vectors, in an index that has any."""
+        return 0 if self.index.meta("vectors") is None else self.index.count_without_vectors()
+
+    def _renew(self, report: Report, *, vectors: bool) -> None:
+        """Start over with the half of the index that other settings have made."""
+        if self.agrees(vectors=vectors):
             return
+        keywords, made_by = self.identity
         with self.index.writing():
             if self.index.meta("keywords") not in (None, keywords):
-                for known in self.index.known().values():
-                    self.index.remove(known.id)
+                for file in self.index.every_file():
+                    self.index.remove(file)
             self.index.remember("keywords", keywords)
-            if vectors is not None and self.index.meta("vectors") != vectors:
+            if made_by is not None and self.index.meta("vectors") != made_by:
                 if self.index.meta("vectors") is not None:
                     report.degraded.append("another embedder: all vectors are made anew")
                 self.index.drop_vectors()
-                self.index.remember("vectors", vectors)
+                self.index.remember("vectors", made_by)
 
-    def _compare(self, report: Report, *, check: bool) -> list[tuple[Item, Known | None]]:
+    def _compare(self, found: Iterable[Stack | Finding], report: Report, *, check: bool) -> list[Waiting]:
         """What has to be read; what has left is taken out at once."""
-        wanted = {(str(place.scope), place.id) for place in self.places}
-        known = self.index.known(wanted)
-        waiting = []
-        for item in itertools.chain.from_iterable(corpus.items() for corpus in self.corpora):
-            if isinstance(item, Finding):
-                report.findings.append(item)
+        known = self.index.known(self.places, self.root)
+        waiting: list[Waiting] = []
+        for stack in found:
+            if isinstance(stack, Finding):
+                report.findings.append(stack)
                 report.files += 1
                 continue
-            report.files += 1
-            old = known.pop(item.id, None)
-            if old is None or check or old.stamp != tuple(item.stamp):
-                waiting.append((item, old))
-            elif old.reason:
-                report.findings.append(Finding("not indexed", item.path, old.reason, severity="warning"))
+            try:
+                for name, stamp in stack.states():
+                    report.files += 1
+                    old = known.pop(f"{stack.prefix}/{name}", None)
+                    if old is None or check or old.stamp != stamp:
+                        waiting.append((stack.item(name, stamp), old))
+                    elif old.reason:
+                        report.findings.append(_not_indexed(f"{stack.shown}/{name}", old.reason))
+            except (OutsideMemory, OSError) as error:
+                report.files += 1
+                report.findings.append(_unreadable(stack, error))
         if known:
             with self.index.writing():
                 for gone in known.values():
                     self.index.remove(gone.id)
                     report.removed += 1
         return waiting
+
+    def _take_all(self, waiting: Sequence[Waiting], report: Report, deadline: float | None) -> None:
+        """Take files in, in short transactions, so that a waiting writer gets its turn between two."""
+        done = 0
+        while done < len(waiting) and not _over(deadline):
+            turn = time.monotonic() + _TURN
+            with self.index.writing():
+                while done < len(waiting) and not _over(deadline) and not _over(turn):
+                    self._take(*waiting[done], report)
+                    done += 1
+            if self.progress is not None:
+                self.progress("files", done, len(waiting))
+        report.pending = len(waiting) - done
 
     def _take(self, item: Item, known: Known | None, report: Report) -> None:
         """Read one file and put it in, unless it holds what it held."""
@@ -132,31 +273,55 @@ class Sync:
         except (Malformed, OutsideMemory, OSError) as error:
             reason = str(error)
             self.index.fail(item, reason)
-            report.findings.append(Finding("not indexed", item.path, reason, severity="warning"))
+            report.findings.append(_not_indexed(item.path, reason))
 
-    def _embed(self, report: Report, deadline: float | None) -> None:
+    def embed(self, report: Report, deadline: float | None) -> None:
         """Make the vectors that are missing."""
-        if self.embedder is None:
+        report.vectors_pending = 0
+        total = 0 if self.embedder is None else self.index.count_without_vectors()
+        if self.embedder is None or not total:
             return
-        from vademecum.index.matrix import pack
+        from vademecum.index.matrix import pack  # and numpy with it, which words alone do without
 
+        done = 0
         while waiting := self.index.without_vectors(_VECTORS):
-            if deadline is not None and time.monotonic() >= deadline:
+            if _over(deadline):
                 report.vectors_pending = self.index.count_without_vectors()
                 return
             try:
-                made = self.embedder.embed([text for _, text in waiting])
+                with within(deadline):
+                    made = self.embedder.embed([text for _, text in waiting])
+                with self.index.writing():
+                    self._one_length(made.shape[1])
+                    self.index.put_vectors(zip((id_ for id_, _ in waiting), pack(made), strict=True))
             except EmbedderFailed as error:
                 report.vectors_pending = self.index.count_without_vectors()
-                report.degraded.append(f"no new vectors: {error}")
+                report.degraded.append(f"{NO_VECTORS}: {error}")
                 return
-            with self.index.writing():
-                self.index.put_vectors(zip((id_ for id_, _ in waiting), pack(made), strict=True))
+            done += len(waiting)
+            if self.progress is not None:
+                self.progress("vectors", done, max(done, total))
+
+    def _one_length(self, length: int) -> None:
+        """Refuse vectors of another length than those that are here: they cannot be compared."""
+        known = self.index.meta("dimension")
+        if known is None:
+            self.index.remember("dimension", str(length))
+        elif known != str(length):
+            raise EmbedderFailed(
+                f"the model now gives {length} dimensions, and the index holds vectors of {known}",
+                hint="run `vade index --rebuild`; keyword search still answers",
+            )
 
 
-def _batched(
-    waiting: Iterable[tuple[Item, Known | None]], size: int
-) -> Iterable[list[tuple[Item, Known | None]]]:
-    iterator = iter(waiting)
-    while batch := list(itertools.islice(iterator, size)):
-        yield batch
+def _not_indexed(path: str, reason: str) -> Finding:
+    return Finding("not indexed", path, reason, severity="warning")
+
+
+def _unreadable(stack: Stack, error: Exception) -> Finding:
+    why = str(getattr(error, "strerror", None) or error)
+    return Finding("unreadable", stack.shown, why, severity="error")
+
+
+def _over(deadline: float | None) -> bool:
+    return deadline is not None and time.monotonic() >= deadline

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import NamedTuple
 
@@ -9,14 +10,11 @@ _CJK = (
     "\u2e80-\u303f\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f"
     "\U00020000-\U0002fa1f"
 )
-CJK_RUN = re.compile(f"[{_CJK}]+")
+# C++ and C# are not C: the marks that a tokenizer drops are spelled out beside them.
+_MARKED = re.compile(r"(?<![^\W_])([A-Za-z])(\+\+|#)(?!\w)")
+_SPELLED = {"++": "plusplus", "#": "sharp"}
 WORD = re.compile(r"[^\W_]+")
-# Things a person copies whole: a quoted phrase, a run of CJK, a word with digits, marks or capitals inside.
-_EXACT = re.compile(
-    rf'"[^"]+"|[{_CJK}]{{2,}}'
-    r"|(?=\S*\w[_./:\\#@-]+\w|\S*[A-Za-z]\d|\S*\d[A-Za-z]|\S*\d{3}|\S*[a-z][A-Z])"
-    rf'[^\s"?!,;()\[\]{{}}<>{_CJK}]+'
-)
+_MAYBE_EXACT = re.compile(r"""["_./:\\#@0-9-]|[a-z][A-Z]""")
 STOP = frozenset(
     """a about above after again against all also am an and any are as at be because been before being below
     between both but by can could did do does doing down during each either else ever few for from further get
@@ -41,6 +39,9 @@ MOST_PHRASES = 32
 _LONG_RUN = re.compile(r"\S{201,}")  # nobody copies an identifier this long, and looking for one is quadratic
 
 
+LOW = STOP | SOFT
+
+
 class Terms(NamedTuple):
     """What to look for: single words, and phrases that should stand in the text as they are."""
 
@@ -50,23 +51,36 @@ class Terms(NamedTuple):
 
 def fold(text: str) -> str:
     """Text as the keyword index sees it: runs of CJK become overlapping pairs and single characters."""
+    if "++" in text or "#" in text:
+        text = _MARKED.sub(lambda found: f"{found[0]} {_spelled(found)}", text)
     if text.isascii():
         return text
-    return CJK_RUN.sub(lambda run: f" {' '.join(_pairs(run[0]) + _singles(run[0]))} ", text)
+    return cjk_run().sub(lambda run: f" {' '.join(_pairs(run[0]) + _singles(run[0]))} ", text)
 
 
 def terms(question: str) -> Terms:
     """The words of a question that count; stop words only when there are no others."""
     question = question[:LONGEST_QUESTION]
+    marked = [_spelled(found) for found in _MARKED.finditer(question)]
     strong: dict[str, None] = {}
     soft: dict[str, None] = {}
     stops: dict[str, None] = {}
     for found in WORD.findall(question.lower()):
-        for run in CJK_RUN.findall(found):
-            strong.update(dict.fromkeys(_pairs(run)))
-        for word in CJK_RUN.sub(" ", found).split():
+        parts = [found]
+        if not found.isascii():
+            for run in cjk_run().findall(found):
+                strong.update(dict.fromkeys(_pairs(run)))
+            parts = cjk_run().sub(" ", found).split()
+        for word in parts:
             (stops if word in STOP else soft if word in SOFT else strong)[word] = None
-    return Terms(tuple(strong or soft or stops), tuple(_phrases(question)))
+    strong.update(dict.fromkeys(marked))
+    phrases = [*((each,) for each in marked), *_phrases(question)]
+    return Terms(tuple(strong or soft or stops), tuple(phrases[:MOST_PHRASES]))
+
+
+def all_in(text: str) -> set[str]:
+    """Every word of a text, as they are compared."""
+    return set(WORD.findall(fold(text).lower()))
 
 
 def quoted(words: tuple[str, ...] | list[str]) -> str:
@@ -74,10 +88,33 @@ def quoted(words: tuple[str, ...] | list[str]) -> str:
     return '"' + " ".join(word.replace('"', '""') for word in words) + '"'
 
 
+@functools.cache
+def cjk_run() -> re.Pattern[str]:
+    """A run of characters of scripts without spaces; dear to make, and most texts need it not."""
+    return re.compile(f"[{_CJK}]+")
+
+
+@functools.cache
+def _exact() -> re.Pattern[str]:
+    """What a person copies whole: a quoted phrase, a run of CJK, a word with digits or marks or CamelCase."""
+    return re.compile(
+        rf'"[^"]+"|[{_CJK}]{{2,}}'
+        r"|(?=\S*\w[_./:\\#@-]+\w|\S*[A-Za-z]\d|\S*\d[A-Za-z]|\S*\d{3}|\S*[a-z][A-Z])"
+        rf'[^\s"?!,;()\[\]{{}}<>{_CJK}]+'
+    )
+
+
+def _spelled(found: re.Match[str]) -> str:
+    return f"{found[1]}{_SPELLED[found[2]]}".lower()
+
+
 def _phrases(question: str) -> list[tuple[str, ...]]:
     found = []
-    for match in _EXACT.finditer(_LONG_RUN.sub(" ", question)):
-        run = CJK_RUN.fullmatch(match[0])
+    # A pattern that is dear to make, and most questions are plain words.
+    if question.isascii() and not _MAYBE_EXACT.search(question):
+        return []
+    for match in _exact().finditer(_LONG_RUN.sub(" ", question)):
+        run = None if match[0].isascii() else cjk_run().fullmatch(match[0])
         words = _pairs(match[0]) if run else WORD.findall(fold(match[0]).lower())
         if words:
             found.append(tuple(words[:LONGEST_PHRASE]))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -11,8 +10,7 @@ if TYPE_CHECKING:
     from vademecum.types import Place
 
 
-@dataclass(frozen=True, slots=True)
-class Passage:
+class Passage(NamedTuple):
     """The unit of an answer: lines of a file, why they were found, and what they belong to."""
 
     path: str
@@ -23,7 +21,7 @@ class Passage:
     relevance: float
     source: str
     place: Place
-    components: Mapping[str, float] = field(default_factory=dict)
+    components: Mapping[str, float]
     title: str = ""
     key: str | None = None
     type: str | None = None
@@ -32,10 +30,10 @@ class Passage:
     time: str | None = None
     origin: str | None = None
     superseded: str | None = None
+    arithmetic: Mapping[str, float] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Coverage:
+class Coverage(NamedTuple):
     """How much of what is there an answer could draw upon."""
 
     files: int = 0
@@ -50,8 +48,7 @@ class Coverage:
         return 1.0 if not self.files else self.indexed / self.files
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """Passages, and what the search covered: an empty answer is never a hidden error."""
 
     results: tuple[Passage, ...]

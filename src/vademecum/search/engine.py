@@ -6,19 +6,22 @@ scale, whether one is an answer at all, so that a question about nothing in the 
 
 from __future__ import annotations
 
+import itertools
 import math
-from dataclasses import dataclass, field
+import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import EmbedderFailed
-from vademecum.index import words
+from vademecum.index import lexicon, words
+from vademecum.index.base import MEMORY
 from vademecum.index.embed.base import common_direction, likeness
-from vademecum.index.sqlite import head
-from vademecum.search import fuse, rank
-from vademecum.search.query import Predicate, Query, predicate
+from vademecum.search import fuse, rank, relevance
+from vademecum.search.query import Predicate, Query, View, predicate
+from vademecum.store import clock
+from vademecum.types import Scope
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -26,23 +29,28 @@ if TYPE_CHECKING:
     from vademecum.index.embed.base import Embedder, Vector
     from vademecum.index.matrix import Matrix
     from vademecum.index.sqlite import Index, Mark, Row
-    from vademecum.types import Place
+    from vademecum.index.sync import Sync
+
+    Mask = NDArray[np.bool_]
 
 MODES = ("hybrid", "bm25", "vector", "metadata")
-DEPTH = 200  # candidates a leg gives at least
+MOST_RESULTS = 10_000
+ORDERS = ("recency", "score", "usage")
+DEPTH = 100  # candidates a leg gives at least
 COMMON = 0.25  # a word in more than this share of all chunks is dropped, in a store of some size,
 COMMON_FROM = 2_000  # when at least two rarer ones remain
 MOST_WORDS = 64  # of a long question the rarest words are looked for
 EXACT_ROWS = 20  # a phrase in more places than this tells nothing apart
+NEIGHBOURS = 0.6  # what a chunk counts of what its neighbours say
 FEW = 10  # vectors whose mean says little yet
+WEIGHED = 12  # candidates whose relevance is worked out at once
+MOST_WEIGHED = 24  # and of how many, before it is said that nothing was found
 SNIPPET = 700
 
-# relevance = SHARE × the idf-weighted share of the question's words + LIKENESS × the cosine without what all
-# texts have in common; found so that unrelated text stays below 0.35.
-SHARE, LIKENESS = 0.56, 0.8
-
-
+DIGITS = 9  # scores that agree in so many are the same
+SAME = 10.0**-DIGITS
 DEFAULT_WEIGHTS = fuse.Weights()
+_PRECEDENCE = {str(scope): number for number, scope in enumerate(Scope)}
 
 
 class Hit(NamedTuple):
@@ -53,19 +61,20 @@ class Hit(NamedTuple):
     relevance: float
     evidence: fuse.Evidence
     snippet: str
+    arithmetic: dict[str, float] | None = None
 
 
-@dataclass(slots=True)
 class Found:
     """The hits, and how they were found."""
 
-    hits: list[Hit] = field(default_factory=list)
-    mode: str = "hybrid"
-    degraded: list[str] = field(default_factory=list)
+    def __init__(self, mode: str = "hybrid") -> None:
+        self.hits: list[Hit] = []
+        self.mode = mode
+        self.by_words = mode in ("bm25", "metadata")  # whether vectors were not even asked for
+        self.degraded: list[str] = []
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(NamedTuple):
     """How to answer."""
 
     mode: str = "hybrid"
@@ -74,83 +83,127 @@ class Options:
     fusion: str = "weighted"
     weights: fuse.Weights = DEFAULT_WEIGHTS
     multiplier: int = 4
+    sort_by: str | None = None
+    explain: bool = False
 
 
 class Engine:
     """Answers from one index; keeps the vectors in memory between questions."""
 
-    def __init__(self, index: Index, embedder: Embedder | None) -> None:
+    def __init__(
+        self,
+        index: Index,
+        sync: Sync,
+        uses: Callable[[list[str]], dict[str, int]],
+        lacking: Callable[[], str],
+    ) -> None:
         self.index = index
-        self.embedder = embedder
+        self._sync = sync
+        self._uses = uses
+        self._lacking = lacking
         self._matrix: Matrix | None = None
         self._mean: Any = None
-        self._seen: tuple[Any, list[tuple[int, int]]] = (None, [])
+        self._open: tuple[Any, bool] = (None, False)
+        self._mask: tuple[Any, Mask | None] = (None, None)
 
-    def search(self, query: Query, places: Sequence[Place], options: Options) -> Found:
-        """The best answers in these places."""
+    @property
+    def embedder(self) -> Embedder | None:
+        """What makes vectors, if there is anything."""
+        return self._sync.embedder
+
+    def search(self, query: Query, view: View, options: Options) -> Found:
+        """The best answers in sight."""
         found = Found(mode=options.mode)
-        allowed = predicate(query, places)
+        allowed = predicate(query, view)
         if options.mode == "metadata" or not query.text:
             found.mode = "metadata"
-            ids = self.index.select(allowed.chunks, allowed.chunk_values, options.max_results)
-            blank = fuse.Evidence(0.0, 0.0, 0.0, 0.0, 0.0)
-            rows = self.index.rows(ids)
-            found.hits = [Hit(rows[id_], 0.0, 1.0, blank, snippet(rows[id_].body, ())) for id_ in ids]
+            self._by_labels(allowed, options, found)
             return found
         asked = words.terms(query.text)
         limit = max(DEPTH, options.max_results * options.multiplier)
         legs = self._legs(query, asked, allowed, mode=options.mode, limit=limit, found=found)
-        if legs.candidates:
+        if legs.marks:
             self._rank(query, asked, legs, options, found)
         return found
+
+    def _by_labels(self, allowed: Predicate, options: Options, found: Found) -> None:
+        """What the filters let through, without a question: the newest, or the most used."""
+        wide = options.max_results * (options.multiplier if options.sort_by in ("score", "usage") else 1)
+        ids = self.index.select(allowed.chunks, allowed.chunk_values, wide)
+        rows = self.index.rows(ids)
+        blank = fuse.Evidence(0.0, 0.0, 0.0, 0.0, 0.0)
+        scores = self._sorted(options.sort_by, {id_: rows[id_] for id_ in ids}, {})
+        found.hits = [
+            Hit(rows[id_], scores.get(id_, 0.0), 1.0, blank, snippet(rows[id_].body, ()))
+            for id_ in [*scores, *(each for each in ids if each not in scores)][: options.max_results]
+        ]
 
     # ---------------------------------------------------------------- legs
 
     def _legs(
         self, query: Query, asked: words.Terms, allowed: Predicate, *, mode: str, limit: int, found: Found
     ) -> _Legs:
-        legs = _Legs(count=self.index.count())
+        legs = _Legs(self.index.count())
+        seen = self._sees_all(allowed)
         if mode != "vector":
-            self._keywords(asked, allowed, limit, legs)
+            self._keywords(asked, allowed, limit, legs, everything=seen)
         if mode in ("hybrid", "vector"):
             try:
-                self._vectors(query, allowed, limit, legs)
+                self._vectors(query, allowed, limit, legs, everything=seen)
             except EmbedderFailed as error:
                 found.degraded.append(f"keywords only: {error}")
             if legs.query is None:
                 found.mode = "bm25"
                 if self.embedder is None:
-                    found.degraded.append("keywords only: no embedder is set")
+                    found.degraded.append(f"keywords only: {self._lacking()}")
                 elif not found.degraded and legs.count:
                     found.degraded.append("keywords only: no vectors have been made yet")
-        legs.marks = self.index.marks(legs.ids())
-        legs.candidates = [(id_, mark.file) for id_, mark in legs.marks.items()]
+        unmarked = [id_ for id_ in {**legs.narrow, **legs.exact} if id_ not in legs.marks]
+        if unmarked:  # keywords alone, or chunks whose vectors are still to be made
+            legs.marks.update(self.index.marks(unmarked))
+        legs.hear_neighbours()
         return legs
 
-    def _keywords(self, asked: words.Terms, allowed: Predicate, limit: int, legs: _Legs) -> None:
+    def _sees_all(self, allowed: Predicate) -> bool:
+        """Whether everything in the index may be answered: then no row need be asked for its place."""
+        mark = (self.index.version, allowed)
+        if self._open[0] != mark:
+            where, values = (
+                (allowed.files, allowed.file_values)
+                if allowed.by_file
+                else (allowed.chunks, allowed.chunk_values)
+            )
+            self._open = mark, not self.index.hides(where, values, chunks=not allowed.by_file)
+        return self._open[1]
+
+    def _keywords(
+        self, asked: words.Terms, allowed: Predicate, limit: int, legs: _Legs, *, everything: bool
+    ) -> None:
         frequency = {word: self.index.frequency(word) for word in asked.words}
         legs.frequency = frequency
-        live = [word for word in asked.words if frequency[word]]
-        if legs.count >= COMMON_FROM:
-            rare = [word for word in live if frequency[word] <= COMMON * legs.count]
-            live = rare if len(rare) >= 2 else live
-        live = sorted(live, key=frequency.__getitem__)[:MOST_WORDS]
-        if live:
-            expression = " OR ".join(words.quoted((word,)) for word in live)
-            legs.narrow = dict(
-                self.index.match_narrow(expression, allowed.chunks, allowed.chunk_values, limit)
-            )
-            legs.wide = dict(self.index.match_wide(expression, allowed.files, allowed.file_values, limit))
+        expression = _expression(frequency, legs.count)
+        if expression:
+            legs.narrow = self._match(expression, allowed, limit, everything=everything)
+            files = None if everything else allowed.files
+            legs.wide = self.index.match_wide(expression, files, allowed.file_values, limit)
         total = max(1, len(asked.words))
         for phrase in asked.phrases:
-            expression = f"{{body head}} : {words.quoted(phrase)}"
-            rows = self.index.match_narrow(expression, allowed.chunks, allowed.chunk_values, EXACT_ROWS + 1)
+            rows = self._match(words.quoted(phrase), allowed, EXACT_ROWS + 1, everything=everything)
             if len(rows) <= EXACT_ROWS:
-                for id_, _ in rows:
-                    share = min(1.0, len(phrase) / total)
+                share = min(1.0, len(phrase) / total)
+                for id_ in rows:
                     legs.exact[id_] = legs.exact.get(id_, 0.0) + share * share
 
-    def _vectors(self, query: Query, allowed: Predicate, limit: int, legs: _Legs) -> None:
+    def _match(
+        self, expression: str, allowed: Predicate, limit: int, *, everything: bool
+    ) -> dict[int, float]:
+        if everything:
+            return dict(self.index.match(expression, limit))
+        return dict(self.index.match_where(expression, allowed.chunks, allowed.chunk_values, limit))
+
+    def _vectors(
+        self, query: Query, allowed: Predicate, limit: int, legs: _Legs, *, everything: bool
+    ) -> None:
         """The nearest chunks; keyword hits get their true cosine as well."""
         if self.embedder is None:
             return
@@ -158,90 +211,172 @@ class Engine:
             from vademecum.index.matrix import Matrix
 
             self._matrix = Matrix()
-        self._matrix.refresh(self.index)
-        if not len(self._matrix.ids):
+        matrix = self._matrix
+        matrix.refresh(self.index, self._sync.identity[1] or "")
+        if not len(matrix):
             return
-        legs.query = self.embedder.embed([query.text], query=True)[0]
-        nearest = self._matrix.nearest(legs.query, limit, allowed=self._allowed(allowed))
-        legs.cosine = dict(zip(nearest.ids.tolist(), nearest.cosines.tolist(), strict=True))
-        missing = [id_ for id_ in {**legs.narrow, **legs.exact} if id_ not in legs.cosine]
-        ids, rows = self._matrix.of(missing)
-        legs.cosine.update(zip(ids, (rows @ legs.query).tolist() if ids else [], strict=True))
+        asked = self.embedder.embed([query.text], query=True)[0]
+        if len(asked) != matrix.dimension:
+            raise EmbedderFailed(
+                f"the model gives {len(asked)} dimensions now, and the index holds {matrix.dimension}"
+            )
+        legs.query = asked
+        mask = None if everything else self._allowed(allowed, matrix)
+        nearest = matrix.nearest(asked, limit, allowed=mask)
         # The mean of a few texts is about those texts: there it must not push one of two good answers to 0.
-        floor = nearest.floor * len(self._matrix.ids) / (len(self._matrix.ids) + FEW)
-        legs.vector = {id_: max(cosine - floor, 0.0) for id_, cosine in legs.cosine.items()}
+        floor = legs.floor = nearest.floor * len(matrix) / (len(matrix) + FEW)
+        legs.cosine = dict(zip(matrix.ids[nearest.rows].tolist(), nearest.cosines.tolist(), strict=True))
+        missing = [id_ for id_ in {**legs.narrow, **legs.exact} if id_ not in legs.cosine]
+        rows = nearest.rows
+        if missing:
+            known, more = matrix.rows_of(missing)
+            legs.cosine.update(zip(known, (matrix.exact(more) @ asked).tolist(), strict=True))
+            rows = matrix.joined(rows, more)
+        legs.vector = {id_: cosine - floor for id_, cosine in legs.cosine.items() if cosine > floor}
+        legs.marks = matrix.marks(rows)
 
-    def _allowed(self, allowed: Predicate) -> NDArray[np.int64]:
-        """The ids of all chunks that may be answered, remembered until the index changes."""
-        import numpy as np
-
+    def _allowed(self, allowed: Predicate, matrix: Matrix) -> Mask:
+        """Which vectors may be answered, remembered until the index changes."""
         mark = (self.index.version, allowed)
-        if self._seen[0] != mark:
-            self._seen = mark, self.index.visible_chunks(allowed.chunks, allowed.chunk_values)
-        return np.array([id_ for id_, _ in self._seen[1]], np.int64)
+        if self._mask[0] != mark or self._mask[1] is None:
+            made = (
+                matrix.mask(files=self.index.allowed_files(allowed.files, allowed.file_values))
+                if allowed.by_file
+                else matrix.mask(chunks=self.index.allowed_chunks(allowed.chunks, allowed.chunk_values))
+            )
+            self._mask = mark, made
+            return made
+        return self._mask[1]
 
     # ---------------------------------------------------------------- order
 
     def _rank(self, query: Query, asked: words.Terms, legs: _Legs, options: Options, found: Found) -> None:
-        if options.fusion == "rrf":
-            merged = fuse.reciprocal(
-                legs.candidates, vector=legs.vector, narrow=legs.narrow, wide=legs.wide, exact=legs.exact
-            )
-        else:
-            merged = fuse.weighted(
-                legs.candidates,
-                vector=legs.vector,
-                narrow=legs.narrow,
-                wide=legs.wide,
-                exact=legs.exact,
-                weights=options.weights,
-            )
-        replaced = {id_ for id_, mark in legs.marks.items() if mark.superseded and query.as_of is None}
-        scores = {
-            id_: evidence.score * (rank.SUPERSEDED if id_ in replaced else 1.0)
-            for id_, evidence in merged.items()
-        }
-        ordered = rank.spread(scores, dict(legs.candidates))
-        scored = dict(ordered)
-        kept = [id_ for id_, _ in ordered[: max(50, options.max_results * options.multiplier)]]
-        rows: dict[int, Row] = {}
-        if options.min_score > 0:
-            rows = self.index.rows(kept)
-            legs.relevance = self._relevances(rows, asked, legs)
-            kept = [id_ for id_ in kept if legs.relevance[id_] >= options.min_score]
-        chosen = rank.with_quota(
-            kept, lambda id_: legs.marks[id_].source, options.max_results, free=frozenset({"memory"})
+        files = {id_: mark.file for id_, mark in legs.marks.items()}
+        merged = (fuse.reciprocal if options.fusion == "rrf" else fuse.weighted)(
+            files,
+            vector=legs.vector,
+            narrow=legs.narrow,
+            wide=legs.wide,
+            exact=legs.exact,
+            weights=options.weights,
         )
-        if options.min_score <= 0:  # nothing is turned away, so only what is shown is weighed
-            rows = self.index.rows(chosen)
-            legs.relevance = self._relevances(rows, asked, legs)
-        found.hits = [
-            Hit(
-                rows[id_], scored[id_], legs.relevance[id_], merged[id_], snippet(rows[id_].body, asked.words)
+        scores = dict(zip(files, merged.scores, strict=True))
+        if query.as_of is None:
+            for id_, mark in legs.marks.items():
+                if mark.superseded:
+                    scores[id_] *= rank.SUPERSEDED
+        ordered = self._settled(rank.spread(scores, files))
+        scored = dict(ordered)
+        most = max(MOST_WEIGHED, options.max_results * options.multiplier)
+        rows, weighed, chosen = self._choose(
+            [id_ for id_, _ in ordered[:most]], query.text, asked, legs, options
+        )
+        if options.sort_by is not None:
+            again = self._sorted(options.sort_by, {id_: rows[id_] for id_ in chosen}, legs.keyword_shares())
+            scored.update(again)
+            chosen = [*again]
+        for id_ in chosen[: options.max_results]:
+            evidence = merged.of(id_)
+            row = rows[id_]
+            arithmetic = (
+                self._arithmetic(id_, legs, merged, scored[id_], weighed[id_]) if options.explain else None
             )
-            for id_ in chosen
-        ]
+            found.hits.append(
+                Hit(row, scored[id_], weighed[id_], evidence, snippet(row.body, asked.words), arithmetic)
+            )
 
-    def _relevances(self, rows: dict[int, Row], asked: words.Terms, legs: _Legs) -> dict[int, float]:
-        """Absolute evidence from 0 to 1 that each chunk answers; an exact match is never hidden."""
-        weights = self._weights(asked, legs)
-        alike = self._alike(list(rows), legs)
-        found = {}
-        for id_, row in rows.items():
-            share = self._share(row, weights)
-            if legs.exact.get(id_, 0.0) >= 0.5 or share > 0.999:
-                found[id_] = 1.0
-            elif alike is None:
-                found[id_] = share
-            else:
-                found[id_] = min(1.0, SHARE * share + LIKENESS * max(alike.get(id_, 0.0), 0.0))
-        return found
+    def _settled(self, ordered: list[tuple[int, float]]) -> list[tuple[int, float]]:
+        """Put what scores the same in the order of scopes, then of paths: no order of writing shows."""
+        tied: set[int] = set()
+        for one, other in itertools.pairwise(ordered):
+            if one[1] - other[1] < SAME:
+                tied.update((one[0], other[0]))
+        if not tied:
+            return ordered
+        places = self.index.places(list(tied))
 
-    def _alike(self, ids: list[int], legs: _Legs) -> dict[int, float] | None:
+        def key(scored: tuple[int, float]) -> tuple[float, int, str, int]:
+            scope, path, order = places.get(scored[0], ("", "", 0))
+            return -round(scored[1], DIGITS), _PRECEDENCE.get(scope, 0), path, order
+
+        return sorted(ordered, key=key)
+
+    def _choose(
+        self, ordered: Sequence[int], question: str, asked: words.Terms, legs: _Legs, options: Options
+    ) -> tuple[dict[int, Row], dict[int, float], list[int]]:
+        """The first that are answers at all; no more of them are weighed than it takes to fill the page."""
+        weigh = _Weigh(self, question, asked, legs)
+        weighed: dict[int, float] = {}
+        passing: list[int] = []
+        chosen: list[int] = []
+        wanted = len(ordered) if options.sort_by else options.max_results
+        step = max(wanted, WEIGHED)
+        waiting = list(ordered)
+        while waiting:
+            part, waiting = waiting[:step], waiting[step:]
+            weighed.update(weigh(part))
+            passing += [id_ for id_ in part if weighed.get(id_, -1.0) >= options.min_score]
+            chosen, full = rank.with_quota(
+                passing, lambda id_: legs.marks[id_].source, wanted, free=frozenset({MEMORY})
+            )
+            if len(chosen) >= wanted:  # only what a full source has to make room for can change the page
+                waiting = [id_ for id_ in waiting if legs.marks[id_].source not in full]
+        rows = self.index.rows(chosen)
+        return rows, weighed, [id_ for id_ in chosen if id_ in rows]
+
+    def _sorted(
+        self, sort_by: str | None, rows: dict[int, Row], keywords: dict[int, float]
+    ) -> dict[int, float]:
+        """Chunks in another order than that of the legs, with the numbers they are ordered by."""
+        if sort_by is None:
+            return {}
+        moments = {id_: clock.parse(row.time or row.updated) for id_, row in rows.items()}
+        ages = {
+            id_: math.inf if moment is None else max(0.0, (time.time() - moment.timestamp()) / 86_400)
+            for id_, moment in moments.items()
+        }
+        uses = {} if sort_by == "recency" else self._uses([row.item for row in rows.values()])
+        numbers = {
+            id_: 1 / (1 + ages[id_])
+            if sort_by == "recency"
+            else float(uses.get(row.item, 0))
+            if sort_by == "usage"
+            else rank.three_factors(
+                keywords=keywords.get(id_, 0.0), days=ages[id_], uses=uses.get(row.item, 0)
+            )
+            for id_, row in rows.items()
+        }
+        order = sorted(
+            numbers, key=lambda id_: (-numbers[id_], ages[id_])
+        )  # the sort is stable: then as found
+        return {id_: numbers[id_] for id_ in order}
+
+    def _arithmetic(
+        self, id_: int, legs: _Legs, merged: fuse.Merged, score: float, relevance: float
+    ) -> dict[str, float]:
+        """Every number that made a hit's score, so that it can be worked out again."""
+        mark = legs.marks[id_]
+        return {
+            "cosine": legs.cosine.get(id_, 0.0),
+            "mean_cosine": legs.floor,
+            "bm25_narrow": legs.narrow.get(id_, 0.0),
+            "bm25_wide": legs.wide.get(mark.file, 0.0),
+            "exact": legs.exact.get(id_, 0.0),
+            **merged.scale,
+            "superseded": rank.SUPERSEDED if mark.superseded else 1.0,
+            "sum": merged.of(id_).score,
+            "score": score,
+            "relevance": relevance,
+        }
+
+    # ---------------------------------------------------------------- relevance
+
+    def alike(self, ids: list[int], legs: _Legs) -> dict[int, float] | None:
         """How alike chunks and question are in meaning; None when nothing is known of that."""
         if legs.query is None or self._matrix is None or self.embedder is None:
             return None
-        known, vectors = self._matrix.of(ids)
+        known, rows = self._matrix.rows_of(ids)
+        vectors = self._matrix.exact(rows)
         return dict(zip(known, likeness(vectors, legs.query, mean=self._common()).tolist(), strict=True))
 
     def _common(self) -> Vector:
@@ -251,47 +386,92 @@ class Engine:
         mean: Vector = self._mean
         return mean
 
-    def _weights(self, asked: words.Terms, legs: _Legs) -> dict[tuple[str, ...], float]:
-        """The stems of each word asked for, and how much it tells: rare ones more."""
-        found = {}
-        for word in asked.words if legs.frequency else ():
-            seen = legs.frequency.get(word, 0)
-            found[self.index.stems(word)] = math.log(1 + (legs.count - seen + 0.5) / (seen + 0.5))
-        return found
 
-    def _share(self, row: Row, weights: dict[tuple[str, ...], float]) -> float:
-        """How much of the question stands in a chunk."""
-        total = sum(weights.values())
-        if not total:
-            return 0.0
-        top = head(row.title, row.heading, row.time, row.tags, row.body)
-        text = words.fold(f"{top} {row.body}").lower()
-        # Stemming changes the end of a word: one that begins otherwise cannot match, and most do.
-        starts = {stem[:2] for stems in weights for stem in stems}
-        near = {word for word in words.WORD.findall(text) if word[:2] in starts or not word.isascii()}
-        have = {stem for word in near for stem in self.index.stems(word)}
-        return sum(weight for stems, weight in weights.items() if have.intersection(stems)) / total
+class _Weigh:
+    """How relevant chunks are to one question."""
+
+    def __init__(self, engine: Engine, question: str, asked: words.Terms, legs: _Legs) -> None:
+        self._engine, self._legs = engine, legs
+        frequency = legs.frequency or {word: engine.index.frequency(word) for word in asked.words}
+        self._asked = relevance.weigh(
+            question, asked.words, frequency=frequency, count=legs.count, rank=lexicon.rank
+        )
+        self._marks = [engine.index.mark(word) for word in asked.words]
+
+    def __call__(self, ids: list[int]) -> dict[int, float]:
+        alike = self._engine.alike(ids, self._legs)
+        known = self._engine.index.words_of(ids, texts=alike is not None)
+        held = {
+            id_: [1.0 if mark and mark in stems else 0.0 for mark in self._marks]
+            for id_, (_, stems, _) in known.items()
+        }
+        if alike is not None:
+            self._meant({id_: row[2] for id_, row in known.items() if not all(held[id_])}, held)
+        return {
+            id_: relevance.relevance(
+                self._asked,
+                held[id_],
+                known[id_][0],
+                likeness=None if alike is None else alike.get(id_, 0.0),
+                exact=self._legs.exact.get(id_, 0.0) >= 0.5,
+            )
+            for id_ in known
+        }
+
+    def _meant(self, texts: dict[int, str], held: dict[int, list[float]]) -> None:
+        """Count words that mean what is asked for, where that itself does not stand."""
+        passages = [words.all_in(text) - words.LOW for text in texts.values()]
+        from vademecum.index.embed.choose import shipped
+
+        vectors = shipped().words  # of single words, whatever embedder the texts have
+        for id_, found in zip(texts, relevance.near(self._asked, passages, vectors), strict=True):
+            held[id_] = [max(pair) for pair in zip(held[id_], found, strict=True)]
 
 
-@dataclass(slots=True)
 class _Legs:
     """What each leg found."""
 
-    count: int
-    narrow: dict[int, float] = field(default_factory=dict)
-    wide: dict[int, float] = field(default_factory=dict)
-    exact: dict[int, float] = field(default_factory=dict)
-    vector: dict[int, float] = field(default_factory=dict)
-    cosine: dict[int, float] = field(default_factory=dict)
-    frequency: dict[str, int] = field(default_factory=dict)
-    query: Any = None
-    candidates: list[tuple[int, int]] = field(default_factory=list)
-    marks: dict[int, Mark] = field(default_factory=dict)
-    relevance: dict[int, float] = field(default_factory=dict)
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.marks: dict[int, Mark] = {}
+        self.narrow: dict[int, float] = {}
+        self.wide: dict[int, float] = {}
+        self.exact: dict[int, float] = {}
+        self.vector: dict[int, float] = {}
+        self.cosine: dict[int, float] = {}
+        self.floor = 0.0
+        self.frequency: dict[str, int] = {}
+        self.query: Any = None
 
-    def ids(self) -> list[int]:
-        """Every chunk that some leg named."""
-        return list({**self.narrow, **self.vector, **self.exact})
+    def hear_neighbours(self) -> None:
+        """Let a chunk count some of what its neighbours say: an answer often stands beside its question.
+
+        For a file of one chunk, the chunk says what the file says.
+        """
+        scored = {(self.marks[id_].file, self.marks[id_].order): score for id_, score in self.narrow.items()}
+        heard = scored.get
+        for id_, (file, order, _, _, alone) in self.marks.items():
+            if alone:
+                if id_ in self.narrow:
+                    self.wide[file] = self.narrow[id_]
+            else:
+                beside = heard((file, order - 1), 0.0) + heard((file, order + 1), 0.0)
+                if beside:
+                    self.narrow[id_] = self.narrow.get(id_, 0.0) + NEIGHBOURS * beside
+
+    def keyword_shares(self) -> dict[int, float]:
+        """The BM25 of each chunk as a part of the best."""
+        best = max(self.narrow.values(), default=0.0) or 1.0
+        return {id_: score / best for id_, score in self.narrow.items()}
+
+
+def _expression(frequency: dict[str, int], count: int) -> str:
+    """What to match: any of the words that tell something apart, the rarest first."""
+    live = sorted((word for word in frequency if frequency[word]), key=frequency.__getitem__)
+    if count >= COMMON_FROM:
+        rare = [word for word in live if frequency[word] <= COMMON * count]
+        live = rare if len(rare) >= 2 else live
+    return " OR ".join(words.quoted((word,)) for word in live[:MOST_WORDS])
 
 
 def snippet(body: str, asked: Sequence[str]) -> str:
@@ -299,9 +479,12 @@ def snippet(body: str, asked: Sequence[str]) -> str:
     if len(body) <= SNIPPET:
         return body
     lower = body.lower()
-    places = [at for word in asked if (at := lower.find(word)) >= 0]
-    start = max(0, min(places, default=0) - SNIPPET // 3)
-    start = 0 if start == 0 else body.find(" ", start) + 1
+    if len(lower) != len(body):  # İ has two letters in lower case: places in one are not places in the other
+        lower = body
+    at, length = min(((at, len(word)) for word in asked if (at := lower.find(word)) >= 0), default=(0, 0))
+    start = max(0, at - SNIPPET // 3)
+    start = start and max(start, body.find(" ", start, at) + 1)
     end = min(len(body), start + SNIPPET)
-    end = body.rfind(" ", start, end) if end < len(body) and body.rfind(" ", start, end) > start else end
+    if end < len(body):  # the last space after the word; there may be none
+        end = max(body.rfind(" ", at + length, end), 0) or end
     return ("… " if start else "") + body[start:end].strip() + (" …" if end < len(body) else "")

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import re
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import UsageError
+from vademecum.index.base import MEMORY, PINNED
 from vademecum.index.sqlite import moment, places_where
+from vademecum.store import names
 from vademecum.types import RecordType, Scope
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from vademecum.types import Place
 
 _FILTER = re.compile(r'(?<!\S)(scope|type|tag|after|before|path):("[^"]*"|\S+)', re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
+class Query(NamedTuple):
     """What is asked: words, and what an answer must be."""
 
     text: str
@@ -38,7 +37,7 @@ def parse(text: str) -> Query:
 
     A filter whose value is none stays in the text as words: `after:lunch` asks about lunch.
     """
-    clean = text.encode("utf-8", "ignore").decode().replace("\0", " ")
+    clean = readable(text)
     query = Query("")
 
     def take(match: re.Match[str]) -> str:
@@ -51,23 +50,30 @@ def parse(text: str) -> Query:
         return " "
 
     left = _FILTER.sub(take, clean)
-    return replace(query, text=" ".join(left.split()))
+    return query._replace(text=" ".join(left.split()))
+
+
+def readable(text: str) -> str:
+    """A text that a database takes: without half characters and NULs."""
+    return text.encode("utf-8", "ignore").decode().replace("\0", " ")
 
 
 def _with(query: Query, name: str, value: str) -> Query | None:
     """The query with one more filter, or None when the value makes no sense."""
     if name == "scope":
-        return replace(query, scope=Scope(value)) if value in set(Scope) else None
+        return query._replace(scope=Scope(value)) if value in set(Scope) else None
     if name == "type":
-        return replace(query, type=value) if value in set(RecordType) else None
+        return query._replace(type=value) if value in set(RecordType) else None
     if name in ("after", "before"):
         when = moment(value)
         if when is None:
             return None
-        return replace(query, after=when) if name == "after" else replace(query, before=when)
+        return query._replace(after=when) if name == "after" else query._replace(before=when)
     if not value:
         return None
-    return replace(query, tags=(*query.tags, value)) if name == "tag" else replace(query, path=value)
+    if name == "path":
+        return query._replace(path=value)
+    return query if value in query.tags else query._replace(tags=(*query.tags, value))
 
 
 def as_of(text: str) -> str:
@@ -75,13 +81,21 @@ def as_of(text: str) -> str:
     when = moment(text)
     if when is None:
         raise UsageError(
-            f"{text!r} is not a date or time", hint="write it as 2026-11-15 or 2026-11-15T08:00:00Z"
+            f"{names.shown(text)} is not a date or time",
+            hint="write it as 2026-11-15 or 2026-11-15T08:00:00Z",
         )
     return f"{when[:10]}T23:59:59Z" if re.fullmatch(r"\s*\d{4}-\d\d-\d\d\s*", text) else when
 
 
-@dataclass(frozen=True, slots=True)
-class Predicate:
+class View(NamedTuple):
+    """Who is looking: the places in sight, the clone they stand in, and whether a group listens."""
+
+    places: tuple[Place, ...]
+    root: str = ""
+    group: bool = False
+
+
+class Predicate(NamedTuple):
     """What may be answered, as SQL: for chunks with their files (`c`, `f`), and for files alone."""
 
     chunks: str
@@ -89,24 +103,38 @@ class Predicate:
     files: str
     file_values: tuple[Any, ...]
 
+    @property
+    def by_file(self) -> bool:
+        """Whether files alone decide."""
+        return self.chunks == self.files
 
-def predicate(query: Query, places: Sequence[Place]) -> Predicate:
+
+# A group sees records and the project's `context.md`: no journal, no source, no other document.
+_FOR_GROUPS = f"(f.source = '{MEMORY}' or (f.source = '{PINNED}' and f.path like '%/context.md'))"
+
+
+def predicate(query: Query, view: View) -> Predicate:
     """Visibility first, then the filters, all bound."""
-    seen = [place for place in places if query.scope is None or place.scope is query.scope]
-    clause, values = places_where(seen)
+    seen = [place for place in view.places if query.scope is None or place.scope is query.scope]
+    clause, values = places_where(seen, view.root)
     file, file_values = [clause], list[Any](values)
+    if view.group:
+        file.append(_FOR_GROUPS)
     if query.type is not None:
         file.append("f.type = ?")
         file_values.append(query.type)
-    for tag in query.tags:
-        file.append("exists (select 1 from json_each(f.tags) where value = ?)")
-        file_values.append(tag)
+    if query.tags:  # however many: one clause
+        file.append(
+            """not exists (select 1 from json_each(?) w
+            where w.value not in (select value from json_each(f.tags)))"""
+        )
+        file_values.append(json.dumps(query.tags))
     if query.path is not None:
         file.append("instr(f.path, ?) > 0")
         file_values.append(query.path)
     if query.sources:
-        file.append(f"f.source in ({','.join('?' * len(query.sources))})")
-        file_values += query.sources
+        file.append("f.source in (select value from json_each(?))")
+        file_values.append(json.dumps(query.sources))
     chunk, chunk_values = list(file), list(file_values)
     if query.after is not None:
         chunk.append("coalesce(c.moment, f.updated, '') >= ?")

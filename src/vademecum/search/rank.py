@@ -10,26 +10,34 @@ if TYPE_CHECKING:
 
 CROWDING = 0.93  # what a further chunk of the same file keeps of its score
 SUPERSEDED = 0.85  # what an entry keeps that a later one has replaced
-OTHERS_SHARE = (
-    2 / 3
-)  # of the places that one source beside memory may take while others have something to say
+# The share of places that one source beside memory may take while others have something to say.
+OTHERS_SHARE = 2 / 3
 
 
 def spread(scores: Mapping[int, float], file_of: Mapping[int, int]) -> list[tuple[int, float]]:
     """Order chunks, each further one of a file a little lower; ties break on the id, so it is stable."""
     seen: dict[int, int] = {}
     out = []
-    for chunk in sorted(scores, key=lambda each: (-scores[each], each)):
-        before = seen.get(file_of[chunk], 0)
-        seen[file_of[chunk]] = before + 1
-        out.append((chunk, scores[chunk] * CROWDING**before))
-    return sorted(out, key=lambda each: (-each[1], each[0]))
+    for chunk, score in sorted(scores.items(), key=_best_first):
+        file = file_of[chunk]
+        before = seen.get(file, 0)
+        seen[file] = before + 1
+        out.append((chunk, score * CROWDING**before if before else score))
+    out.sort(key=_best_first)
+    return out
+
+
+def _best_first(scored: tuple[int, float]) -> tuple[float, int]:
+    return -scored[1], scored[0]
 
 
 def with_quota(
     ordered: Sequence[int], source_of: Callable[[int], str], limit: int, *, free: frozenset[str]
-) -> list[int]:
-    """The first `limit`, where a source that is not free makes room for others; no place stays empty."""
+) -> tuple[list[int], set[str]]:
+    """The first `limit`, where a source that is not free makes room for others; no place stays empty.
+
+    The second value names the sources of which more would change nothing.
+    """
     most = math.ceil(limit * OTHERS_SHARE)
     taken: dict[str, int] = {}
     first, later = [], []
@@ -40,8 +48,10 @@ def with_quota(
             first.append(chunk)
         else:
             later.append(chunk)
+    full = {source for source, count in taken.items() if source not in free and count >= most}
+    full |= free if len(first) >= limit else set()
     chosen = set([*first, *later][:limit])
-    return [chunk for chunk in ordered if chunk in chosen]
+    return [chunk for chunk in ordered if chunk in chosen], full
 
 
 def three_factors(*, keywords: float, days: float, uses: int) -> float:

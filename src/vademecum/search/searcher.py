@@ -3,31 +3,54 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
 import apsw
 
-from vademecum.errors import IndexFailed, VadeError
+from vademecum.errors import IndexFailed, IndexNewer, VadeError
+from vademecum.index.base import Stack
 from vademecum.index.corpus import Attached, Shelves
+from vademecum.index.fresh import Fresh
 from vademecum.index.sqlite import Index
-from vademecum.index.sync import Report, Sync
+from vademecum.index.sync import NO_VECTORS, Report, Survey, Sync
 from vademecum.search.answer import Answer, Coverage, Passage
 from vademecum.search.engine import Engine, Found, Hit, Options
-from vademecum.store import scopes
-from vademecum.types import Place, Scope
+from vademecum.search.query import View
+from vademecum.store import clock, scopes
+from vademecum.types import Audience, Place, Scope
 
 if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from vademecum.index.embed.base import Embedder
     from vademecum.search.query import Query
     from vademecum.store.home import Home
+    from vademecum.store.state import State
+    from vademecum.types import Change, Finding
+
+    Progress = Callable[[str, int, int], None]
+
+WITHOUT = 30.0  # seconds for which an index that cannot be used just now is done without
+# Trouble that is not the index's own.
+_PASSING = (
+    apsw.BusyError,
+    apsw.LockedError,
+    apsw.FullError,
+    apsw.ReadOnlyError,
+    apsw.NoMemError,
+    apsw.PermissionsError,
+)
+# What people decided about what is seen: a change there means another look at everything.
+_DECISIONS = ("aliases", "projects", "sources", "trusted")
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
+class Shape(NamedTuple):
     """How texts are cut."""
 
     tokens: int = 400
@@ -38,108 +61,261 @@ class Searcher:
     """Answers questions for one caller."""
 
     def __init__(
-        self, home: Home, caller: scopes.Caller, *, embedder: Embedder | None, shape: Shape, name: str
+        self,
+        home: Home,
+        caller: scopes.Caller,
+        *,
+        choose: Callable[[], tuple[Embedder | None, str]],
+        shape: Shape,
+        name: str,
+        state: State | None = None,
     ) -> None:
         self.home, self.caller = home, caller
-        self.embedder, self.shape, self.name = embedder, shape, name
+        self.shape, self.name, self.state = shape, name, state
+        self._choose = choose
+        self._chosen: tuple[Embedder | None, str] | None = None
         self.trouble: list[str] = []
         self._index: Index | None = None
         self._engine: Engine | None = None
-        self._report: Report | None = None
+        self._fresh: Fresh | None = None
+        self._without_until = 0.0  # when the file may be tried again
+        self._scanning = False
+        self._process = os.getpid()
+
+    @property
+    def embedder(self) -> Embedder | None:
+        """What makes vectors; chosen when first needed, since words do without it."""
+        return self._embedder[0]
+
+    @embedder.setter
+    def embedder(self, embedder: Embedder | None) -> None:
+        self._chosen = embedder, "no embedder is set"
+
+    @property
+    def _embedder(self) -> tuple[Embedder | None, str]:
+        if self._chosen is None:
+            self._chosen = self._choose()
+        return self._chosen
 
     @property
     def path(self) -> Path:
         """The index file of this agent."""
         return self.home.path / "index" / f"{self.name}.db"
 
-    def sync(self, *, seconds: float | None = None, check: bool = False) -> Report:
-        """Bring the index up to date; a broken one is thrown away and made anew."""
+    @property
+    def is_open(self) -> bool:
+        """Whether the index is in use already."""
+        return self._fresh is not None and self._process == os.getpid()
+
+    @property
+    def watching(self) -> bool:
+        """Whether changes are told by the system; otherwise files are compared from time to time."""
+        return self._fresh is not None and self._fresh.watching
+
+    def sync(
+        self, *, seconds: float | None = None, check: bool = False, progress: Progress | None = None
+    ) -> Report:
+        """Bring the index up to date by every file; a broken one is thrown away and made anew."""
         try:
-            report = self._sync(seconds=seconds, check=check)
+            report = self._compare(seconds=seconds, check=check, progress=progress)
         except (IndexFailed, apsw.Error) as error:
             self._begin_anew(error)
-            report = self._sync(seconds=seconds, check=check)
-        self._report = report
-        return report
+            report = self._compare(seconds=seconds, check=False, progress=progress)
+        return self._with_trouble(report)
 
-    def rebuild(self) -> Report:
+    def update(self, *, seconds: float, vectors: bool = True) -> Report:
+        """Bring the index up to date with what has changed."""
+        try:
+            return self._keeper().update(seconds=seconds, vectors=vectors)
+        except (IndexFailed, apsw.Error) as error:
+            self._begin_anew(error)
+            return self._keeper().update(seconds=seconds, vectors=vectors)
+
+    def take(self, change: Change) -> None:
+        """Bring the index up to date with what was just written."""
+        try:
+            self._keeper().take(change.path)
+        except apsw.Error as error:
+            raise IndexFailed(f"the index {self.path} cannot be written: {error}") from error
+
+    def survey(self) -> Survey:
+        """What the index covers, without changing it."""
+        stacks = list(self._stacks())
+        try:
+            index = Index(self.path if self.path.exists() else ":memory:")
+        except (IndexFailed, OSError) as error:
+            index = Index(":memory:")
+            trouble = str(error)
+        else:
+            trouble = ""
+        try:
+            survey = self._syncing(index, None).survey(stacks)
+        except apsw.Error as error:
+            return Survey(trouble=f"the index is damaged: {error}")
+        finally:
+            index.close()
+        survey.trouble = trouble
+        return survey
+
+    def watch(self, stop: threading.Event) -> Iterator[tuple[str, Report]]:
+        """Keep the index up to date until told to stop, and say what was done and why."""
+        from vademecum.index.watch import wakings
+
+        self.home.folder(create=True).close()
+        yield "opened", self.sync()
+        own = str(self.home.path)
+        # Written by searches and locks themselves: hearing that would never end.
+        derived = tuple(os.path.join(own, name) for name in ("index", "state.db", "locks", "audit"))
+        folders = {own, *(stack.path for stack in self._stacks() if isinstance(stack, Stack))}
+        tops = [each for each in sorted(folders) if os.path.isdir(each)]
+        tops = [each for each in tops if not any(each.startswith(f"{other}{os.sep}") for other in tops)]
+        for why in wakings(tops, ignore=lambda path: path.startswith(derived), stop=stop):
+            report = self.sync()
+            if report.changed or report.removed or why not in ("changed", "due"):
+                yield why, report
+
+    def rebuild(self, *, progress: Progress | None = None) -> Report:
         """Make the index anew from the files, aside, and put it in place in one transaction."""
         with self.home.lock(f"index {self.name}"):
             aside = self.path.with_name(f"{self.name}.{os.getpid()}.new")
             self._folder()
             fresh = Index(aside)
             try:
-                report = self._syncing(fresh).run()
+                report = self._syncing(fresh, progress).run(self._stacks())
                 self._adopt(fresh)
             finally:
                 fresh.close()
                 _remove(aside)
-        self._report = report
         return report
 
     def search(self, query: Query, options: Options, *, seconds: float) -> Answer:
         """Answer a question, after a short look at what has changed."""
-        report = self.sync(seconds=seconds)
-        places = scopes.visible(self.caller)
+        vectors = options.mode in ("hybrid", "vector") and bool(query.text)
+        report = self.update(seconds=seconds, vectors=vectors)
+        private = self.caller.audience is not Audience.GROUP
+        view = View(tuple(scopes.visible(self.caller)), self._root, group=not private)
         try:
-            found = self._engine_of().search(query, places, options)
+            found = self._ask(query, view, options)
         except (IndexFailed, apsw.Error) as error:
             self._begin_anew(error)
-            report = self.sync(seconds=seconds)
-            found = self._engine_of().search(query, places, options)
-        return self._answer(found, report)
+            report = self.update(seconds=seconds, vectors=vectors)
+            found = self._ask(query, view, options)
+        if self.state is not None and private:
+            self.state.used([hit.row.item for hit in found.hits], at=clock.now())
+        return self._answer(found, report, explain=options.explain)
 
     def close(self) -> None:
-        """Let go of the index file."""
-        if self._index is not None:
+        """Let go of the index file; the next question opens it again."""
+        if self._fresh is not None:
+            self._fresh.close()
+        if self._index is not None and self._process == os.getpid():
             self._index.close()
-        self._index = self._engine = None
+        self._index = self._engine = self._fresh = None
 
     # ---------------------------------------------------------------- parts
 
-    def _sync(self, *, seconds: float | None, check: bool) -> Report:
-        index = self._open()
+    @property
+    def _root(self) -> str:
+        return "" if self.caller.project is None else str(self.caller.project.root)
+
+    def _ask(self, query: Query, view: View, options: Options) -> Found:
+        engine = self._engine_of()
+        with engine.index.reading():
+            return engine.search(query, view, options)
+
+    def _compare(self, *, seconds: float | None, check: bool, progress: Progress | None) -> Report:
+        keeper = self._keeper()
         if check:
-            problems = index.check()
+            problems = keeper.sync.index.check()
             if problems:
                 raise IndexFailed(f"the index is damaged: {problems[0]}")
-        return self._syncing(index).run(seconds=seconds, check=check)
+        keeper.sync.progress = progress
+        try:
+            return keeper.compare(seconds=seconds, check=check)
+        finally:
+            keeper.sync.progress = None
 
-    def _syncing(self, index: Index) -> Sync:
-        corpora = (Shelves(self.home, self.caller), Attached(self.home, self.caller))
+    def _keeper(self) -> Fresh:
+        if self._process != os.getpid():  # a connection must not be used on both sides of a fork
+            self._index = self._engine = self._fresh = None
+            self._process = os.getpid()
+        if self._scanning and time.monotonic() >= self._without_until:
+            self._scanning = False
+            self.close()
+        if self._fresh is None:
+            decisions = [str(self.home.path / "decisions" / kind) for kind in _DECISIONS]
+            folders = [*decisions, *([f"{self._root}/.vade"] if self._root else [])]
+            self._fresh = Fresh(self._syncing(self._open(), None), self._stacks, folders)
+        return self._fresh
+
+    def _syncing(self, index: Index, progress: Progress | None) -> Sync:
         return Sync(
             index,
-            corpora,
-            scopes.visible(self.caller),
-            self.embedder,
-            self.shape.tokens,
-            self.shape.overlap,
+            scopes.visible(self._owner),
+            self._root,
+            embedder=lambda: self.embedder,
+            tokens=self.shape.tokens,
+            overlap=self.shape.overlap,
+            progress=progress,
         )
+
+    @property
+    def _owner(self) -> scopes.Caller:
+        """Whose index it is: the agent's own, also when a group listens to what is answered from it."""
+        return replace(self.caller, audience=Audience.PRIVATE)
+
+    def _stacks(self) -> Iterator[Stack | Finding]:
+        yield from Shelves(self.home, self._owner).stacks()
+        yield from Attached(self.home, self._owner).stacks()
 
     def _open(self) -> Index:
         if self._index is None:
             try:
                 self._folder()
-                self._index = Index(self.path)
-            except (OSError, VadeError) as error:
-                if isinstance(error, IndexFailed) and "cannot be opened" in str(error) and self.path.exists():
+                self._index = Index(":memory:" if self._scanning else self.path)
+            except IndexNewer as error:
+                self._without(error)
+            except IndexFailed as error:
+                if time.monotonic() >= self._without_until:
                     raise
-                self.trouble.append(f"answered from a scan, not from the index: {error}")
-                self._index = Index(":memory:")
+                self._without(error)
+            except (OSError, VadeError) as error:
+                self._without(error)
+        assert self._index is not None
         return self._index
+
+    def _without(self, error: Exception) -> None:
+        self.trouble.append(f"answered from a scan, not from the index: {error}")
+        self._index = Index(":memory:")
 
     def _folder(self) -> None:
         self.home.folder("index", create=True).close()
 
     def _engine_of(self) -> Engine:
         if self._engine is None:
-            self._engine = Engine(self._open(), self.embedder)
+            self._engine = Engine(self._open(), self._keeper().sync, self._uses, lambda: self._embedder[1])
         return self._engine
 
+    def _uses(self, items: list[str]) -> dict[str, int]:
+        if self.state is None:
+            return {}
+        return {item: use.count for item, use in self.state.uses(items).items()}
+
     def _begin_anew(self, error: Exception) -> None:
-        """Throw a broken index away; it held nothing that the files do not hold."""
+        """Throw a damaged index away: it held nothing that the files do not hold.
+
+        One that others are using, or that the disk has no room for, is left alone and done without for a
+        while.
+        """
         self.close()
-        self.trouble.append(f"the index was damaged and is made anew: {error}")
+        cause = error if isinstance(error, apsw.Error) else error.__cause__
+        if isinstance(cause, _PASSING) or time.monotonic() < self._without_until:
+            self._without_until = time.monotonic() + WITHOUT
+            self._scanning = True
+            self.trouble.append(f"answered from a scan, not from the index: {error}")
+            return
+        self._without_until = time.monotonic() + 1.0  # a second failure in a row is no damage to the file
+        self.trouble.append(f"the index could not be used and is made anew: {error}")
         with contextlib.suppress(OSError, VadeError), self.home.lock(f"index {self.name}"):
             _remove(self.path)
 
@@ -156,7 +332,13 @@ class Searcher:
                 copying.step(1000)
         target.close()
 
-    def _answer(self, found: Found, report: Report) -> Answer:
+    def _with_trouble(self, report: Report) -> Report:
+        said, self.trouble = self.trouble, []
+        told = replace(report, degraded=[*said, *report.degraded])
+        report.degraded = _lasting(report.degraded)
+        return told
+
+    def _answer(self, found: Found, report: Report, *, explain: bool) -> Answer:
         failed = len(report.findings)
         coverage = Coverage(report.files, report.indexed, report.pending, failed, report.vectors_pending)
         degraded = [*self.trouble, *report.degraded, *found.degraded]
@@ -166,36 +348,52 @@ class Searcher:
             first = report.findings[0]
             degraded.append(f"{failed} files could not be read, first {first.where}: {first.why}")
         self.trouble = []
-        provider, model = (
-            ("none", "") if self.embedder is None else (self.embedder.provider, self.embedder.model)
-        )
+        report.degraded = _lasting(report.degraded)
+        asked = None if found.by_words else self.embedder
+        provider, model = ("none", "") if asked is None else (asked.provider, asked.model)
         return Answer(
-            tuple(passage(hit) for hit in found.hits), found.mode, coverage, tuple(degraded), provider, model
+            tuple(passage(hit, explain=explain) for hit in found.hits),
+            found.mode,
+            coverage,
+            tuple(degraded),
+            provider,
+            model,
         )
 
 
-def passage(hit: Hit) -> Passage:
+def _lasting(said: list[str]) -> list[str]:
+    """What holds until something changes; the rest is told once."""
+    return [each for each in said if each.startswith(NO_VECTORS)]
+
+
+def passage(hit: Hit, *, explain: bool) -> Passage:
     """A hit as callers get it."""
     row, evidence = hit.row, hit.evidence
-    return Passage(
-        path=row.path,
-        start=row.start,
-        end=row.last,
-        snippet=hit.snippet,
-        score=round(hit.score, 4),
-        relevance=round(hit.relevance, 4),
-        source=row.source,
-        place=Place(Scope(row.scope), row.scope_id),
-        components={name: round(value, 4) for name, value in evidence._asdict().items()},
-        title=row.title,
-        key=row.key,
-        type=row.type,
-        num=row.num,
-        tags=row.tags,
-        time=row.time,
-        origin=row.origin,
-        superseded=row.superseded,
+    return Passage(  # by position: a page of them is made for every question
+        row.path,
+        row.start,
+        row.last,
+        hit.snippet,
+        round(hit.score, 4),
+        round(hit.relevance, 4),
+        row.source,
+        _place(row.scope, row.scope_id),
+        {name: round(value, 4) for name, value in zip(evidence._fields, evidence, strict=True)},
+        row.title,
+        row.key,
+        row.type,
+        row.num,
+        row.tags,
+        row.time,
+        row.origin,
+        row.superseded,
+        hit.arithmetic if explain else None,
     )
+
+
+@functools.lru_cache(maxsize=64)
+def _place(scope: str, id_: str) -> Place:
+    return Place(Scope(scope), id_)
 
 
 def _remove(path: Path) -> None:

@@ -19,7 +19,7 @@ def now() -> datetime:
 
 def stamp(moment: datetime) -> str:
     """A moment in UTC to the second: 2026-11-15T08:15:32Z."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return f"{moment.astimezone(UTC).replace(microsecond=0, tzinfo=None).isoformat()}Z"
 
 
 def local_stamp(moment: datetime) -> str:
@@ -33,6 +33,8 @@ def parse(text: str | None) -> datetime | None:
         return None
     try:
         moment = datetime.fromisoformat(re.sub(r"[zZ]$", "+00:00", text.strip()))
-    except ValueError:
+        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        moment.astimezone(UTC)  # an offset can lead out of the calendar
+    except (ValueError, OverflowError):
         return None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return moment

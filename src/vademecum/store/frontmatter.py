@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 LARGEST = 64 * 1024
 DEEPEST = 12
 
-_OPENING = re.compile(r"\ufeff?---[ \t]*\r?\n")
+_OPENING = re.compile(r"\ufeff?---[ \t]*(?:\r?\n|\Z)")
+_EXPLICIT = re.compile(r"^[ \t]*\?", re.MULTILINE)
 _CLOSING = re.compile(r"^(?:---|\.\.\.)[ \t]*\r?$", re.MULTILINE)
 _INT = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,17})")
 _FLOAT = re.compile(r"[-+]?(?:[0-9]{1,18}\.[0-9]{0,24}|\.[0-9]{1,24})(?:[eE][-+]?[0-9]{1,3})?")
@@ -84,7 +85,12 @@ def edit(text: str, changes: Mapping[str, Any]) -> str:
             value = changes[pair.key]
             line = "" if value is None else f"{indent}{pair.key}: {render(value)}{pair.comment}{newline}"
             inner = inner[: pair.start] + line + inner[pair.end :]
-    return text[:start] + inner + added + text[end:]
+    edited = text[:start] + inner + added + text[end:]
+    if _EXPLICIT.search(text, start, end):  # such a key may go over several lines
+        kept = {key: value for key, value in parse(text).values.items() if key not in changes}
+        if parse(edited).values != kept | {key: value for key, value in changes.items() if value is not None}:
+            raise Malformed("the frontmatter has keys that cannot be edited line by line")
+    return edited
 
 
 def render(value: Any) -> str:

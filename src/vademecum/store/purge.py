@@ -59,6 +59,9 @@ class _Replaced:
     left: int = 0
 
 
+_STATE = ("state.db", "state.db-wal", "state.db-shm", "state.db-journal")
+
+
 @dataclass(frozen=True, slots=True)
 class Purged:
     """One place where something was found, how often, whether it is gone from there, and if not, why."""
@@ -134,6 +137,17 @@ def elsewhere(root: Path, wanted: str) -> list[Purged]:
         if count:
             found.append(Purged(str(path), count, gone=False, why=f"of another project; run it in {root}"))
     return found
+
+
+def derived(home: Home) -> None:
+    """Delete the index of every agent, the counters and the caches: nothing in them is the truth."""
+    for folder, names_ in ((("index",), home.names("index")), ((), _STATE)):
+        try:
+            with home.folder(*folder) as opened:
+                for name in names_:
+                    opened.unlink(name)
+        except FileNotFoundError:
+            continue
 
 
 def occurrences(path: Path, wanted: str) -> int:

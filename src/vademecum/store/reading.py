@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vademecum.errors import OutsideMemory
-from vademecum.store import archive, files, names, scopes, texts
+from vademecum.store import archive, files, names, scopes, sources, texts
+from vademecum.store.folders import Folder
 from vademecum.types import Audience
 
 if TYPE_CHECKING:
@@ -47,6 +48,15 @@ def from_shelf(shelf: Shelf, *names_below: str) -> bytes | None:
         return files.read(folder, names_below[-1])
 
 
+def from_source(top: str, names_below: tuple[str, ...]) -> bytes | None:
+    """A file of an attached source, entered from its top without following links."""
+    try:
+        with Folder.at(top) as folder, folder.enter(*names_below[:-1]) as inside:
+            return files.read(inside, names_below[-1])
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
 def by_path(home: Home, caller: scopes.Caller, path: str) -> tuple[str, bytes | None]:
     """A file of memory by the path it is shown with."""
     clean = path.removeprefix(f"{home.path}/")
@@ -56,6 +66,10 @@ def by_path(home: Home, caller: scopes.Caller, path: str) -> tuple[str, bytes | 
                 parts = clean.removeprefix(f"{shelf.label}/").split("/")
                 if _readable(caller, parts):
                     return clean, from_shelf(shelf, *parts)
+    for source in sources.visible(home, caller):
+        inside = source.holds(path)
+        if inside is not None:
+            return path, from_source(*inside)
     raise OutsideMemory(f"{names.shown(path)} is not a file of this memory")
 
 

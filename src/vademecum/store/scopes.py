@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from vademecum.store.identity import Project
 
 _GROUP = (Scope.SESSION, Scope.PROJECT)
-_JOURNAL = (Scope.PROJECT, Scope.AGENT, Scope.GLOBAL)
+WITH_JOURNAL = (Scope.PROJECT, Scope.AGENT, Scope.GLOBAL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +85,10 @@ def visible(caller: Caller) -> list[Place]:
 
 def journal_place(caller: Caller, scope: Scope) -> Place:
     """The place whose journal a note goes to; sessions and federated memory keep none."""
-    if scope not in _JOURNAL:
+    if scope not in WITH_JOURNAL:
         raise UnknownName(
-            f"{scope} memory has no journal", hint=f"notes go to {', '.join(_JOURNAL)}; use `vade store` here"
+            f"{scope} memory has no journal",
+            hint=f"notes go to {', '.join(WITH_JOURNAL)}; use `vade store` here",
         )
     return place_for(caller, scope)
 

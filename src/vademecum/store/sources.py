@@ -12,7 +12,7 @@ from vademecum.store import decisions, labels, names, scopes
 from vademecum.types import Audience, Place, Scope
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from vademecum.store.home import Home
 
@@ -30,17 +30,42 @@ class Source:
     inject: bool
     at: str
 
-    def markdown(self) -> Iterator[Path]:
-        """Its Markdown files; hidden folders and links out of it are passed over."""
-        if self.path.is_file() and self.path.name.lower().endswith(_SUFFIXES):
-            yield self.path
-        for folder, below, found in os.walk(self.path):
+    def folders(
+        self, unreadable: Callable[[OSError], None] | None = None
+    ) -> Iterator[tuple[str, tuple[str, ...], Callable[[str], bool]]]:
+        """Its folders, as the top and the names below it, and which of their files are its Markdown.
+
+        Hidden folders and links are passed over; one that may not be read is told to whoever wants to know.
+        """
+        if self.path.is_file():
+            own = {self.path.name} if _is_markdown(self.path.name) else set()
+            yield str(self.path.parent), (), own.__contains__
+            return
+        top = str(self.path)
+        for folder, below, _ in os.walk(top, onerror=unreadable):
             below[:] = sorted(name for name in below if not name.startswith("."))
-            for name in sorted(found):
-                path = Path(folder, name)
+            inside = os.path.relpath(folder, top)
+            yield top, () if inside == "." else tuple(inside.split(os.sep)), _is_markdown
+
+    def markdown(self) -> Iterator[Path]:
+        """Its Markdown files."""
+        for top, below, wanted in self.folders():
+            folder = Path(top, *below)
+            for name in sorted(filter(wanted, os.listdir(folder))):
+                path = folder / name
                 # A pipe would keep its reader waiting for ever.
-                if name.lower().endswith(_SUFFIXES) and not path.is_symlink() and path.is_file():
+                if not path.is_symlink() and path.is_file():
                     yield path
+
+    def holds(self, path: str) -> tuple[str, tuple[str, ...]] | None:
+        """Where a file of this source lies, as its top and the names below; None for any other file."""
+        if self.path.is_file():
+            return (str(self.path.parent), (self.path.name,)) if path == str(self.path) else None
+        if not path.startswith(f"{self.path}{os.sep}"):
+            return None
+        names = tuple(path[len(str(self.path)) + 1 :].split(os.sep))
+        hidden = any(not name or name.startswith(".") for name in names[:-1])
+        return None if hidden or not _is_markdown(names[-1]) else (str(self.path), names)
 
     @property
     def problem(self) -> str:
@@ -127,3 +152,7 @@ def _name(home: Home, name: str | None, path: Path) -> str:
     wanted = labels.without_secret(names.slug(path.stem if path.is_file() else path.name), "its own name")
     candidates = [wanted, *(names.numbered(wanted, number) for number in range(2, 1000))]
     return next(each for each in candidates if each not in _KINDS and taken.get(each, path) == path)
+
+
+def _is_markdown(name: str) -> bool:
+    return name.lower().endswith(_SUFFIXES)

@@ -5,18 +5,22 @@ Knows vectors and texts; knows nothing of chunks, files or databases.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+import contextlib
+import math
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeGuard
 
 from vademecum.lazy import LazyModule
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
 
     Vector: TypeAlias = NDArray[np.float32]  # one dimension
     Vectors: TypeAlias = NDArray[np.float32]  # one row per text
+    Part: TypeAlias = tuple[Sequence[int], Vectors]  # places of texts, and their rows
 else:
     np = LazyModule("numpy")
 
@@ -72,10 +76,54 @@ class Embedder(Protocol):
         """Give each text a row of unit length, in order; a text without a known word gets zeros."""
 
 
+class Dear(Embedder, Protocol):
+    """An embedder whose vectors are worth keeping, and which gives them as they are made."""
+
+    def parts(
+        self, texts: Sequence[str], *, query: bool = False, dimension: int | None = None
+    ) -> Iterator[Part]:
+        """Give the rows of `embed` some at a time, in any order, without those that are zeros.
+
+        Where the dimension is known from before, any other is a failure. A part that was given stays
+        good when a later one fails.
+        """
+
+
+_until: ContextVar[float] = ContextVar("until", default=math.inf)
+
+
+@contextlib.contextmanager
+def within(deadline: float | None) -> Iterator[None]:
+    """Have embedders give up at a moment of the monotonic clock: whoever asks does not wait longer."""
+    token = _until.set(math.inf if deadline is None else deadline)
+    try:
+        yield
+    finally:
+        _until.reset(token)
+
+
+def patience() -> float:
+    """The moment of the monotonic clock at which whoever asks stops waiting."""
+    return _until.get()
+
+
+def is_dear(embedder: Embedder) -> TypeGuard[Dear]:
+    """Tell whether an embedder's vectors are worth keeping."""
+    return embedder.cached
+
+
+def gather(parts: Iterable[Part], count: int, *, dimension: int) -> Vectors:
+    """Put rows into their places; a text that none was made for gets zeros."""
+    vectors = np.zeros((count, dimension), np.float32)
+    for places, rows in parts:
+        vectors[list(places)] = rows
+    return vectors
+
+
 def common_direction(embedder: Embedder) -> Vector:
     """Find what all texts of a model have in common: its own word for it, or the mean of the probes.
 
-    Worth keeping beside the vectors: a model that does not know it answers a request for it.
+    The probes are texts like any other: a server is asked for them once, and then they are in the cache.
     """
     if embedder.mean is not None:
         return embedder.mean

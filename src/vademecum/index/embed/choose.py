@@ -11,6 +11,8 @@ from vademecum.errors import EmbedderFailed, UnknownName
 
 if TYPE_CHECKING:
     from vademecum.index.embed.base import Embedder
+    from vademecum.index.embed.static import Static
+    from vademecum.store.state import State
 
 NAMES = ("local", "minilm", "openai", "gemini", "ollama", "none")
 REMOTE = ("openai", "gemini", "ollama")
@@ -25,25 +27,41 @@ def choose(
     key_env: str | None = None,
     batch: int | None = None,
     timeout: float | None = None,
+    state: State | None = None,
+    largest: int = 0,
 ) -> Embedder | None:
-    """Make the named embedder, or None for `none`; what is not given has the provider's own default."""
+    """Make the named embedder, or None for `none`; what is not given has the provider's own default.
+
+    With a state, vectors that are dear are kept there, up to so many bytes.
+    """
     if name == "none":
         return None
     if name == "local":
-        return _by_path(Path(os.path.expanduser(path))) if path else _shipped()
+        return _kept(_by_path(Path(os.path.expanduser(path))) if path else shipped(), state, largest)
     if name == "minilm":
         from vademecum.index.embed.onnx import minilm
 
-        return minilm()
+        return _kept(minilm(), state, largest)
     if name in REMOTE:
         from vademecum.index.embed.remote import remote
 
-        return remote(name, model=model, endpoint=endpoint, key_env=key_env, batch=batch, timeout=timeout)
+        made = remote(name, model=model, endpoint=endpoint, key_env=key_env, batch=batch, timeout=timeout)
+        return _kept(made, state, largest)
     raise UnknownName(f"no embedder is called {name!r}", hint="choose one of " + ", ".join(NAMES))
 
 
+def _kept(embedder: Embedder, state: State | None, largest: int) -> Embedder:
+    from vademecum.index.embed.base import is_dear
+
+    if state is None or not is_dear(embedder):
+        return embedder
+    from vademecum.index.embed.cached import Cached
+
+    return Cached(embedder, state, largest)
+
+
 @functools.cache
-def _shipped() -> Embedder:
+def shipped() -> Static:
     """One for the whole process: its cache of words serves every memory that is opened."""
     from vademecum.index.embed.static import Static
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from vademecum.errors import EmbedderFailed
-from vademecum.index.embed.base import unit
+from vademecum.index.embed.base import gather, unit
 from vademecum.index.embed.static import (
     SHIPPED,
     pieces,
@@ -25,12 +25,12 @@ from vademecum.index.embed.static import (
 from vademecum.lazy import LazyModule
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
 
-    from vademecum.index.embed.base import Vectors
+    from vademecum.index.embed.base import Part, Vector, Vectors
 
     Tokenize: TypeAlias = Callable[[str], list[int]]
 else:
@@ -40,6 +40,7 @@ else:
 REVISION = 1
 MINILM_TOKENS = 256  # what it was trained with; BERT itself ends at 512
 BERT_TOKENS = 512
+PART = 16  # texts after which others get their turn: a fifth of a second
 
 _HINT = "run `pip install vademecum[minilm]`, or choose another embedder; keyword search still answers"
 
@@ -70,17 +71,17 @@ def own(folder: Path) -> Onnx:
 
     if find_spec("onnxruntime") is None:
         raise EmbedderFailed(f"{folder}: an ONNX model needs ONNX Runtime", hint=_HINT)
-    vocabulary = folder / "vocab.txt"
-    if not vocabulary.is_file() and not (folder / "tokenizer.json").is_file():
+    # The tokenizer is the whole truth where there is one: a vocabulary says nothing of case and accents.
+    words = next((each for each in ("tokenizer.json", "vocab.txt") if (folder / each).is_file()), None)
+    if words is None:
         raise EmbedderFailed(f"{folder}: holds neither tokenizer.json nor vocab.txt")
     return Onnx(
         folder / "model.onnx",
         provider="local",
         model=folder.name,
-        # The tokenizer is the whole truth where there is one: a vocabulary says nothing of case and accents.
-        vocabulary=None if (folder / "tokenizer.json").is_file() else vocabulary,
+        vocabulary=folder / words if words == "vocab.txt" else None,
         longest=BERT_TOKENS,
-        mark=stamp(folder, "model.onnx"),
+        mark=stamp(folder, "model.onnx", words),
     )
 
 
@@ -133,20 +134,26 @@ class Onnx:
 
     def embed(self, texts: Sequence[str], *, query: bool = False) -> Vectors:
         """Run each text through the model; a question is a text like any other."""
-        rows: dict[int, Vectors] = {}
-        # One at a time uses all cores already; two threads would only take turns.
-        with self._lock:
-            for number, text in enumerate(texts):
-                tokens = self._tokenize(text)
-                if tokens:
-                    rows[number] = self._vector(tokens)
-        width = len(next(iter(rows.values()))) if rows else self.dimension or 0
-        vectors = np.zeros((len(texts), width), np.float32)
-        for number, row in rows.items():
-            vectors[number] = row
-        return unit(vectors)
+        parts = list(self.parts(texts))
+        width = parts[0][1].shape[1] if parts else self.dimension or 0
+        return gather(parts, len(texts), dimension=width)
 
-    def _vector(self, tokens: list[int]) -> Vectors:
+    def parts(
+        self, texts: Sequence[str], *, query: bool = False, dimension: int | None = None
+    ) -> Iterator[Part]:
+        """Give a few rows at a time; the dimension is the file's, and its identity changes with the file."""
+        for start in range(0, len(texts), PART):
+            rows: dict[int, Vector] = {}
+            # One at a time uses all cores already; two threads would only take turns.
+            with self._lock:
+                for number, text in enumerate(texts[start : start + PART], start):
+                    tokens = self._tokenize(text)
+                    if tokens:
+                        rows[number] = self._vector(tokens)
+            if rows:
+                yield list(rows), unit(np.stack(list(rows.values())))
+
+    def _vector(self, tokens: list[int]) -> Vector:
         ids: NDArray[np.int64] = np.array([tokens], np.int64)
         given = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
         try:
@@ -159,7 +166,7 @@ class Onnx:
         except Exception as error:
             raise unreadable(self._path.parent, error) from error
         # Three axes: a state per token. Two: the model has averaged by itself.
-        vector: Vectors = states.mean(axis=1)[0] if states.ndim == 3 else states.reshape(-1)
+        vector: Vector = states.mean(axis=1)[0] if states.ndim == 3 else states.reshape(-1)
         if not np.isfinite(vector).all():
             raise EmbedderFailed(f"{self._path}: gave a vector that is no number")
         return vector

@@ -16,14 +16,14 @@ import ssl
 import time
 import urllib.error
 import urllib.request
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
 from vademecum.errors import EmbedderFailed
-from vademecum.index.embed.base import unit
+from vademecum.index.embed.base import gather, patience, unit
 from vademecum.lazy import LazyModule
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from vademecum.index.embed.base import Vectors
+    from vademecum.index.embed.base import Part, Vectors
 else:
     np = LazyModule("numpy")
 
@@ -62,6 +62,11 @@ REASONS = {
 # Only for these are a server's own words worth showing; the answer to a wrong key may quote the key.
 QUOTED = frozenset({400, 404, 422})
 PASSING = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
+
+_CHANGED = (
+    "keyword search still answers; if another model has taken the place of this one, give its name in"
+    " `embed.model`, or delete state.db in the memory folder and run `vade index --rebuild`"
+)
 
 
 # What each provider speaks.
@@ -219,34 +224,36 @@ class Remote:
 
     def embed(self, texts: Sequence[str], *, query: bool = False) -> Vectors:
         """Ask for the vectors of all texts that hold something; blank ones get zeros."""
+        parts = list(self.parts(texts, query=query))
+        return gather(parts, len(texts), dimension=self.dimension or 0)
+
+    def parts(
+        self, texts: Sequence[str], *, query: bool = False, dimension: int | None = None
+    ) -> Iterator[Part]:
+        """Ask, and give each answer as it comes; when one is a failure, those under way still count."""
+        # Told beforehand, a wrong answer is not taken for the right one, and the right one after it refused.
+        self.dimension = self.dimension or dimension
+        limit = patience()  # asked for here: the threads below have no context of their own
         wanted = [number for number, text in enumerate(texts) if text.strip()]
-        if not wanted:
-            return np.zeros((len(texts), self.dimension or 0), np.float32)
-        # A lone surrogate is no text to a server.
-        sent = [texts[number][:LONGEST_TEXT].encode("utf-8", "replace").decode() for number in wanted]
-        answered = np.concatenate(list(self._all(sent, query)))
-        vectors = np.zeros((len(texts), answered.shape[1]), np.float32)
-        vectors[wanted] = answered
-        return unit(vectors)
+        batches = [wanted[start : start + self._batch] for start in range(0, len(wanted), self._batch)]
 
-    def _all(self, texts: list[str], query: bool) -> Iterator[Vectors]:
-        batches = [texts[start : start + self._batch] for start in range(0, len(texts), self._batch)]
+        def ask(places: list[int]) -> Part:
+            # A lone surrogate is no text to a server.
+            sent = [texts[place][:LONGEST_TEXT].encode("utf-8", "replace").decode() for place in places]
+            return places, unit(self._ask(sent, query, limit))
+
         # The first goes alone: a refused key or a wrong address then costs one request, not four.
-        yield self._ask(batches[0], query)
+        yield from map(ask, batches[:1])
         if len(batches) > 1:
-            pool = ThreadPoolExecutor(min(CONCURRENT, len(batches) - 1), "vade-embed")
-            try:
-                yield from pool.map(lambda batch: self._ask(batch, query), batches[1:])
-            finally:
-                pool.shutdown(cancel_futures=True)
+            yield from _at_once(ask, batches[1:])
 
-    def _ask(self, texts: list[str], query: bool) -> Vectors:
+    def _ask(self, texts: list[str], query: bool, limit: float) -> Vectors:
         content = json.dumps(self._wire.body(self.model, texts, query)).encode()
-        end = time.monotonic() + self._timeout * PATIENCE[query]
+        end = min(limit, time.monotonic() + self._timeout * PATIENCE[query])
         pause = FIRST_PAUSE
         while True:
             try:
-                return self._vectors(self._post(content), len(texts))
+                return self._vectors(self._post(content, end), len(texts))
             except _Passing as passing:
                 # Jitter, so that those who failed together do not come back together.
                 wait = max(passing.wait, pause * random.uniform(0.5, 1.0))
@@ -273,7 +280,8 @@ class Remote:
         expected = self.dimension or max(lengths)
         if lengths != {expected} or not expected:
             found = ", ".join(str(length) for length in sorted(lengths - {expected})[:3]) or "0"
-            raise self._failed(f"it gave vectors of {found} dimensions instead of {expected}")
+            reason = f"it gave vectors of {found} dimensions instead of {expected}"
+            raise self._failed(reason, hint=_CHANGED if self.dimension else None)
         vectors = self._numbers(rows)
         self.dimension = expected
         return vectors
@@ -291,7 +299,7 @@ class Remote:
 
     # The request.
 
-    def _post(self, content: bytes) -> bytes:
+    def _post(self, content: bytes, limit: float) -> bytes:
         """Send one request; what may go better in a moment is raised as _Passing."""
         key = self._key()
         request = urllib.request.Request(self._endpoint + self._wire.path(self.model), content, method="POST")
@@ -300,9 +308,10 @@ class Remote:
             headers | {"Content-Type": "application/json", "Accept": "application/json"}
         ).items():
             request.add_header(name, value)
-        end = time.monotonic() + self._timeout
+        seconds = max(0.01, min(self._timeout, limit - time.monotonic()))
+        end = time.monotonic() + seconds
         try:
-            with self._opener().open(request, timeout=self._timeout) as response:
+            with self._opener().open(request, timeout=seconds) as response:
                 return self._read(response, end)
         except urllib.error.HTTPError as error:
             with error:
@@ -346,8 +355,8 @@ class Remote:
 
     # What went wrong.
 
-    def _failed(self, reason: str) -> EmbedderFailed:
-        return EmbedderFailed(f"{self._where} failed: {reason}")
+    def _failed(self, reason: str, *, hint: str | None = None) -> EmbedderFailed:
+        return EmbedderFailed(f"{self._where} failed: {reason}", hint=hint)
 
     def _refusal(self, error: urllib.error.HTTPError, key: str) -> Exception:
         status = error.code
@@ -369,6 +378,29 @@ class Remote:
         # Some errors of these libraries quote what was sent; an operating system's words do not.
         why = cause.strerror if isinstance(cause, OSError) and cause.strerror else type(cause).__name__
         return _Passing(self._failed(f"it cannot be reached: {why}"))
+
+
+def _at_once(ask: Callable[[list[int]], Part], batches: list[list[int]]) -> Iterator[Part]:
+    """Ask a few at a time; after a failure nothing new is begun, and what was answered is given first."""
+    pool = ThreadPoolExecutor(min(CONCURRENT, len(batches)), "vade-embed")
+    failed: BaseException | None = None
+    try:
+        asked = [pool.submit(ask, batch) for batch in batches]
+        for done in as_completed(asked):
+            if done.cancelled():
+                continue
+            error = done.exception()
+            if error is None:
+                yield done.result()
+            elif failed is None:
+                failed = error
+                # One by one: those that a pool itself cancels would be waited for without end.
+                for each in asked:
+                    each.cancel()
+    finally:
+        pool.shutdown(cancel_futures=True)
+    if failed is not None:
+        raise failed
 
 
 class _Passing(Exception):

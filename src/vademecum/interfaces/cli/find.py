@@ -14,12 +14,14 @@ from vademecum.interfaces.cli.options import TYPES, common, scope_option
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from vademecum.index.sync import Report
     from vademecum.memory import Memory
     from vademecum.search.answer import Answer, Passage
 
     Door = Callable[[], Memory]
 
 MODES = click.Choice(["hybrid", "bm25", "vector", "metadata"])
+ORDERS = click.Choice(["recency", "score", "usage"])
 _BAR = 24
 
 
@@ -31,6 +33,7 @@ _BAR = 24
 @scope_option("Only this scope.")
 @click.option("--source", "sources", multiple=True, help="Only memory, journal, pinned, or a source's name.")
 @click.option("--as-of", metavar="DATE", help="Answer as memory stood then.")
+@click.option("--sort-by", type=ORDERS, help="Another order than that of the score.")
 @click.option("--explain", is_flag=True, help="Show how each score came about.")
 @common
 def search(
@@ -42,6 +45,7 @@ def search(
     scope: str | None,
     sources: tuple[str, ...],
     as_of: str | None,
+    sort_by: str | None,
     explain: bool,
     as_json: bool,
     door: Door,
@@ -58,6 +62,8 @@ def search(
         scope=scope,
         sources=sources,
         as_of=as_of,
+        sort_by=sort_by,
+        explain=explain,
     )
     show_answer(answer, query, explain=explain, as_json=as_json)
 
@@ -68,6 +74,9 @@ def search(
 @click.option("--type", "kind", type=TYPES, help="Only this type.")
 @click.option("--limit", type=click.IntRange(1, 100), default=10, show_default=True, help="How many.")
 @click.option("--mode", type=MODES, help="Which legs answer.  [default: hybrid]")
+@click.option("--sort-by", type=ORDERS, help="Another order: newest, three factors, or most used first.")
+@click.option("--include-related", is_flag=True, help="Also what the records found are related to.")
+@click.option("--as-of", metavar="DATE", help="Answer as memory stood then.")
 @common
 def recall(
     *,
@@ -76,21 +85,60 @@ def recall(
     kind: str | None,
     limit: int,
     mode: str | None,
+    sort_by: str | None,
+    include_related: bool,
+    as_of: str | None,
     as_json: bool,
     door: Door,
 ) -> None:
     """Recall records that answer QUERY, or without one the newest."""
-    answer = door().recall(query, scope=scope, type=kind, limit=limit, mode=mode)
+    answer = door().recall(
+        query,
+        scope=scope,
+        type=kind,
+        limit=limit,
+        mode=mode,
+        sort_by=sort_by,
+        include_related=include_related,
+        as_of=as_of,
+    )
     show_answer(answer, query, explain=False, as_json=as_json)
 
 
 @click.command()
 @click.option("--rebuild", is_flag=True, help="Make it anew from the files.")
 @click.option("--check", is_flag=True, help="Compare it with every file, and mend it.")
+@click.option("--watch", is_flag=True, help="Stay, and keep it up to date until interrupted.")
 @common
-def index(rebuild: bool, check: bool, as_json: bool, door: Door) -> None:
+def index(rebuild: bool, check: bool, watch: bool, as_json: bool, door: Door) -> None:
     """Bring the search index up to date; it is made from the files and safe to delete."""
-    report = door().index(rebuild=rebuild, check=check)
+    if watch and (rebuild or check):
+        raise click.UsageError("--watch goes with neither --rebuild nor --check")
+    if watch:
+        keep_watch(door(), as_json=as_json)
+        return
+    with output.progress() as step:
+        report = door().index(rebuild=rebuild, check=check, progress=step)
+    show_report(report, as_json=as_json)
+
+
+def keep_watch(memory: Memory, *, as_json: bool) -> None:
+    """Print a line for each time the index was brought up to date, until interrupted."""
+    import signal
+    import threading
+
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    for why, report in memory.watch(stop):
+        if why not in ("opened", "changed", "due"):
+            output.error(why)
+        show_report(report, as_json=as_json)
+        sys.stdout.flush()
+
+
+def show_report(report: Report, *, as_json: bool) -> None:
+    """Print what a sync did."""
     if as_json:
         output.as_json(
             {
@@ -174,7 +222,9 @@ def passage_json(passage: Passage, *, explain: bool) -> dict[str, Any]:
         "origin": passage.origin,
         "superseded": passage.superseded,
     }
-    return {**found, "components": dict(passage.components)} if explain else found
+    if explain:
+        found |= {"components": dict(passage.components), "arithmetic": dict(passage.arithmetic or {})}
+    return found
 
 
 def _title(passage: Passage) -> str:
@@ -196,6 +246,10 @@ def _explain(passage: Passage) -> None:
     for name, value in passage.components.items():
         bar = "█" * round(min(value, 1.0) * _BAR)
         output.line(f"    {name:<8}{value:6.3f}  {bar}")
+    numbers = passage.arithmetic or {}
+    said = [f"{name.replace('_', ' ')} {value:.3g}" for name, value in numbers.items() if value]
+    for start in range(0, len(said), 5):
+        output.line(f"    {', '.join(said[start : start + 5])}")
 
 
 COMMANDS = {"search": search, "recall": recall, "index": index}

@@ -13,6 +13,7 @@ from vademecum.interfaces.cli.options import TYPES, common, key_argument, scope_
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from vademecum.index.sync import Survey
     from vademecum.memory import Memory, Status
     from vademecum.types import Entry, Finding, Record
 
@@ -310,7 +311,29 @@ def summary(found: Status) -> list[tuple[str, str]]:
             *([each.problem] if each.problem else []),
         ]
         rows.append(("source", f"{each.name}  {each.path}  ({', '.join(words)})"))
+    if found.coverage is not None:
+        rows.append(("index", covered(found.coverage)))
+        rows += [("", f"not indexed: {each.where}: {each.why}") for each in found.coverage.failed[:5]]
     return rows
+
+
+def covered(index: Survey) -> str:
+    """What the index covers, in one line."""
+    parts = [
+        f"{count:,} {name}"
+        for count, name in (
+            (index.pending, "new"),
+            (index.stale, "changed"),
+            (index.gone, "gone"),
+            (len(index.failed), "failed"),
+            (index.vectors_pending, "without vectors"),
+        )
+        if count
+    ]
+    waiting = f" ({', '.join(parts)})" if parts else ""
+    trouble = f"; {index.trouble}" if index.trouble else ""
+    passages = output.plural(index.chunks, "passage")
+    return f"{index.indexed:,} of {output.plural(index.files, 'file')}{waiting}, {passages}{trouble}"
 
 
 def status_json(found: Status, warnings: Sequence[str]) -> dict[str, Any]:
@@ -342,6 +365,19 @@ def status_json(found: Status, warnings: Sequence[str]) -> dict[str, Any]:
             }
             for each in found.sources
         ],
+        "index": None
+        if found.coverage is None
+        else {
+            "files": found.coverage.files,
+            "indexed": found.coverage.indexed,
+            "pending": found.coverage.pending,
+            "stale": found.coverage.stale,
+            "gone": found.coverage.gone,
+            "vectorsPending": found.coverage.vectors_pending,
+            "chunks": found.coverage.chunks,
+            "failed": [{"path": each.where, "reason": each.why} for each in found.coverage.failed],
+            "trouble": found.coverage.trouble or None,
+        },
         "findings": [finding_json(each) for each in found.findings],
         "warnings": list(warnings),
     }

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import sys
+import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ import click
 from vademecum.store import clock
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 # Escape sequences, then every control, direction and invisible tag character that could fool a reader.
 _SEQUENCES = re.compile(
@@ -25,6 +26,8 @@ _INVISIBLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
     "\U000e0000-\U000e0fff]"
 )
+
+_PATIENCE = 1.0  # seconds of work before a bar is shown
 
 
 def prepare() -> None:
@@ -49,6 +52,34 @@ def line(text: str = "") -> None:
 def error(message: str) -> None:
     """Print one line on stderr."""
     click.echo(f"vade: {plain(message)}", err=True)
+
+
+@contextlib.contextmanager
+def progress() -> Iterator[Callable[[str, int, int], None]]:
+    """A bar for work that takes long, on a terminal and nowhere else; short work shows none."""
+    begun = time.monotonic()
+    bar: Any = None
+    tasks: dict[str, Any] = {}
+
+    def step(what: str, done: int, total: int) -> None:
+        nonlocal bar
+        if not sys.stderr.isatty() or time.monotonic() - begun < _PATIENCE:
+            return
+        if bar is None:
+            from rich.console import Console
+            from rich.progress import Progress
+
+            bar = Progress(console=Console(stderr=True), transient=True)
+            bar.start()
+        if what not in tasks:
+            tasks[what] = bar.add_task(what, total=total)
+        bar.update(tasks[what], completed=done, total=total)
+
+    try:
+        yield step
+    finally:
+        if bar is not None:
+            bar.stop()
 
 
 def as_json(value: Any) -> None:

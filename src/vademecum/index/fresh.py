@@ -1,0 +1,118 @@
+"""When to look at the files again before an answer: at once when something changed, never for nothing.
+
+The first look compares everything. After that the system's own word for what changed (`Watch`) decides, and a
+full comparison from time to time, since events are hints. Where the system has no such word, the comparison
+is made before each answer as long as it is cheap, and otherwise takes a twentieth of the time at most.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from vademecum.index.base import Stack
+from vademecum.store.watch import Watch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from vademecum.index.sync import Report, Sync
+    from vademecum.types import Finding
+
+RECONCILE = 30.0  # seconds between two full comparisons while the watch works
+CHEAP = 0.005  # seconds that a comparison may take to be made each time
+SHARE = 20  # and otherwise: how many times its own duration lies between two
+MANY = 1_000  # names in one look, from which on everything is compared instead
+PATIENCE = 2.0  # seconds that a write may spend on the index
+
+
+class Fresh:
+    """Keeps one index up to date for one caller."""
+
+    def __init__(
+        self, sync: Sync, plan: Callable[[], Iterable[Stack | Finding]], decisions: Iterable[str]
+    ) -> None:
+        self.sync = sync
+        self._plan = plan
+        self._decisions = tuple(decisions)  # folders whose content decides what there is to see
+        self._watch = Watch()
+        self._stacks: dict[str, list[Stack]] = {}
+        self._report: Report | None = None
+        self._compared = 0.0
+        self._cost = 0.0
+        self._made_by = 0
+
+    @property
+    def watching(self) -> bool:
+        """Whether the system tells what changes, so that nothing need be compared."""
+        return self._watch.working
+
+    @property
+    def age(self) -> float:
+        """Seconds since everything was compared."""
+        return time.monotonic() - self._compared
+
+    def update(self, *, seconds: float, vectors: bool = True) -> Report:
+        """Bring the index up to date within a time, looking no closer than needed."""
+        seen = self._watch.look()
+        report = self._report
+        if report is None or self._due(report, anything=seen.anything) or len(seen.names) > MANY:
+            return self.compare(seconds=seconds, vectors=vectors)
+        hints = [
+            (stack, name) for folder, name in sorted(seen.names) for stack in self._stacks.get(folder, ())
+        ]
+        if any(folder in self._decisions for folder, _ in seen.names):
+            return self.compare(seconds=seconds, vectors=vectors)
+        if self._foreign() and not self.sync.agrees(vectors=vectors):
+            return self.compare(seconds=seconds, vectors=vectors)
+        if hints or (vectors and report.vectors_pending):
+            self.sync.run_some(hints, report, seconds=seconds, vectors=vectors)
+        return report
+
+    def compare(self, *, seconds: float | None = None, check: bool = False, vectors: bool = True) -> Report:
+        """Bring the index up to date by looking at every file."""
+        begun = time.monotonic()
+        found = list(self._plan())
+        self._stacks = {}
+        for stack in found:
+            if isinstance(stack, Stack):
+                self._stacks.setdefault(stack.path, []).append(stack)
+        # Watched before it is read: what changes meanwhile is seen by the next look. Not the first time: most
+        # processes ask one question.
+        if self._report is not None:
+            self._watch.cover([*self._stacks, *self._decisions])
+            self._watch.look()
+        self._report = self.sync.run(found, seconds=seconds, check=check, vectors=vectors)
+        self._compared = time.monotonic()
+        self._cost = self._compared - begun if not self._report.changed else self._cost
+        self._foreign()
+        return self._report
+
+    def take(self, path: str) -> None:
+        """Bring the index up to date with one file, by the path it is shown with."""
+        folder, _, name = path.rpartition("/")
+        if self._report is None:
+            return  # the first question compares everything anyway
+        stacks = [stack for each in self._stacks.values() for stack in each if stack.shown == folder]
+        if not stacks:
+            self.compare(seconds=PATIENCE)  # a folder that was not known before
+            return
+        self.sync.run_some([(stack, name) for stack in stacks], self._report, seconds=PATIENCE)
+
+    def close(self) -> None:
+        """Stop watching."""
+        self._watch.close()
+
+    def _due(self, report: Report, *, anything: bool) -> bool:
+        """Whether everything has to be compared."""
+        if report.pending:
+            return True
+        if self._watch.working:
+            return anything or self.age > max(RECONCILE, SHARE * self._cost)
+        return self._cost < CHEAP or self.age > SHARE * self._cost
+
+    def _foreign(self) -> bool:
+        """Whether another process has written to the index since the last time."""
+        version = self.sync.index.version[0]
+        changed, self._made_by = version != self._made_by, version
+        return changed
