@@ -262,7 +262,8 @@ def run(ground: Ground, seed: int, count: int) -> None:
         except Exception as error:  # the claim is that there is none
             wrong.append(f"{where}: not ours: {type(error).__name__}: {error}")
             continue
-        if outcome == "silent":
+        # A page of yesterday is whole in itself: only a comparison with the files, `check`, sees that.
+        if outcome == "silent" and name != "stale page":
             wrong.append(f"{where}: other answers, and not a word")
     assert not wrong, f"{len(wrong)} of {count} ({dict(seen)}):\n" + "\n".join(wrong)
 

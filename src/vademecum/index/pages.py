@@ -23,17 +23,28 @@ BUSY_MS = 10_000
 LOG = 1_000  # pages that the log may hold before it is moved into the file
 LOG_WAIT_MS = 1_000
 _NAME = "vade-pages"
+_damaged: dict[str, str] = {}
 
 
 class _File(apsw.VFSFile):
     """The main file of a database; journals have checksums of their own."""
 
+    def __init__(self, name: Any, flags: list[int]) -> None:
+        super().__init__("", name, flags)
+        self._path = os.path.realpath(name.filename() if isinstance(name, apsw.URIFilename) else str(name))
+
     def xRead(self, amount: int, offset: int) -> bytes:
         content = super().xRead(amount, offset)
         # Shorter reads are of the header, before the page size is known.
         if amount == len(content) == PAGE and content[-RESERVED:] != _sum(content[:-RESERVED], offset):
-            raise apsw.CorruptError(f"page {offset // PAGE + 1} of the index is damaged")
+            said = f"page {offset // PAGE + 1} of the index is damaged"
+            _damaged[self._path] = said
+            raise apsw.CorruptError(said)
         return content
+
+    def xDeviceCharacteristics(self) -> int:
+        # Long values would otherwise be read in parts of pages, past the checksum.
+        return super().xDeviceCharacteristics() & ~apsw.SQLITE_IOCAP_SUBPAGE_READ
 
     def xWrite(self, data: Any, offset: int) -> None:
         content = bytes(data)
@@ -49,7 +60,7 @@ class _Pages(apsw.VFS):
 
     def xOpen(self, name: Any, flags: Sequence[int]) -> apsw.VFSFile:
         if flags[0] & apsw.SQLITE_OPEN_MAIN_DB:
-            return _File("", name, [*flags])
+            return _File(name, [*flags])
         return super().xOpen(name, [*flags])
 
 
@@ -81,6 +92,11 @@ def _bound_log(connection: apsw.Connection, name: str, length: int) -> int:
             connection.wal_checkpoint(name, apsw.SQLITE_CHECKPOINT_RESTART)
     connection.set_busy_timeout(BUSY_MS)
     return apsw.SQLITE_OK
+
+
+def damage(path: str) -> str | None:
+    """What was found wrong with a file since it was last asked: FTS5 takes some errors for "no such word"."""
+    return _damaged.pop(os.path.realpath(path), None) if _damaged else None
 
 
 def version_of(path: str) -> int:

@@ -92,6 +92,8 @@ create virtual table wide using fts5(
     content='', contentless_delete=1, tokenize="{_TOKENIZER}"
 );
 create virtual table vocabulary using fts5vocab('narrow', 'row');
+create virtual table narrow_words using fts5vocab('narrow', 'instance');
+create virtual table wide_words using fts5vocab('wide', 'instance');
 """
 
 
@@ -178,6 +180,7 @@ class Index:
         try:
             file = str(path) != ":memory:"
             if file:
+                pages.damage(str(path))  # of a file that lay here before
                 _refuse_newer(pages.version_of(str(path)), path)
             self.connection = pages.connect(str(path)) if file else apsw.Connection(":memory:")
             self.connection.set_busy_timeout(pages.BUSY_MS)
@@ -222,6 +225,12 @@ class Index:
             yield
         finally:
             self.connection.execute("rollback")
+
+    def raise_damage(self) -> None:
+        """Fail when a page was found damaged since the last time, whoever kept quiet about it."""
+        said = pages.damage(str(self.path))
+        if said is not None:
+            raise IndexFailed(said)
 
     # ---------------------------------------------------------------- meta
 
@@ -566,9 +575,56 @@ class Index:
         for table in ("narrow", "wide"):
             try:
                 self.connection.execute(f"insert into {table}({table}) values('integrity-check')")
+                wrong = self._sums(table) or self._lost_words(table)
             except apsw.Error as error:
-                problems.append(f"{table}: {error}")
+                wrong = f"{table}: {error}"
+            problems += [wrong] if wrong else []
         return problems
+
+    def fingerprints(self, places: Sequence[Place], root: str) -> dict[tuple[str, int], tuple[Any, ...]]:
+        """All that is kept of each chunk of some places, its words in the keyword tables included."""
+        clause, values = places_where(places, root)
+        rows: Any = self.connection.execute(
+            f"""select c.id, f.id, f.item, c.ord, f.path, f.source, f.kind, f.hash, f.reason, f.title, f.key,
+            f.num, f.type, f.tags, f.updated, c.start, c.last, c.body, c.heading, c.time, c.moment, c.origin,
+            c.superseded, c.ended, c.alone, c.size, c.stems, v.vector
+            from chunks c join files f on f.id = c.file
+            left join vectors v on v.chunk = c.id
+            where {clause}""",
+            values,
+        )
+        narrow, wide = self._said("narrow"), self._said("wide")
+        return {(row[2], row[3]): (*row[4:], narrow.get(row[0]), wide.get(row[1])) for row in rows}
+
+    def _said(self, table: str) -> dict[int, tuple[bytes, int]]:
+        """For each row of a keyword table its length, and a number for all its words at all their places."""
+        found: dict[int, int] = {}
+        words_at: Any = self.connection.execute(f"select term, doc, offset from {table}_words")
+        for term, row, place in words_at:
+            found[row] = found.get(row, 0) ^ hash((term, place))
+        lengths: Any = self.connection.execute(f"select id, sz from {table}_docsize")
+        return {row: (length, found.get(row, 0)) for row, length in lengths}
+
+    def _lost_words(self, table: str) -> str | None:
+        """Whether a word that stands in a keyword table is not found when it is asked for."""
+        rows: Any = self.connection.execute(
+            f"select term, count(*) from {table}_words group by term"
+        ).fetchall()
+        for term, count in rows:
+            if self.value(f"select count(*) from {table}_words where term = ?", (term,)) != count:
+                return f"{table}: words that stand there are not found"
+        return None
+
+    def _sums(self, table: str) -> str | None:
+        """What is wrong with the numbers that FTS5 keeps of a whole table: how many rows, how many words."""
+        sizes: Any = self.connection.execute(f"select sz from {table}_docsize").fetchall()
+        real = [len(sizes), sum(_number(size, 0)[0] for (size,) in sizes)]
+        block = self.value(f"select block from {table}_data where id = 1") or b""
+        kept, at = [], 0
+        while at < len(block):
+            number, at = _number(block, at)
+            kept.append(number)
+        return None if (kept or [0, 0]) == real else f"{table}: its sums are not those of its rows"
 
     # ---------------------------------------------------------------- parts
 
@@ -622,7 +678,7 @@ class Index:
     def _marks(self, text: str) -> tuple[int, bytes]:
         """How many different words of a text say something, and the marks of all, each once."""
         found = words.all_in(text)
-        return len(found - words.LOW), b"".join({self.mark(word) for word in found})
+        return len(found - words.LOW), b"".join(sorted({self.mark(word) for word in found}))
 
     def _unchanged(self, known: tuple[Any, ...], item: Item, labels: Labels, cut: Sequence[Chunk]) -> int:
         """How many of a file's first chunks can stay as they are: an append leaves all before the last."""
@@ -656,6 +712,19 @@ class Index:
             self.connection.executemany(f"delete from {table} where {column} = ?", each)
         self.connection.execute("delete from wide where rowid = ?", (file,))
         self.removed += ids
+
+
+def _number(block: bytes, at: int) -> tuple[int, int]:
+    """A number as SQLite writes them, seven bits a byte, and where it ends."""
+    number = 0
+    for step in range(9):
+        byte = block[at + step]
+        if step == 8:
+            return number << 8 | byte, at + 9
+        number = number << 7 | byte & 0x7F
+        if byte < 0x80:
+            return number, at + step + 1
+    raise AssertionError  # the ninth byte always ends it
 
 
 def _refuse_newer(version: int, path: Path | str) -> None:

@@ -11,7 +11,7 @@ import math
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from vademecum.errors import EmbedderFailed
+from vademecum.errors import EmbedderFailed, IndexFailed
 from vademecum.index import lexicon, words
 from vademecum.index.base import MEMORY
 from vademecum.index.embed.base import common_direction, likeness
@@ -161,6 +161,8 @@ class Engine:
         unmarked = [id_ for id_ in {**legs.narrow, **legs.exact} if id_ not in legs.marks]
         if unmarked:  # keywords alone, or chunks whose vectors are still to be made
             legs.marks.update(self.index.marks(unmarked))
+            if any(id_ not in legs.marks for id_ in unmarked):
+                raise IndexFailed("the index finds passages that it does not hold")
         legs.hear_neighbours()
         return legs
 

@@ -221,7 +221,9 @@ class Searcher:
     def _ask(self, query: Query, view: View, options: Options) -> Found:
         engine = self._engine_of()
         with engine.index.reading():
-            return engine.search(query, view, options)
+            found = engine.search(query, view, options)
+        engine.index.raise_damage()
+        return found
 
     def _compare(self, *, seconds: float | None, check: bool, progress: Progress | None) -> Report:
         keeper = self._keeper()
@@ -231,9 +233,25 @@ class Searcher:
                 raise IndexFailed(f"the index is damaged: {problems[0]}")
         keeper.sync.progress = progress
         try:
-            return keeper.compare(seconds=seconds, check=check)
+            report = keeper.compare(seconds=seconds, check=check)
         finally:
             keeper.sync.progress = None
+        keeper.sync.index.raise_damage()
+        if check:
+            self._check_content(keeper)
+        return report
+
+    def _check_content(self, keeper: Fresh) -> None:
+        """Compare all that the index holds with one made anew: a page of yesterday has a checksum too."""
+        fresh = Index(":memory:")
+        try:
+            again = self._syncing(fresh, keeper.sync.progress)
+            again.run(self._stacks())
+            here = keeper.sync.index.fingerprints(again.places, self._root)
+            if fresh.fingerprints(again.places, self._root) != here:
+                raise IndexFailed("the index does not hold what the files say")
+        finally:
+            fresh.close()
 
     def _keeper(self) -> Fresh:
         if self._process != os.getpid():  # a connection must not be used on both sides of a fork

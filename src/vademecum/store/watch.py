@@ -49,10 +49,13 @@ class Watch:
         self._folders: dict[int, str] = {}
         self._inodes: dict[str, tuple[int, int] | None] = {}
         self._checked = 0.0
+        self._process = os.getpid()
         self.working = False
 
     def cover(self, folders: Iterable[str]) -> None:
         """Watch these folders and no others; whatever changes from now on is seen by the next look."""
+        if self._process != os.getpid():
+            self._fd, self._folders, self._process = None, {}, os.getpid()
         wanted = dict.fromkeys(folders)
         if self._fd is None and _calls() is not None:
             self._fd = _open()
@@ -75,8 +78,8 @@ class Watch:
 
     def look(self) -> Seen:
         """What has changed since the last look; never waits."""
-        if not self.working or self._fd is None:
-            return ANYTHING
+        if not self.working or self._fd is None or self._process != os.getpid():
+            return ANYTHING  # after a fork, the queue is the parent's
         # What is not there sends no events, and neither does a folder that is moved with those above it.
         now = time.monotonic()
         whole = now - self._checked > _OFTEN
