@@ -48,11 +48,13 @@ def query(content: bytes) -> None:
     assert "\0" not in asked.text
     found = words.terms(asked.text)
     assert len(found.phrases) <= words.MOST_PHRASES
-    assert all(0 < len(phrase) <= words.LONGEST_PHRASE for phrase in found.phrases)
+    assert all(0 < len(phrase.words) <= words.LONGEST_PHRASE for phrase in found.phrases)
     assert all(word and word == word.strip() for word in found.words)
     table = _table()
     some = " OR ".join(words.quoted((word,)) for word in found.words[:64])
-    for expression in filter(None, (some, *(f"{{body}} : {words.quoted(each)}" for each in found.phrases))):
+    for expression in filter(
+        None, (some, *(f"{{body}} : {words.quoted(each.words)}" for each in found.phrases))
+    ):
         table.execute("select rowid from t where t match ?", (expression,)).fetchall()
     again = parse_query(asked.text)
     assert again.text.split() == asked.text.split() or again.text != asked.text

@@ -38,6 +38,11 @@ class Item(NamedTuple):
     stamp: Stamp
     load: Callable[[], bytes | None]
 
+    @property
+    def labels(self) -> tuple[str, str, str, str]:
+        """What the index keeps of it beside its content."""
+        return self.path, self.source, self.kind, self.root
+
 
 class Stack(NamedTuple):
     """One folder whose files go into the index."""

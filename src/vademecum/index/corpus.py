@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.index.base import JOURNAL, MEMORY, PINNED, Stack
 from vademecum.store import archive, pinned, scopes, sources
-from vademecum.store.folders import Folder
 from vademecum.store.journal import is_day
 from vademecum.store.records import is_record
 from vademecum.types import Finding
@@ -16,6 +15,7 @@ from vademecum.types import Finding
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from vademecum.store.folders import Folder
     from vademecum.store.home import Home, Shelf
 
 
@@ -87,9 +87,6 @@ def _on(shelf: Shelf, below: tuple[str, ...], wanted: Callable[[str], bool], sou
 def _below(top: str, parts: tuple[str, ...]) -> Folder | None:
     """A folder of a source, entered from its top without following links."""
     try:
-        if not parts:
-            return Folder.at(top)
-        with Folder.at(top) as folder:
-            return folder.enter(*parts)
+        return sources.entered(top, parts)
     except FileNotFoundError:
         return None

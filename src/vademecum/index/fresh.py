@@ -40,7 +40,8 @@ class Fresh:
         self._report: Report | None = None
         self._compared = 0.0
         self._cost = 0.0
-        self._made_by = 0
+        self._made_by: tuple[int, str | None] = (0, None)
+        self._watched = False
 
     @property
     def watching(self) -> bool:
@@ -54,6 +55,16 @@ class Fresh:
 
     def update(self, *, seconds: float, vectors: bool = True) -> Report:
         """Bring the index up to date within a time, looking no closer than needed."""
+        self.sync.index.wait_at_most(seconds)
+        try:
+            return self._update(seconds=seconds, vectors=vectors)
+        except BaseException:
+            self._report = None  # what was heard is lost: everything is compared next time
+            raise
+        finally:
+            self.sync.index.wait_at_most(None)
+
+    def _update(self, *, seconds: float, vectors: bool) -> Report:
         seen = self._watch.look()
         report = self._report
         if report is None or self._due(report, anything=seen.anything) or len(seen.names) > MANY:
@@ -63,7 +74,7 @@ class Fresh:
         ]
         if any(folder in self._decisions for folder, _ in seen.names):
             return self.compare(seconds=seconds, vectors=vectors)
-        if self._foreign() and not self.sync.agrees(vectors=vectors):
+        if self._foreign(vectors=vectors):
             return self.compare(seconds=seconds, vectors=vectors)
         if hints or (vectors and report.vectors_pending):
             self.sync.run_some(hints, report, seconds=seconds, vectors=vectors)
@@ -72,21 +83,31 @@ class Fresh:
     def compare(self, *, seconds: float | None = None, check: bool = False, vectors: bool = True) -> Report:
         """Bring the index up to date by looking at every file."""
         begun = time.monotonic()
+        found = self._planned()
+        # Watched before it is read: what changes meanwhile is seen by the next look. Not the first time: most
+        # processes ask one question.
+        if self._report is not None or self._watched:
+            self._watched = True
+            covered: list[str] = []
+            while covered != [*self._stacks]:  # a folder may have come between the listing and the watch
+                covered = [*self._stacks]
+                self._watch.cover([*covered, *self._decisions])
+                self._watch.look()
+                found = self._planned()
+        self._report = self.sync.run(found, seconds=seconds, check=check, vectors=vectors)
+        self._compared = time.monotonic()
+        self._cost = self._compared - begun if not self._report.changed else self._cost
+        self._made_by = (self.sync.index.version[0], self.sync.index.meta("made"))
+        return self._report
+
+    def _planned(self) -> list[Stack | Finding]:
+        """What there is to look at now."""
         found = list(self._plan())
         self._stacks = {}
         for stack in found:
             if isinstance(stack, Stack):
                 self._stacks.setdefault(stack.path, []).append(stack)
-        # Watched before it is read: what changes meanwhile is seen by the next look. Not the first time: most
-        # processes ask one question.
-        if self._report is not None:
-            self._watch.cover([*self._stacks, *self._decisions])
-            self._watch.look()
-        self._report = self.sync.run(found, seconds=seconds, check=check, vectors=vectors)
-        self._compared = time.monotonic()
-        self._cost = self._compared - begun if not self._report.changed else self._cost
-        self._foreign()
-        return self._report
+        return found
 
     def take(self, path: str) -> None:
         """Bring the index up to date with one file, by the path it is shown with."""
@@ -97,7 +118,11 @@ class Fresh:
         if not stacks:
             self.compare(seconds=PATIENCE)  # a folder that was not known before
             return
-        self.sync.run_some([(stack, name) for stack in stacks], self._report, seconds=PATIENCE)
+        try:
+            self.sync.run_some([(stack, name) for stack in stacks], self._report, seconds=PATIENCE)
+        except BaseException:
+            self._report = None
+            raise
 
     def close(self) -> None:
         """Stop watching."""
@@ -105,14 +130,19 @@ class Fresh:
 
     def _due(self, report: Report, *, anything: bool) -> bool:
         """Whether everything has to be compared."""
-        if report.pending:
+        if report.pending or not self._watched:
             return True
         if self._watch.working:
             return anything or self.age > max(RECONCILE, SHARE * self._cost)
         return self._cost < CHEAP or self.age > SHARE * self._cost
 
-    def _foreign(self) -> bool:
-        """Whether another process has written to the index since the last time."""
-        version = self.sync.index.version[0]
-        changed, self._made_by = version != self._made_by, version
-        return changed
+    def _foreign(self, *, vectors: bool) -> bool:
+        """Whether another process has left another index: made anew, or made with other settings."""
+        version, index = self.sync.index.version[0], self.sync.index
+        if version == self._made_by[0]:
+            return False
+        if index.meta("made") != self._made_by[1] or not self.sync.agrees(vectors=vectors):
+            return True
+        if vectors:  # words alone do not tell whether the vectors are still ours
+            self._made_by = (version, self._made_by[1])
+        return False

@@ -53,6 +53,7 @@ class Matrix:
 
     def __init__(self) -> None:
         self._version: tuple[int, int] | None = None
+        self._disturbed: tuple[str | None, str | None] = (None, None)
         self._clear()
 
     def _clear(self) -> None:
@@ -85,6 +86,11 @@ class Matrix:
         if foreign and index.meta("vectors") != identity:
             self._clear()
             return
+        disturbed = (index.meta("made"), index.meta("disturbed"))
+        if disturbed[0] != self._disturbed[0]:  # another file: the same ids are other chunks
+            self._clear()
+        foreign = foreign and disturbed != self._disturbed
+        self._disturbed = disturbed
         if self.size and lowest is not None and lowest <= self.ids[self.size - 1]:
             self._clear()  # vectors came out of order, or were made anew
         if foreign and self.size:  # somebody else wrote: what they took out or put in is found by comparing
@@ -109,8 +115,8 @@ class Matrix:
         size = self.size
         half = size > EXACT
         scores = self.narrow[:size] @ query[: self.narrow.shape[1]]
-        floor = float(scores.mean()) if not half else self._floor(query)
         mask = self.living[:size] if self.alive < size else None
+        floor = self._floor(query) if half else float((scores if mask is None else scores[mask]).mean())
         if allowed is not None:
             mask = allowed if mask is None else mask & allowed
         if mask is not None:
@@ -137,8 +143,9 @@ class Matrix:
         have = self.ids[places] == wanted if self.size else np.zeros(len(wanted), bool)
         return wanted[have].tolist(), places[have]
 
-    def joined(self, some: Ids, more: Ids) -> Ids:
-        """Two lists of rows as one."""
+    @staticmethod
+    def both(some: Ids, more: Ids) -> Ids:
+        """Two lists of rows as one, for callers without numpy."""
         return np.concatenate([some, more])
 
     def marks(self, rows: Ids) -> dict[int, Mark]:
@@ -156,7 +163,8 @@ class Matrix:
 
     def _floor(self, query: Floats) -> float:
         """The mean cosine, from a sample."""
-        sample = np.arange(0, self.size, max(1, self.size // 5000))
+        living = np.flatnonzero(self.living[: self.size])
+        sample = living[:: max(1, len(living) // 5000)]
         return float((self.exact(sample) @ query).mean())
 
     def _kill(self, rows: Ids) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import uuid
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,6 +18,7 @@ from vademecum.errors import IndexFailed, IndexNewer, Malformed
 from vademecum.index import pages, words
 from vademecum.store import clock, document, texts
 from vademecum.store.joining import read_tags
+from vademecum.types import Scope
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -37,7 +39,7 @@ create table meta(
 ) without rowid;
 create table files(
     id integer primary key autoincrement,
-    item text not null unique,
+    item text not null,
     path text not null,
     source text not null,
     kind text not null,
@@ -55,7 +57,8 @@ create table files(
     num integer,
     type text,
     tags text not null default '[]',
-    updated text
+    updated text,
+    unique(item, scope, scope_id)
 );
 create index files_place on files(scope, scope_id);
 create table chunks(
@@ -97,6 +100,8 @@ create virtual table wide_words using fts5vocab('wide', 'instance');
 """
 
 
+_ORDER = " ".join(f"when '{scope}' then {at}" for at, scope in enumerate(Scope))
+_PRECEDENCE = f"case f.scope {_ORDER} end"
 # Asked for by name: sorting by FTS5's own `rank` column prepares another statement for every query.
 _SCORE = "-bm25(narrow)"
 
@@ -108,6 +113,7 @@ class Known(NamedTuple):
     hash: str
     stamp: tuple[int, int, int, int]
     reason: str | None
+    labels: tuple[str, ...]  # path, source, kind, root: a source can be attached again under another name
 
 
 class Labels(NamedTuple):
@@ -206,14 +212,16 @@ class Index:
     @contextlib.contextmanager
     def writing(self) -> Iterator[None]:
         """One transaction that takes the write lock first, so that it never meets "locked" half-way."""
+        mark = len(self.removed)
         try:
             self.connection.execute("begin immediate")
             try:
                 yield
+                self.connection.execute("commit")
             except BaseException:
-                self.connection.execute("rollback")
+                del self.removed[mark:]  # what was taken out is back
+                self._end()
                 raise
-            self.connection.execute("commit")
         except apsw.Error as error:
             raise IndexFailed(f"the index {self.path} cannot be written: {error}") from error
 
@@ -224,6 +232,11 @@ class Index:
         try:
             yield
         finally:
+            self._end()
+
+    def _end(self) -> None:
+        """Leave a transaction; SQLite may have left it already, as on a full disk."""
+        if self.connection.in_transaction:
             self.connection.execute("rollback")
 
     def raise_damage(self) -> None:
@@ -243,6 +256,13 @@ class Index:
         """Remember a value, inside a transaction of the caller's."""
         self.connection.execute("insert or replace into meta values(?, ?)", (key, value))
 
+    def wait_at_most(self, seconds: float | None) -> None:
+        """Wait no longer than this for another process; as long as usual when nothing is said."""
+        usual = pages.BUSY_MS
+        self.connection.set_busy_timeout(
+            usual if seconds is None else max(1, min(usual, int(seconds * 1000)))
+        )
+
     @property
     def version(self) -> tuple[int, int]:
         """Changes whenever anyone has changed the index."""
@@ -254,16 +274,21 @@ class Index:
         """Every file the index holds of some places, as seen from one clone of a project."""
         clause, values = places_where(places, root)
         rows = self.connection.execute(
-            f"select item, id, hash, size, mtime, ctime, inode, reason from files f where {clause}", values
+            f"""select item, id, hash, size, mtime, ctime, inode, reason, path, source, kind, root
+            from files f
+            where {clause}""",
+            values,
         )
-        return {row[0]: Known(row[1], row[2], row[3:7], row[7]) for row in rows}
+        return {row[0]: Known(row[1], row[2], row[3:7], row[7], row[8:]) for row in rows}
 
-    def known_one(self, item: str) -> Known | None:
-        """What the index holds of one file."""
+    def known_one(self, item: str, place: Place) -> Known | None:
+        """What the index holds of one file in a place."""
         row = self.connection.execute(
-            "select id, hash, size, mtime, ctime, inode, reason from files where item = ?", (item,)
+            """select id, hash, size, mtime, ctime, inode, reason, path, source, kind, root from files
+            where item = ? and scope = ? and scope_id = ?""",
+            (item, str(place.scope), place.id),
         ).fetchone()
-        return None if row is None else Known(row[0], row[1], row[2:6], row[6])
+        return None if row is None else Known(row[0], row[1], row[2:6], row[6], row[7:])
 
     def every_file(self) -> list[int]:
         """The ids of all files."""
@@ -294,7 +319,9 @@ class Index:
         ]
         labels = _labels(item, text)
         known = self.connection.execute(
-            "select id, title, tags, source, kind from files where item = ?", (item.id,)
+            """select id, title, tags, source, kind from files
+            where item = ? and scope = ? and scope_id = ?""",
+            (item.id, str(item.place.scope), item.place.id),
         ).fetchone()
         kept = 0 if known is None else self._unchanged(known, item, labels, cut)
         file = self._put_file(item, digest, None, labels)
@@ -332,6 +359,8 @@ class Index:
         if kept:
             lowest = min(id_ for id_, _ in kept)
             self.lowest_put = lowest if self.lowest_put is None else min(lowest, self.lowest_put)
+            if lowest <= int(self.value("select coalesce(max(chunk), 0) from vectors")):
+                self._disturb()
         self.connection.executemany(
             """insert or replace into vectors
             select chunk, ? from waiting where chunk = ?""",
@@ -339,21 +368,37 @@ class Index:
         )
         self.connection.executemany("delete from waiting where chunk = ?", [(id_,) for id_, _ in kept])
 
-    def without_vectors(self, limit: int) -> list[tuple[int, str]]:
-        """Chunks that have no vector yet, with the text to make it from."""
+    def without_vectors(
+        self, limit: int, places: Sequence[Place] | None = None, root: str = ""
+    ) -> list[tuple[int, str]]:
+        """Chunks that have no vector yet, with the text to make it from.
+
+        Of some places alone: another project's text may be meant for another embedder.
+        """
+        clause, values = ("1", []) if places is None else places_where(places, root)
         rows = self.connection.execute(
-            """select c.id, f.title, c.body from waiting w
+            f"""select c.id, f.title, c.body from waiting w
             join chunks c on c.id = w.chunk
             join files f on f.id = c.file
+            where {clause}
             order by w.chunk
             limit ?""",
-            (limit,),
+            (*values, limit),
         )
         return [(id_, _to_embed(title, body)) for id_, title, body in rows]
 
-    def count_without_vectors(self) -> int:
+    def count_without_vectors(self, places: Sequence[Place] | None = None, root: str = "") -> int:
         """How many chunks have no vector yet."""
-        return int(self.value("select count(*) from waiting"))
+        clause, values = ("1", []) if places is None else places_where(places, root)
+        return int(
+            self.value(
+                f"""select count(*) from waiting w
+                join chunks c on c.id = w.chunk
+                join files f on f.id = c.file
+                where {clause}""",
+                values,
+            )
+        )
 
     def drop_vectors(self) -> None:
         """Forget all vectors, as when the model has changed."""
@@ -456,13 +501,21 @@ class Index:
         )
         return dict(rows)
 
+    def count_files(self, where: str, values: Sequence[Any]) -> tuple[int, int]:
+        """How many files a condition lets through, and how many of them were taken in."""
+        row: Any = self.connection.execute(
+            f"select count(*), count(*) filter (where reason is null) from files f where {where}",
+            tuple(values),
+        ).fetchone()
+        return int(row[0]), int(row[1])
+
     def select(self, where: str, values: Sequence[Any], limit: int) -> list[int]:
         """Chunks by their labels alone, the newest first."""
         rows = self.connection.execute(
             f"""select c.id from chunks c
             join files f on f.id = c.file
             where {where}
-            order by coalesce(c.moment, f.updated, '') desc, c.id desc
+            order by coalesce(c.moment, f.updated, '') desc, {_PRECEDENCE}, f.path, c.ord desc
             limit ?""",
             (*values, limit),
         )
@@ -485,8 +538,8 @@ class Index:
         )
         return [row[0] for row in rows]
 
-    def rows(self, ids: Sequence[int]) -> dict[int, Row]:
-        """Chunks with their files' labels."""
+    def rows(self, ids: Sequence[int], where: str = "1", values: Sequence[Any] = ()) -> dict[int, Row]:
+        """Chunks with their files' labels; of those only that a condition lets through."""
         found = {}
         for start in range(0, len(ids), 500):
             part = ids[start : start + 500]
@@ -496,12 +549,12 @@ class Index:
                 f.num, f.type, f.tags, f.updated, c.start, c.last, c.body, c.heading, c.time, c.origin,
                 c.superseded
                 from chunks c join files f on f.id = c.file
-                where c.id in ({marks})""",
-                tuple(part),
+                where c.id in ({marks}) and {where}""",
+                (*part, *values),
             ):
-                values: list[Any] = list(row)
-                values[12] = () if row[12] == "[]" else tuple(json.loads(values[12]))
-                found[values[0]] = Row(*values)
+                cells: list[Any] = list(row)
+                cells[12] = () if row[12] == "[]" else tuple(json.loads(cells[12]))
+                found[cells[0]] = Row(*cells)
         return found
 
     def vectors(self, after: int) -> list[tuple[Any, ...]]:
@@ -639,6 +692,7 @@ class Index:
         with self.writing():
             if self.value("pragma user_version") == 0:
                 self.connection.execute(_SCHEMA)
+                self.remember("made", uuid.uuid4().hex)  # ids of another file mean other chunks
                 self.connection.execute(f"pragma user_version = {VERSION}")
 
     def _put_file(self, item: Item, digest: str, reason: str | None, labels: Labels) -> int:
@@ -647,12 +701,11 @@ class Index:
             """insert into files(item, path, source, kind, scope, scope_id, root, hash, size, mtime, ctime,
             inode, reason, title, key, num, type, tags, updated)
             values(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-            on conflict(item) do update set
-            path = excluded.path, source = excluded.source, kind = excluded.kind, scope = excluded.scope,
-            scope_id = excluded.scope_id, root = excluded.root, hash = excluded.hash, size = excluded.size,
-            mtime = excluded.mtime, ctime = excluded.ctime, inode = excluded.inode, reason = excluded.reason,
-            title = excluded.title, key = excluded.key, num = excluded.num, type = excluded.type,
-            tags = excluded.tags, updated = excluded.updated
+            on conflict(item, scope, scope_id) do update set
+            path = excluded.path, source = excluded.source, kind = excluded.kind, root = excluded.root,
+            hash = excluded.hash, size = excluded.size, mtime = excluded.mtime, ctime = excluded.ctime,
+            inode = excluded.inode, reason = excluded.reason, title = excluded.title, key = excluded.key,
+            num = excluded.num, type = excluded.type, tags = excluded.tags, updated = excluded.updated
             returning id""",
             (
                 item.id,
@@ -712,6 +765,15 @@ class Index:
             self.connection.executemany(f"delete from {table} where {column} = ?", each)
         self.connection.execute("delete from wide where rowid = ?", (file,))
         self.removed += ids
+        if ids:
+            self._disturb()
+
+    def _disturb(self) -> None:
+        """Note that vectors did not just grow at the end: who keeps them in memory has to compare."""
+        self.connection.execute(
+            """insert into meta values('disturbed', 1)
+            on conflict(key) do update set value = value + 1"""
+        )
 
 
 def _number(block: bytes, at: int) -> tuple[int, int]:
@@ -769,7 +831,7 @@ def _labels(item: Item, text: str) -> Labels:
         num=num if type(num) is int else None,
         type=str(values.get("type") or "project") if item.kind == "record" else None,
         tags=read_tags(values.get("tags")),
-        updated=None if values.get("updated") is None else str(values["updated"]),
+        updated=None if values.get("updated") is None else moment(str(values["updated"])),
     )
 
 

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 NO_VECTORS = "no new vectors"
 _TURN = 0.5  # seconds that one transaction may last
-_MANY = 0.1  # the share of changed files from which on the keyword tables are put in order afterwards
+# Changed files from which on the keyword tables are put in order: a number, and a share of all chunks.
+_FEW, _MANY = 10, 0.1
 _VECTORS = 512  # texts given to the embedder at once
 
 
@@ -43,6 +44,13 @@ class Report:
     vectors_pending: int = 0
     findings: list[Finding] = field(default_factory=list)
     degraded: list[str] = field(default_factory=list)
+    ids: set[tuple[str, Place]] = field(default_factory=set, repr=False)  # of all files that are there
+    beside: int = 0  # folders and sources that could not be looked into
+
+    def count(self) -> None:
+        """Work the numbers out again."""
+        self.files = len(self.ids) + self.beside
+        self.indexed = self.files - self.pending - len(self.findings)
 
     @property
     def coverage(self) -> float:
@@ -104,8 +112,8 @@ class Sync:
             self.embed(report, deadline)
         else:
             report.vectors_pending = self._without_vectors()
-        report.indexed = report.files - report.pending - len(report.findings)
-        if report.changed > report.files * _MANY and not report.pending:
+        report.count()
+        if report.changed > max(_FEW, self.index.count() * _MANY) and not report.pending:
             self.index.tidy()
         return report
 
@@ -135,7 +143,7 @@ class Sync:
                 survey.files += 1
         survey.gone = len(known)
         if self.embedder is not None:
-            survey.vectors_pending = self.index.count_without_vectors()
+            survey.vectors_pending = self.index.count_without_vectors(self.places, self.root)
         return survey
 
     def run_some(
@@ -154,28 +162,39 @@ class Sync:
         for stack, name in hints:
             if not stack.wanted(name):
                 continue
-            known = self.index.known_one(f"{stack.prefix}/{name}")
-            stamp = stack.state(name)
             path = f"{stack.shown}/{name}"
             report.findings = [each for each in report.findings if each.where != path]
+            if not _is_text(name):
+                report.findings.append(_not_text(path))
+                continue
+            known = self.index.known_one(f"{stack.prefix}/{name}", stack.place)
+            try:
+                stamp = stack.state(name)
+            except (OutsideMemory, OSError) as error:
+                report.findings.append(_unreadable(stack, error))
+                continue
+            id_ = (f"{stack.prefix}/{name}", stack.place)
             if stamp is None:
+                report.ids.discard(id_)
                 if known is not None:
                     with self.index.writing():
                         self.index.remove(known.id)
                     report.removed += 1
-                    report.files -= 1
                 continue
-            report.files += known is None
-            if known is None or known.stamp != tuple(stamp):
-                waiting.append((stack.item(name, stamp), known))
+            report.ids.add(id_)
+            item = stack.item(name, stamp)
+            if known is None or known.stamp != stamp or known.labels != item.labels:
+                waiting.append((item, known))
             elif known.reason:
                 report.findings.append(_not_indexed(path, known.reason))
+        before = report.pending  # what an earlier look left over is still to be read
         self._take_all(waiting, report, deadline)
+        report.pending += before
         if vectors:
             self.embed(report, deadline)
         else:
             report.vectors_pending = self._without_vectors()
-        report.indexed = report.files - report.pending - len(report.findings)
+        report.count()
         return report
 
     @property
@@ -197,7 +216,11 @@ class Sync:
 
     def _without_vectors(self) -> int:
         """How many chunks wait for vectors, in an index that has any."""
-        return 0 if self.index.meta("vectors") is None else self.index.count_without_vectors()
+        return (
+            0
+            if self.index.meta("vectors") is None
+            else self.index.count_without_vectors(self.places, self.root)
+        )
 
     def _renew(self, report: Report, *, vectors: bool) -> None:
         """Start over with the half of the index that other settings have made."""
@@ -222,18 +245,25 @@ class Sync:
         for stack in found:
             if isinstance(stack, Finding):
                 report.findings.append(stack)
-                report.files += 1
+                report.beside += 1
                 continue
             try:
+                labels = (stack.source, stack.kind, stack.root)
                 for name, stamp in stack.states():
-                    report.files += 1
-                    old = known.pop(f"{stack.prefix}/{name}", None)
-                    if old is None or check or old.stamp != stamp:
+                    id_, path = f"{stack.prefix}/{name}", f"{stack.shown}/{name}"
+                    if (id_, stack.place) in report.ids:  # a source may lie inside another
+                        continue
+                    report.ids.add((id_, stack.place))
+                    if not _is_text(name):
+                        report.findings.append(_not_text(path))
+                        continue
+                    old = known.pop(id_, None)
+                    if old is None or check or old.stamp != stamp or old.labels != (path, *labels):
                         waiting.append((stack.item(name, stamp), old))
                     elif old.reason:
-                        report.findings.append(_not_indexed(f"{stack.shown}/{name}", old.reason))
+                        report.findings.append(_not_indexed(path, old.reason))
             except (OutsideMemory, OSError) as error:
-                report.files += 1
+                report.beside += 1
                 report.findings.append(_unreadable(stack, error))
         if known:
             with self.index.writing():
@@ -262,10 +292,10 @@ class Sync:
             if content is None:
                 if known is not None:
                     self.index.remove(known.id)
-                report.files -= 1
+                report.ids.discard((item.id, item.place))
                 return
             digest = files.digest(content)
-            if known is not None and known.hash == digest:
+            if known is not None and known.hash == digest and known.labels == item.labels:
                 self.index.touch(known.id, item.stamp)
                 return
             self.index.add(item, content, digest, tokens=self.tokens, overlap=self.overlap)
@@ -278,15 +308,15 @@ class Sync:
     def embed(self, report: Report, deadline: float | None) -> None:
         """Make the vectors that are missing."""
         report.vectors_pending = 0
-        total = 0 if self.embedder is None else self.index.count_without_vectors()
+        total = 0 if self.embedder is None else self.index.count_without_vectors(self.places, self.root)
         if self.embedder is None or not total:
             return
         from vademecum.index.matrix import pack  # and numpy with it, which words alone do without
 
         done = 0
-        while waiting := self.index.without_vectors(_VECTORS):
+        while waiting := self.index.without_vectors(_VECTORS, self.places, self.root):
             if _over(deadline):
-                report.vectors_pending = self.index.count_without_vectors()
+                report.vectors_pending = self.index.count_without_vectors(self.places, self.root)
                 return
             try:
                 with within(deadline):
@@ -295,7 +325,7 @@ class Sync:
                     self._one_length(made.shape[1])
                     self.index.put_vectors(zip((id_ for id_, _ in waiting), pack(made), strict=True))
             except EmbedderFailed as error:
-                report.vectors_pending = self.index.count_without_vectors()
+                report.vectors_pending = self.index.count_without_vectors(self.places, self.root)
                 report.degraded.append(f"{NO_VECTORS}: {error}")
                 return
             done += len(waiting)
@@ -321,6 +351,16 @@ def _not_indexed(path: str, reason: str) -> Finding:
 def _unreadable(stack: Stack, error: Exception) -> Finding:
     why = str(getattr(error, "strerror", None) or error)
     return Finding("unreadable", stack.shown, why, severity="error")
+
+
+def _is_text(name: str) -> bool:
+    """Whether a name can be written down; a file system takes any bytes."""
+    return name.isascii() or not any("\ud800" <= each <= "\udfff" for each in name)
+
+
+def _not_text(path: str) -> Finding:
+    shown = path.encode("utf-8", "backslashreplace").decode()
+    return Finding("not indexed", shown, "its name is not text; rename it", severity="warning")
 
 
 def _over(deadline: float | None) -> bool:

@@ -42,11 +42,18 @@ _LONG_RUN = re.compile(r"\S{201,}")  # nobody copies an identifier this long, an
 LOW = STOP | SOFT
 
 
+class Phrase(NamedTuple):
+    """Words that stand together; `certain` when nobody writes them by chance, as a code or a quotation."""
+
+    words: tuple[str, ...]
+    certain: bool
+
+
 class Terms(NamedTuple):
     """What to look for: single words, and phrases that should stand in the text as they are."""
 
     words: tuple[str, ...]
-    phrases: tuple[tuple[str, ...], ...]
+    phrases: tuple[Phrase, ...]
 
 
 def fold(text: str) -> str:
@@ -74,7 +81,7 @@ def terms(question: str) -> Terms:
         for word in parts:
             (stops if word in STOP else soft if word in SOFT else strong)[word] = None
     strong.update(dict.fromkeys(marked))
-    phrases = [*((each,) for each in marked), *_phrases(question)]
+    phrases = [*(Phrase((each,), certain=True) for each in marked), *_phrases(question)]
     return Terms(tuple(strong or soft or stops), tuple(phrases[:MOST_PHRASES]))
 
 
@@ -108,8 +115,8 @@ def _spelled(found: re.Match[str]) -> str:
     return f"{found[1]}{_SPELLED[found[2]]}".lower()
 
 
-def _phrases(question: str) -> list[tuple[str, ...]]:
-    found = []
+def _phrases(question: str) -> list[Phrase]:
+    found: list[Phrase] = []
     # A pattern that is dear to make, and most questions are plain words.
     if question.isascii() and not _MAYBE_EXACT.search(question):
         return []
@@ -117,7 +124,9 @@ def _phrases(question: str) -> list[tuple[str, ...]]:
         run = None if match[0].isascii() else cjk_run().fullmatch(match[0])
         words = _pairs(match[0]) if run else WORD.findall(fold(match[0]).lower())
         if words:
-            found.append(tuple(words[:LONGEST_PHRASE]))
+            # A bare number, or a date, stands in many a text that is about something else.
+            certain = match[0].startswith('"') or bool(run) or any(each.isalpha() for each in match[0])
+            found.append(Phrase(tuple(words[:LONGEST_PHRASE]), certain))
     return found[:MOST_PHRASES]
 
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 MODES = ("hybrid", "bm25", "vector", "metadata")
 MOST_RESULTS = 10_000
+MOST_SORTED = 2_000  # the newest, among which the most used are looked for when nothing is asked
 ORDERS = ("recency", "score", "usage")
 DEPTH = 100  # candidates a leg gives at least
 COMMON = 0.25  # a word in more than this share of all chunks is dropped, in a store of some size,
@@ -87,6 +88,13 @@ class Options(NamedTuple):
     explain: bool = False
 
 
+class Meaning(NamedTuple):
+    """The vector of a question, or why there is none."""
+
+    vector: Any = None
+    lacking: str = ""
+
+
 class Engine:
     """Answers from one index; keeps the vectors in memory between questions."""
 
@@ -111,7 +119,21 @@ class Engine:
         """What makes vectors, if there is anything."""
         return self._sync.embedder
 
-    def search(self, query: Query, view: View, options: Options) -> Found:
+    def meaning(self, query: Query, options: Options) -> Meaning:
+        """The vector of a question, made before the index is looked at: a server may take its time."""
+        if options.mode not in ("hybrid", "vector") or not query.text:
+            return Meaning()
+        if self.embedder is None:
+            return Meaning(lacking=self._lacking())
+        if self.index.meta("dimension") is None:
+            return Meaning(lacking="no vectors have been made yet")
+        try:
+            self._common()
+            return Meaning(self.embedder.embed([query.text], query=True)[0])
+        except EmbedderFailed as error:
+            return Meaning(lacking=str(error))
+
+    def search(self, query: Query, view: View, options: Options, meaning: Meaning) -> Found:
         """The best answers in sight."""
         found = Found(mode=options.mode)
         allowed = predicate(query, view)
@@ -121,16 +143,22 @@ class Engine:
             return found
         asked = words.terms(query.text)
         limit = max(DEPTH, options.max_results * options.multiplier)
-        legs = self._legs(query, asked, allowed, mode=options.mode, limit=limit, found=found)
+        legs = _Legs(self.index.count())
+        legs.query = meaning.vector
+        self._fill(legs, asked, allowed, mode=options.mode, limit=limit)
+        if options.mode in ("hybrid", "vector") and legs.query is None:
+            found.mode = "bm25"
+            if legs.count or self.embedder is None:
+                found.degraded.append(f"keywords only: {legs.lacking or meaning.lacking}")
         if legs.marks:
-            self._rank(query, asked, legs, options, found)
+            self._rank(query, asked, allowed=allowed, legs=legs, options=options, found=found)
         return found
 
     def _by_labels(self, allowed: Predicate, options: Options, found: Found) -> None:
         """What the filters let through, without a question: the newest, or the most used."""
-        wide = options.max_results * (options.multiplier if options.sort_by in ("score", "usage") else 1)
+        wide = MOST_SORTED if options.sort_by in ("score", "usage") else options.max_results
         ids = self.index.select(allowed.chunks, allowed.chunk_values, wide)
-        rows = self.index.rows(ids)
+        rows = self.index.rows(ids, allowed.chunks, allowed.chunk_values)
         blank = fuse.Evidence(0.0, 0.0, 0.0, 0.0, 0.0)
         scores = self._sorted(options.sort_by, {id_: rows[id_] for id_ in ids}, {})
         found.hits = [
@@ -140,31 +168,19 @@ class Engine:
 
     # ---------------------------------------------------------------- legs
 
-    def _legs(
-        self, query: Query, asked: words.Terms, allowed: Predicate, *, mode: str, limit: int, found: Found
-    ) -> _Legs:
-        legs = _Legs(self.index.count())
+    def _fill(self, legs: _Legs, asked: words.Terms, allowed: Predicate, *, mode: str, limit: int) -> None:
+        """Ask each leg; without vectors there are words to go by."""
         seen = self._sees_all(allowed)
-        if mode != "vector":
+        if mode != "vector" or legs.query is None:
             self._keywords(asked, allowed, limit, legs, everything=seen)
-        if mode in ("hybrid", "vector"):
-            try:
-                self._vectors(query, allowed, limit, legs, everything=seen)
-            except EmbedderFailed as error:
-                found.degraded.append(f"keywords only: {error}")
-            if legs.query is None:
-                found.mode = "bm25"
-                if self.embedder is None:
-                    found.degraded.append(f"keywords only: {self._lacking()}")
-                elif not found.degraded and legs.count:
-                    found.degraded.append("keywords only: no vectors have been made yet")
+        if legs.query is not None:
+            self._vectors(allowed, limit, legs, everything=seen)
         unmarked = [id_ for id_ in {**legs.narrow, **legs.exact} if id_ not in legs.marks]
         if unmarked:  # keywords alone, or chunks whose vectors are still to be made
             legs.marks.update(self.index.marks(unmarked))
             if any(id_ not in legs.marks for id_ in unmarked):
                 raise IndexFailed("the index finds passages that it does not hold")
         legs.hear_neighbours()
-        return legs
 
     def _sees_all(self, allowed: Predicate) -> bool:
         """Whether everything in the index may be answered: then no row need be asked for its place."""
@@ -189,9 +205,10 @@ class Engine:
             files = None if everything else allowed.files
             legs.wide = self.index.match_wide(expression, files, allowed.file_values, limit)
         total = max(1, len(asked.words))
-        for phrase in asked.phrases:
+        for phrase, certain in asked.phrases:
             rows = self._match(words.quoted(phrase), allowed, EXACT_ROWS + 1, everything=everything)
             if len(rows) <= EXACT_ROWS:
+                legs.certain.update(rows if certain else ())
                 share = min(1.0, len(phrase) / total)
                 for id_ in rows:
                     legs.exact[id_] = legs.exact.get(id_, 0.0) + share * share
@@ -203,26 +220,23 @@ class Engine:
             return dict(self.index.match(expression, limit))
         return dict(self.index.match_where(expression, allowed.chunks, allowed.chunk_values, limit))
 
-    def _vectors(
-        self, query: Query, allowed: Predicate, limit: int, legs: _Legs, *, everything: bool
-    ) -> None:
+    def _vectors(self, allowed: Predicate, limit: int, legs: _Legs, *, everything: bool) -> None:
         """The nearest chunks; keyword hits get their true cosine as well."""
-        if self.embedder is None:
-            return
         if self._matrix is None:
             from vademecum.index.matrix import Matrix
 
             self._matrix = Matrix()
         matrix = self._matrix
         matrix.refresh(self.index, self._sync.identity[1] or "")
-        if not len(matrix):
-            return
-        asked = self.embedder.embed([query.text], query=True)[0]
-        if len(asked) != matrix.dimension:
-            raise EmbedderFailed(
+        asked = legs.query
+        if not len(matrix) or len(asked) != matrix.dimension:
+            legs.query = None
+            legs.lacking = (
                 f"the model gives {len(asked)} dimensions now, and the index holds {matrix.dimension}"
+                if len(matrix)
+                else "no vectors have been made yet"
             )
-        legs.query = asked
+            return
         mask = None if everything else self._allowed(allowed, matrix)
         nearest = matrix.nearest(asked, limit, allowed=mask)
         # The mean of a few texts is about those texts: there it must not push one of two good answers to 0.
@@ -233,7 +247,7 @@ class Engine:
         if missing:
             known, more = matrix.rows_of(missing)
             legs.cosine.update(zip(known, (matrix.exact(more) @ asked).tolist(), strict=True))
-            rows = matrix.joined(rows, more)
+            rows = matrix.both(rows, more)
         legs.vector = {id_: cosine - floor for id_, cosine in legs.cosine.items() if cosine > floor}
         legs.marks = matrix.marks(rows)
 
@@ -252,7 +266,16 @@ class Engine:
 
     # ---------------------------------------------------------------- order
 
-    def _rank(self, query: Query, asked: words.Terms, legs: _Legs, options: Options, found: Found) -> None:
+    def _rank(
+        self,
+        query: Query,
+        asked: words.Terms,
+        *,
+        allowed: Predicate,
+        legs: _Legs,
+        options: Options,
+        found: Found,
+    ) -> None:
         files = {id_: mark.file for id_, mark in legs.marks.items()}
         merged = (fuse.reciprocal if options.fusion == "rrf" else fuse.weighted)(
             files,
@@ -268,10 +291,16 @@ class Engine:
                 if mark.superseded:
                     scores[id_] *= rank.SUPERSEDED
         ordered = self._settled(rank.spread(scores, files))
-        scored = dict(ordered)
+        spread = dict(ordered)
+        scored = dict(spread)
         most = max(MOST_WEIGHED, options.max_results * options.multiplier)
         rows, weighed, chosen = self._choose(
-            [id_ for id_, _ in ordered[:most]], query.text, asked, legs, options
+            [id_ for id_, _ in ordered[:most]],
+            query.text,
+            asked,
+            allowed=allowed,
+            legs=legs,
+            options=options,
         )
         if options.sort_by is not None:
             again = self._sorted(options.sort_by, {id_: rows[id_] for id_ in chosen}, legs.keyword_shares())
@@ -281,7 +310,13 @@ class Engine:
             evidence = merged.of(id_)
             row = rows[id_]
             arithmetic = (
-                self._arithmetic(id_, legs, merged, scored[id_], weighed[id_]) if options.explain else None
+                {
+                    **self._arithmetic(id_, legs, merged, lowered=query.as_of is None, spread=spread[id_]),
+                    "score": scored[id_],
+                    "relevance": weighed[id_],
+                }
+                if options.explain
+                else None
             )
             found.hits.append(
                 Hit(row, scored[id_], weighed[id_], evidence, snippet(row.body, asked.words), arithmetic)
@@ -304,7 +339,14 @@ class Engine:
         return sorted(ordered, key=key)
 
     def _choose(
-        self, ordered: Sequence[int], question: str, asked: words.Terms, legs: _Legs, options: Options
+        self,
+        ordered: Sequence[int],
+        question: str,
+        asked: words.Terms,
+        *,
+        allowed: Predicate,
+        legs: _Legs,
+        options: Options,
     ) -> tuple[dict[int, Row], dict[int, float], list[int]]:
         """The first that are answers at all; no more of them are weighed than it takes to fill the page."""
         weigh = _Weigh(self, question, asked, legs)
@@ -323,7 +365,7 @@ class Engine:
             )
             if len(chosen) >= wanted:  # only what a full source has to make room for can change the page
                 waiting = [id_ for id_ in waiting if legs.marks[id_].source not in full]
-        rows = self.index.rows(chosen)
+        rows = self.index.rows(chosen, allowed.chunks, allowed.chunk_values)
         return rows, weighed, [id_ for id_ in chosen if id_ in rows]
 
     def _sorted(
@@ -354,10 +396,11 @@ class Engine:
         return {id_: numbers[id_] for id_ in order}
 
     def _arithmetic(
-        self, id_: int, legs: _Legs, merged: fuse.Merged, score: float, relevance: float
+        self, id_: int, legs: _Legs, merged: fuse.Merged, *, lowered: bool, spread: float
     ) -> dict[str, float]:
         """Every number that made a hit's score, so that it can be worked out again."""
-        mark = legs.marks[id_]
+        mark, total = legs.marks[id_], merged.of(id_).score
+        replaced = rank.SUPERSEDED if mark.superseded and lowered else 1.0
         return {
             "cosine": legs.cosine.get(id_, 0.0),
             "mean_cosine": legs.floor,
@@ -365,10 +408,9 @@ class Engine:
             "bm25_wide": legs.wide.get(mark.file, 0.0),
             "exact": legs.exact.get(id_, 0.0),
             **merged.scale,
-            "superseded": rank.SUPERSEDED if mark.superseded else 1.0,
-            "sum": merged.of(id_).score,
-            "score": score,
-            "relevance": relevance,
+            "sum": total,
+            "superseded": replaced,
+            "crowding": spread / (total * replaced) if total else 1.0,
         }
 
     # ---------------------------------------------------------------- relevance
@@ -415,7 +457,7 @@ class _Weigh:
                 held[id_],
                 known[id_][0],
                 likeness=None if alike is None else alike.get(id_, 0.0),
-                exact=self._legs.exact.get(id_, 0.0) >= 0.5,
+                exact=id_ in self._legs.certain or self._legs.exact.get(id_, 0.0) >= 0.5,
             )
             for id_ in known
         }
@@ -443,7 +485,9 @@ class _Legs:
         self.cosine: dict[int, float] = {}
         self.floor = 0.0
         self.frequency: dict[str, int] = {}
+        self.certain: set[int] = set()  # hold an identifier of the question as it stands: never hidden
         self.query: Any = None
+        self.lacking = ""
 
     def hear_neighbours(self) -> None:
         """Let a chunk count some of what its neighbours say: an answer often stands beside its question.

@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import threading
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 import apsw
 
@@ -19,17 +20,15 @@ from vademecum.index.sqlite import Index
 from vademecum.index.sync import NO_VECTORS, Report, Survey, Sync
 from vademecum.search.answer import Answer, Coverage, Passage
 from vademecum.search.engine import Engine, Found, Hit, Options
-from vademecum.search.query import View
-from vademecum.store import clock, scopes
+from vademecum.search.query import Query, View, predicate
+from vademecum.store import archive, clock, names, scopes
 from vademecum.types import Audience, Place, Scope
 
 if TYPE_CHECKING:
-    import threading
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from vademecum.index.embed.base import Embedder
-    from vademecum.search.query import Query
     from vademecum.store.home import Home
     from vademecum.store.state import State
     from vademecum.types import Change, Finding
@@ -37,17 +36,25 @@ if TYPE_CHECKING:
     Progress = Callable[[str, int, int], None]
 
 WITHOUT = 30.0  # seconds for which an index that cannot be used just now is done without
-# Trouble that is not the index's own.
-_PASSING = (
-    apsw.BusyError,
-    apsw.LockedError,
-    apsw.FullError,
-    apsw.ReadOnlyError,
-    apsw.NoMemError,
-    apsw.PermissionsError,
-)
+# What is wrong with the file itself; all else is trouble of the disk, of other processes or of our own.
+_DAMAGE = (apsw.CorruptError, apsw.NotADBError, apsw.FormatError, apsw.SchemaChangeError, apsw.SQLError)
 # What people decided about what is seen: a change there means another look at everything.
 _DECISIONS = ("aliases", "projects", "sources", "trusted")
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _in_turn(call: Callable[Concatenate[Searcher, P], T]) -> Callable[Concatenate[Searcher, P], T]:
+    """Let threads that share a searcher wait for each other."""
+
+    @functools.wraps(call)
+    def waiting(self: Searcher, /, *args: P.args, **given: P.kwargs) -> T:
+        with self._turn:
+            return call(self, *args, **given)
+
+    return waiting
 
 
 class Shape(NamedTuple):
@@ -78,8 +85,9 @@ class Searcher:
         self._index: Index | None = None
         self._engine: Engine | None = None
         self._fresh: Fresh | None = None
+        self._turn = threading.RLock()  # a connection answers one thread at a time
         self._without_until = 0.0  # when the file may be tried again
-        self._scanning = False
+        self._scanning = ""  # why the file is done without
         self._process = os.getpid()
 
     @property
@@ -100,18 +108,14 @@ class Searcher:
     @property
     def path(self) -> Path:
         """The index file of this agent."""
-        return self.home.path / "index" / f"{self.name}.db"
-
-    @property
-    def is_open(self) -> bool:
-        """Whether the index is in use already."""
-        return self._fresh is not None and self._process == os.getpid()
+        return self.home.path / "index" / f"{names.check_id(self.name, 'an agent')}.db"
 
     @property
     def watching(self) -> bool:
         """Whether changes are told by the system; otherwise files are compared from time to time."""
         return self._fresh is not None and self._fresh.watching
 
+    @_in_turn
     def sync(
         self, *, seconds: float | None = None, check: bool = False, progress: Progress | None = None
     ) -> Report:
@@ -123,6 +127,7 @@ class Searcher:
             report = self._compare(seconds=seconds, check=False, progress=progress)
         return self._with_trouble(report)
 
+    @_in_turn
     def update(self, *, seconds: float, vectors: bool = True) -> Report:
         """Bring the index up to date with what has changed."""
         try:
@@ -131,6 +136,7 @@ class Searcher:
             self._begin_anew(error)
             return self._keeper().update(seconds=seconds, vectors=vectors)
 
+    @_in_turn
     def take(self, change: Change) -> None:
         """Bring the index up to date with what was just written."""
         try:
@@ -138,6 +144,7 @@ class Searcher:
         except apsw.Error as error:
             raise IndexFailed(f"the index {self.path} cannot be written: {error}") from error
 
+    @_in_turn
     def survey(self) -> Survey:
         """What the index covers, without changing it."""
         stacks = list(self._stacks())
@@ -174,11 +181,14 @@ class Searcher:
             if report.changed or report.removed or why not in ("changed", "due"):
                 yield why, report
 
+    @_in_turn
     def rebuild(self, *, progress: Progress | None = None) -> Report:
         """Make the index anew from the files, aside, and put it in place in one transaction."""
         with self.home.lock(f"index {self.name}"):
             aside = self.path.with_name(f"{self.name}.{os.getpid()}.new")
             self._folder()
+            for left in self.path.parent.glob(f"{self.name}.*.new*"):  # of a rebuild that was killed
+                left.unlink(missing_ok=True)
             fresh = Index(aside)
             try:
                 report = self._syncing(fresh, progress).run(self._stacks())
@@ -188,6 +198,7 @@ class Searcher:
                 _remove(aside)
         return report
 
+    @_in_turn
     def search(self, query: Query, options: Options, *, seconds: float) -> Answer:
         """Answer a question, after a short look at what has changed."""
         vectors = options.mode in ("hybrid", "vector") and bool(query.text)
@@ -204,6 +215,7 @@ class Searcher:
             self.state.used([hit.row.item for hit in found.hits], at=clock.now())
         return self._answer(found, report, explain=options.explain)
 
+    @_in_turn
     def close(self) -> None:
         """Let go of the index file; the next question opens it again."""
         if self._fresh is not None:
@@ -220,8 +232,9 @@ class Searcher:
 
     def _ask(self, query: Query, view: View, options: Options) -> Found:
         engine = self._engine_of()
+        meaning = engine.meaning(query, options)
         with engine.index.reading():
-            found = engine.search(query, view, options)
+            found = engine.search(query, view, options, meaning)
         engine.index.raise_damage()
         return found
 
@@ -237,19 +250,20 @@ class Searcher:
         finally:
             keeper.sync.progress = None
         keeper.sync.index.raise_damage()
-        if check:
-            self._check_content(keeper)
+        if check and not self._holds_what_files_say(keeper):
+            keeper.compare(seconds=seconds, check=True)  # somebody may have saved in between
+            if not self._holds_what_files_say(keeper):
+                raise IndexFailed("the index does not hold what the files say")
         return report
 
-    def _check_content(self, keeper: Fresh) -> None:
+    def _holds_what_files_say(self, keeper: Fresh) -> bool:
         """Compare all that the index holds with one made anew: a page of yesterday has a checksum too."""
         fresh = Index(":memory:")
         try:
             again = self._syncing(fresh, keeper.sync.progress)
             again.run(self._stacks())
             here = keeper.sync.index.fingerprints(again.places, self._root)
-            if fresh.fingerprints(again.places, self._root) != here:
-                raise IndexFailed("the index does not hold what the files say")
+            return fresh.fingerprints(again.places, self._root) == here
         finally:
             fresh.close()
 
@@ -258,7 +272,7 @@ class Searcher:
             self._index = self._engine = self._fresh = None
             self._process = os.getpid()
         if self._scanning and time.monotonic() >= self._without_until:
-            self._scanning = False
+            self._scanning = ""
             self.close()
         if self._fresh is None:
             decisions = [str(self.home.path / "decisions" / kind) for kind in _DECISIONS]
@@ -286,6 +300,19 @@ class Searcher:
         yield from Shelves(self.home, self._owner).stacks()
         yield from Attached(self.home, self._owner).stacks()
 
+    @property
+    def _shared(self) -> tuple[str, ...]:
+        """How the paths begin that a group may know."""
+        return tuple(
+            f"{shelf.name_of(archive.RECORDS)}/"
+            for place in scopes.visible(self.caller)
+            for shelf in scopes.shelves(self.home, self.caller, place)
+        )
+
+    def _in_sight(self) -> tuple[int, int]:
+        allowed = predicate(Query(""), View(tuple(scopes.visible(self.caller)), self._root, group=True))
+        return self._open().count_files(allowed.files, allowed.file_values)
+
     def _open(self) -> Index:
         if self._index is None:
             try:
@@ -303,7 +330,9 @@ class Searcher:
         return self._index
 
     def _without(self, error: Exception) -> None:
-        self.trouble.append(f"answered from a scan, not from the index: {error}")
+        """Do without the file for a while, and say so as long as that lasts."""
+        self._scanning = f"answered from a scan, not from the index: {error}"
+        self._without_until = time.monotonic() + WITHOUT
         self._index = Index(":memory:")
 
     def _folder(self) -> None:
@@ -327,10 +356,10 @@ class Searcher:
         """
         self.close()
         cause = error if isinstance(error, apsw.Error) else error.__cause__
-        if isinstance(cause, _PASSING) or time.monotonic() < self._without_until:
+        damaged = cause is None or isinstance(cause, _DAMAGE)
+        if not damaged or time.monotonic() < self._without_until:
             self._without_until = time.monotonic() + WITHOUT
-            self._scanning = True
-            self.trouble.append(f"answered from a scan, not from the index: {error}")
+            self._scanning = f"answered from a scan, not from the index: {error}"
             return
         self._without_until = time.monotonic() + 1.0  # a second failure in a row is no damage to the file
         self.trouble.append(f"the index could not be used and is made anew: {error}")
@@ -345,25 +374,41 @@ class Searcher:
         except IndexFailed:
             _remove(self.path)
             target = Index(self.path)
-        with target.connection.backup("main", fresh.connection, "main") as copying:
-            while not copying.done:
-                copying.step(1000)
-        target.close()
+        try:
+            _copy(fresh, target)
+        except (apsw.CorruptError, apsw.NotADBError):  # what is there is damaged: nothing to keep
+            target.close()
+            _remove(self.path)
+            target = Index(self.path)
+            _copy(fresh, target)
+        except apsw.Error as error:
+            raise IndexFailed(f"the index {self.path} cannot be replaced now: {error}") from error
+        finally:
+            target.close()
 
     def _with_trouble(self, report: Report) -> Report:
         said, self.trouble = self.trouble, []
-        told = replace(report, degraded=[*said, *report.degraded])
+        scanning = [self._scanning] if self._scanning else []
+        told = replace(report, degraded=[*said, *scanning, *report.degraded])
         report.degraded = _lasting(report.degraded)
         return told
 
     def _answer(self, found: Found, report: Report, *, explain: bool) -> Answer:
-        failed = len(report.findings)
-        coverage = Coverage(report.files, report.indexed, report.pending, failed, report.vectors_pending)
-        degraded = [*self.trouble, *report.degraded, *found.degraded]
-        if report.pending:
+        findings = report.findings
+        coverage = Coverage(
+            report.files, report.indexed, report.pending, len(findings), report.vectors_pending
+        )
+        if self.caller.audience is Audience.GROUP:  # neither names nor numbers of what it may not see
+            findings = [each for each in findings if each.where.startswith(self._shared)]
+            files, indexed = self._in_sight()
+            coverage = Coverage(files, indexed, 0, len(findings), 0)
+        failed = len(findings)
+        scanning = [self._scanning] if self._scanning else []
+        degraded = [*self.trouble, *scanning, *report.degraded, *found.degraded]
+        if coverage.pending:
             degraded.append(f"{report.pending} files are not indexed yet; `vade index` finishes it")
         if failed:
-            first = report.findings[0]
+            first = findings[0]
             degraded.append(f"{failed} files could not be read, first {first.where}: {first.why}")
         self.trouble = []
         report.degraded = _lasting(report.degraded)
@@ -412,6 +457,12 @@ def passage(hit: Hit, *, explain: bool) -> Passage:
 @functools.lru_cache(maxsize=64)
 def _place(scope: str, id_: str) -> Place:
     return Place(Scope(scope), id_)
+
+
+def _copy(fresh: Index, target: Index) -> None:
+    with target.connection.backup("main", fresh.connection, "main") as copying:
+        while not copying.done:
+            copying.step(1000)
 
 
 def _remove(path: Path) -> None:

@@ -198,10 +198,11 @@ def delete(folder: Folder, name: str) -> None:
     folder.sync()
 
 
-def append_line(folder: Folder, name: str, line: bytes, *, mode: int = 0o600) -> None:
-    """Add one line to a log, on disk before it returns; a stump left by a crash is closed off first.
+def append_line(folder: Folder, name: str, line: bytes, *, mode: int = 0o600, sync: bool = True) -> int:
+    """Add one line to a log and return where the log ends now; a stump left by a crash is closed off first.
 
-    The caller holds the lock of this log, so a line that could not be written whole can be taken back.
+    It is on disk before it returns, unless `sync` is off. The caller holds the lock of this log, so a line
+    that could not be written whole can be taken back.
     """
     fd = folder.open(name, os.O_RDWR | os.O_APPEND | os.O_CREAT, mode)
     try:
@@ -210,12 +211,15 @@ def append_line(folder: Folder, name: str, line: bytes, *, mode: int = 0o600) ->
             folder.sync()  # before the first line, so that a log with lines in it has its name on disk
         stump = size > 0 and _byte_at(fd, size - 1) != b"\n"
         try:
-            _write_all(fd, (b"\n" if stump else b"") + line + b"\n")
-            os.fsync(fd)
+            whole = (b"\n" if stump else b"") + line + b"\n"
+            _write_all(fd, whole)
+            if sync:
+                os.fsync(fd)
         except BaseException:
             with contextlib.suppress(OSError):
                 os.ftruncate(fd, size)
             raise
+        return size + len(whole)
     finally:
         os.close(fd)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vademecum.errors import Malformed, OutsideMemory
-from vademecum.store import archive, audit, clock, document, files, scopes
+from vademecum.store import archive, audit, clock, document, files, names, scopes
 from vademecum.store.texts import decode
 from vademecum.types import Audience, Change, ChangeKind, Entry, Finding, Noted
 
@@ -39,12 +39,12 @@ class Journal:
     now: Callable[[], datetime]
     announce: Callable[[Change], None]
 
-    def note(self, text: str, *, scope: Scope) -> Noted:
-        """Append a note to the journal of today, by the local date."""
+    def note(self, text: str, *, scope: Scope, slug: str = "") -> Noted:
+        """Append a note to the journal of today, by the local date; with a slug, to a file of its own."""
         shelf = self._shelf(scopes.journal_place(self.caller, scope))
         scopes.check_new_folder(shelf)
         at = self.now()
-        name = f"{at:%Y-%m-%d}.md"
+        name = f"{at:%Y-%m-%d}{f'-{names.check_key(slug)}' if slug else ''}.md"
         path = shelf.name_of(archive.JOURNAL, name)
         entry = Entry(text, clock.local_stamp(at), self.caller.origin)
 

@@ -147,7 +147,8 @@ def _clear_one(folder: Folder, name: str) -> None:
 def _sign(fd: int) -> None:
     """Leave word of who holds the lock; only ever read to tell a person whom to wait for."""
     command = os.path.basename(sys.argv[0]) if sys.argv and sys.argv[0] else "python"
-    os.ftruncate(fd, 0)
+    if os.fstat(fd).st_size:  # ext4 waits for the disk when a file that was cut is closed
+        os.ftruncate(fd, 0)
     os.write(fd, f"process {os.getpid()} ({command})".encode(errors="replace")[:200])
 
 

@@ -42,6 +42,14 @@ _LABELS = {"type", "id", "num", "key", "scope", "scope_id", "category", "source"
     "version",
     "superseded",
 }
+# What an event of a transcript is known and found by, and what of it has no marks of ours inside.
+_MARKS = {"seq", "kind", "time", "id", "ids", "covers", "first_kept", "how", "role", "type"} | {
+    "created",
+    "agent",
+    "audience",
+    "project",
+}
+_FREE = {"extra", "value"}
 _TIME = r"\d{4}-\d\d-\d\d[0-9T:.Z+ -]*"
 _SIGNED = rf"origin: (?:{'|'.join(Origin)})(?: \| superseded: {_TIME})?"
 # What the parser acts upon, each with the line ending that makes it a line of its own.
@@ -141,6 +149,10 @@ def elsewhere(root: Path, wanted: str) -> list[Purged]:
 
 def derived(home: Home) -> None:
     """Delete the index of every agent, the counters and the caches: nothing in them is the truth."""
+    for name in home.names("index"):
+        if name.endswith(".db"):  # one that is being made anew is waited for
+            with home.lock(f"index {name.removesuffix('.db')}"):
+                pass
     for folder, names_ in ((("index",), home.names("index")), ((), _STATE)):
         try:
             with home.folder(*folder) as opened:
@@ -205,7 +217,9 @@ def _way(parts: tuple[str, ...]) -> Callable[..., _Replaced] | None:
     if ending == ".md" and parts[0] not in ("decisions", "audit"):
         return _in_markdown
     if ending == ".jsonl" and parts[:2] == ("archive", "kept"):
-        return _in_kept
+        return functools.partial(_in_log, way=_in_line)
+    if ending == ".jsonl" and parts[0] == "transcripts":
+        return functools.partial(_in_log, way=_in_event)
     return _only_counted if ending in (".md", ".json", ".jsonl", ".toml") else None
 
 
@@ -241,6 +255,8 @@ def _replace(home: Home, top: Path, parts: tuple[str, ...], way: Callable[[bytes
 
 def _lock_of(home: Home, top: Path, parts: tuple[str, ...]) -> str:
     """The lock that writers of a file hold; those of a record also hold it for its copies in the archive."""
+    if parts[0] == "transcripts":
+        return f"transcript {'/'.join(parts)}"
     if parts[0] != "archive":
         kind = parts[-2] if parts[-2:-1] in ((archive.RECORDS,), (archive.JOURNAL,)) else archive.PINNED
         return _lock(kind, parts, top)
@@ -270,9 +286,11 @@ def _repositories(home: Home) -> dict[str, Path]:
 
 
 def _forms(wanted: str) -> re.Pattern[str]:
-    """A text as it may stand in a file: with either line ending, escaped or not."""
+    """A text as it may stand in a file: with either line ending, escaped or not, inside of JSON too."""
     plain = {wanted, document.escape(wanted)}
     forms = plain | {form.replace("\n", "\r\n") for form in plain}
+    for _ in range(3):  # what a tool is given is JSON inside of a line of JSON, and may hold JSON itself
+        forms |= {json.dumps(form, ensure_ascii=kept)[1:-1] for form in forms for kept in (False, True)}
     return re.compile("|".join(re.escape(form) for form in sorted(forms, key=len, reverse=True)))
 
 
@@ -323,12 +341,12 @@ def _gaps(start: int, end: int, fixed: list[tuple[int, int]]) -> Iterator[tuple[
         yield start, end
 
 
-def _in_kept(content: bytes, forms: re.Pattern[str]) -> _Replaced:
-    """Take it out of the texts of acknowledged entries; other lines stay byte for byte."""
+def _in_log(content: bytes, forms: re.Pattern[str], way: Callable[..., _Replaced]) -> _Replaced:
+    """Take it out of the lines that hold it; all others stay byte for byte."""
     count = left = 0
     lines = []
     for raw in content.split(b"\n"):
-        found = _in_line(raw, forms)
+        found = way(raw, forms)
         lines.append(found.content)
         count, left = count + found.count, left + found.left
     return _Replaced(b"\n".join(lines), count, left)
@@ -341,6 +359,48 @@ def _in_line(raw: bytes, forms: re.Pattern[str]) -> _Replaced:
     except (ValueError, KeyError, TypeError):
         return _in_markdown(raw, forms)
     return _Replaced(json.dumps(line, ensure_ascii=False).encode() if hits else raw, hits)
+
+
+def _in_event(raw: bytes, forms: re.Pattern[str]) -> _Replaced:
+    """Take it out of what was said in a session; kinds, ids and times stay, so that it can be replayed."""
+    if not forms.search(raw.decode(errors="replace")):  # it would stand there as it is, or escaped
+        return _Replaced(raw, 0)
+    try:
+        event, hits = _said(json.loads(raw), forms)
+        left = sum(len(forms.findall(each)) for each in _strings(event))
+    except (ValueError, RecursionError):
+        return _in_markdown(raw, forms)
+    if not hits:
+        return _Replaced(raw, 0, left)
+    line = json.dumps(event, ensure_ascii=False, separators=(",", ":"))
+    if not line.isascii() and re.search("[\ud800-\udfff]", line):  # which only an escape can hold
+        line = json.dumps(event, separators=(",", ":"))
+    return _Replaced(line.encode(), hits, left)
+
+
+def _strings(value: Any) -> Iterator[str]:
+    """Every text in a value, names of fields too."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list | dict):
+        for each in value:
+            yield from _strings(each)
+        for each in value.values() if isinstance(value, dict) else ():
+            yield from _strings(each)
+
+
+def _said(value: Any, forms: re.Pattern[str]) -> tuple[Any, int]:
+    """An event without a text; what gives it its meaning is left as it is."""
+    if isinstance(value, list):
+        items = [_said(each, forms) for each in value]
+        return [each for each, _ in items], sum(hits for _, hits in items)
+    if not isinstance(value, dict):
+        return _cleaned(value, forms)
+    pairs = {
+        key: (each, 0) if key in _MARKS else _cleaned(each, forms) if key in _FREE else _said(each, forms)
+        for key, each in value.items()
+    }
+    return {key: each for key, (each, _) in pairs.items()}, sum(hits for _, hits in pairs.values())
 
 
 def _only_counted(content: bytes, forms: re.Pattern[str]) -> _Replaced:

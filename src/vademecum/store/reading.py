@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from vademecum.errors import OutsideMemory
 from vademecum.store import archive, files, names, scopes, sources, texts
-from vademecum.store.folders import Folder
 from vademecum.types import Audience
 
 if TYPE_CHECKING:
@@ -51,7 +50,7 @@ def from_shelf(shelf: Shelf, *names_below: str) -> bytes | None:
 def from_source(top: str, names_below: tuple[str, ...]) -> bytes | None:
     """A file of an attached source, entered from its top without following links."""
     try:
-        with Folder.at(top) as folder, folder.enter(*names_below[:-1]) as inside:
+        with sources.entered(top, names_below[:-1]) as inside:
             return files.read(inside, names_below[-1])
     except (FileNotFoundError, NotADirectoryError):
         return None

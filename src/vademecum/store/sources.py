@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from vademecum.errors import Collision, NotFound, UsageError
 from vademecum.store import decisions, labels, names, scopes
+from vademecum.store.folders import Folder
 from vademecum.types import Audience, Place, Scope
 
 if TYPE_CHECKING:
@@ -72,6 +73,8 @@ class Source:
         """Why it cannot be read now; empty when it can."""
         if not self.path.exists():
             return "is gone"
+        if os.path.realpath(self.path) != str(self.path):
+            return "is a link now: attach what it leads to"
         return "" if os.access(self.path, os.R_OK) else "cannot be read"
 
 
@@ -152,6 +155,16 @@ def _name(home: Home, name: str | None, path: Path) -> str:
     wanted = labels.without_secret(names.slug(path.stem if path.is_file() else path.name), "its own name")
     candidates = [wanted, *(names.numbered(wanted, number) for number in range(2, 1000))]
     return next(each for each in candidates if each not in _KINDS and taken.get(each, path) == path)
+
+
+def entered(top: str, below: tuple[str, ...]) -> Folder:
+    """A folder of a source; a link that has taken the place of its top, or of anything below, is refused."""
+    above, name = os.path.split(top)
+    if not name:  # the root of a file system cannot be a link
+        with Folder.at(top) as folder:
+            return folder.enter(*below)
+    with Folder.at(above) as folder:
+        return folder.enter(name, *below)
 
 
 def _is_markdown(name: str) -> bool:

@@ -88,6 +88,7 @@ class State:
         self._lock = threading.Lock()  # around the connection
         self._connection: apsw.Connection | None = None
         self._file: tuple[int, int] | None = None  # which file the connection is to
+        self._process = os.getpid()
         self._brief = threading.Lock()  # around the two below, for no longer than a few lookups take
         self._waiting: dict[str, int] = {}
         self._counted: dict[str, int] = {}
@@ -225,6 +226,8 @@ class State:
     def _open(self, *, create: bool, seconds: float) -> apsw.Connection | None:
         """The connection to the file that stands there now; None when there is none to be used."""
         found = self._stamp()
+        if self._process != os.getpid():  # a connection must not be used on both sides of a fork
+            self._connection, self._process = None, os.getpid()
         if self._connection is None or found != self._file:
             self._let_go()  # what it was connected to has been deleted
             if found is None and create:

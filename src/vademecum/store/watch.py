@@ -46,7 +46,7 @@ class Watch:
 
     def __init__(self) -> None:
         self._fd: int | None = None
-        self._folders: dict[int, str] = {}
+        self._folders: dict[int, list[str]] = {}  # two names can lead to one folder
         self._inodes: dict[str, tuple[int, int] | None] = {}
         self._checked = 0.0
         self._process = os.getpid()
@@ -59,13 +59,12 @@ class Watch:
         wanted = dict.fromkeys(folders)
         if self._fd is None and _calls() is not None:
             self._fd = _open()
-        for watched_by, folder in [*self._folders.items()]:
+        for watched_by, names in [*self._folders.items()]:
             # A folder that was replaced has the old path and another inode: it is watched anew.
-            if folder not in wanted or _inode(folder) != self._inodes.get(folder):
+            if any(name not in wanted or _inode(name) != self._inodes.get(name) for name in names):
                 del self._folders[watched_by]
-                self._inodes.pop(folder, None)
                 _forget(self._fd, watched_by)
-        watched = set(self._folders.values())
+        watched = {name for names in self._folders.values() for name in names}
         self._inodes = {folder: _inode(folder) for folder in wanted}
         self.working = self._fd is not None
         for folder in wanted:
@@ -74,31 +73,38 @@ class Watch:
                 if number is None:
                     self.working = False
                 else:
-                    self._folders[number] = folder
+                    self._folders.setdefault(number, []).append(folder)
 
     def look(self) -> Seen:
         """What has changed since the last look; never waits."""
         if not self.working or self._fd is None or self._process != os.getpid():
             return ANYTHING  # after a fork, the queue is the parent's
-        # What is not there sends no events, and neither does a folder that is moved with those above it.
-        now = time.monotonic()
-        whole = now - self._checked > _OFTEN
-        if whole:
-            self._checked = now
-        if len(self._inodes) <= _FEW and any(
-            (before is None or whole) and _inode(folder) != before for folder, before in self._inodes.items()
-        ):
-            return ANYTHING
         names: set[tuple[str, str]] = set()
-        while True:
+        anything = False
+        while True:  # to the end, also when it is clear already: what is told of a folder has to be heard
             try:
                 content = os.read(self._fd, _BUFFER)
             except BlockingIOError:
-                return Seen(names=frozenset(names)) if names else NOTHING
+                break
             except OSError:
                 return ANYTHING
-            if not self._take(content, names):
-                return ANYTHING
+            anything = not self._take(content, names) or anything
+        if anything or self._moved():
+            return ANYTHING
+        return Seen(names=frozenset(names)) if names else NOTHING
+
+    def _moved(self) -> bool:
+        """Whether a folder has come or was exchanged, of which nothing is told.
+
+        What is not there sends no events, and neither does a folder that is moved with those above it.
+        """
+        now = time.monotonic()
+        whole = now - self._checked > _OFTEN and len(self._inodes) <= _FEW
+        if whole:
+            self._checked = now
+        return any(
+            (before is None or whole) and _inode(folder) != before for folder, before in self._inodes.items()
+        )
 
     def close(self) -> None:
         """Let go of the queue."""
@@ -114,22 +120,25 @@ class Watch:
 
     def _take(self, content: bytes, names: set[tuple[str, str]]) -> bool:
         """Read events; False when they do not tell what changed."""
-        at = 0
+        at, anything = 0, False
         while at < len(content):
             number, mask, _, length = _EVENT.unpack_from(content, at)
             at += _EVENT.size
             name = content[at : at + length].rstrip(b"\0")
             at += length
-            folder = self._folders.get(number)
+            folders = self._folders.get(number, ())
             if mask & (_OVERFLOW | _UNMOUNTED):
-                return False
-            if folder is None:  # a folder that is no longer watched
+                anything = True
+            if not folders:  # no longer watched
                 continue
+            if mask & _IGNORED:  # it is gone, and one of the same inode may have come
+                for folder in self._folders.pop(number):
+                    self._inodes.pop(folder, None)
             if mask & (_IGNORED | _SELF | _A_FOLDER):
-                return False
+                anything = True
             if name:
-                names.add((folder, os.fsdecode(name)))
-        return True
+                names.update((folder, os.fsdecode(name)) for folder in folders)
+        return not anything
 
 
 def _inode(folder: str) -> tuple[int, int] | None:

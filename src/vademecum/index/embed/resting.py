@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from vademecum.errors import EmbedderFailed
+from vademecum.index.embed.base import patience
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,11 +45,14 @@ class Resting:
     def embed(self, texts: Sequence[str], *, query: bool = False) -> Vectors:
         """Ask, unless it has just failed."""
         if self._failed is not None and time.monotonic() < self._until:
-            raise self._failed
+            raise EmbedderFailed(
+                str(self._failed), hint=self._failed.hint
+            )  # the same one would grow each time
         try:
             made = self._embedder.embed(texts, query=query)
         except EmbedderFailed as error:
-            self._failed, self._until = error, time.monotonic() + REST
+            if time.monotonic() < patience():  # else it was us who did not wait
+                self._failed, self._until = error, time.monotonic() + REST
             raise
         self._failed = None
         return made

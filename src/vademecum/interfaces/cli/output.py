@@ -51,7 +51,7 @@ def line(text: str = "") -> None:
 
 def error(message: str) -> None:
     """Print one line on stderr."""
-    click.echo(f"vade: {plain(message)}", err=True)
+    click.echo(f"vade: {' '.join(plain(message).splitlines())}", err=True)
 
 
 @contextlib.contextmanager

@@ -1,0 +1,303 @@
+"""Finding on the command line: a watch that ends when told to, a status and answers for scripts."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from vademecum.interfaces.cli.app import run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+LOAD = "import sys; from vademecum.interfaces.cli.app import run; run(sys.argv[1:]); print(*sys.modules)"
+
+
+class Vade:
+    """Runs `vade` in a project folder with a home of its own."""
+
+    def __init__(self, base: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.base, self.home, self.capsys = base, base / "home", capsys
+        self.code, self.err = 0, ""
+
+    def __call__(self, *words: str) -> str:
+        at = 2 if words[0] == "sources" else 1
+        self.code = run([*words[:at], "--home", str(self.home), *words[at:]])
+        captured = self.capsys.readouterr()
+        self.err = captured.err
+        return captured.out
+
+    def json(self, *words: str) -> Any:
+        return json.loads(self(*words, "--json"))
+
+
+@pytest.fixture
+def vade(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Vade:
+    (tmp_path / "project").mkdir()
+    monkeypatch.chdir(tmp_path / "project")
+    return Vade(tmp_path, capsys)
+
+
+# --- vade index --watch -------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def watching(vade: Vade, *more: str) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
+    """`vade index --watch` as a process of its own, and the file its lines go to."""
+    log = vade.base / "watch.log"
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("VADE_")}
+    with (
+        log.open("wb") as out,
+        subprocess.Popen(
+            [sys.executable, "-m", "vademecum", "index", "--watch", "--home", str(vade.home), *more],
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            env=environ,
+        ) as process,
+    ):
+        try:
+            until(lambda: b"\n" in log.read_bytes(), "its first line")
+            yield process, log
+        finally:
+            if process.poll() is None:
+                process.kill()
+
+
+def until(true: Callable[[], bool], what: str, seconds: float = 20.0) -> None:
+    begun = time.monotonic()
+    while not true():
+        assert time.monotonic() - begun < seconds, f"{what} did not come"
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_watch_says_that_it_runs_takes_up_a_change_and_ends_well_when_told_to(
+    vade: Vade, number: signal.Signals
+) -> None:
+    path = vade.home / vade.json("store", "The heron stands in the pond.", "--key", "heron")["path"]
+    with watching(vade) as (process, log):
+        assert log.read_text().splitlines() == ["1 of 1 file indexed (1 changed, 0 removed)"]
+        path.write_text(path.read_text().replace("heron", "bittern"))
+        until(lambda: log.read_text().count("\n") >= 2, "a line about the change")
+        assert log.read_text().splitlines()[1] == "1 of 1 file indexed (1 changed, 0 removed)"
+        assert process.poll() is None
+        begun = time.monotonic()
+        process.send_signal(number)
+        assert process.wait(10) == 0
+        assert time.monotonic() - begun < 2
+        assert "Traceback" not in log.read_text()
+        assert len(log.read_text().splitlines()) == 2
+
+
+def test_a_watch_for_programs_prints_one_report_after_the_other(vade: Vade) -> None:
+    vade("store", "The heron stands in the pond.", "--key", "heron")
+    with watching(vade, "--json") as (process, log):
+        first = json.loads(log.read_text())
+        assert (first["files"], first["changed"]) == (1, 1)
+        process.terminate()
+        assert process.wait(10) == 0
+
+
+@pytest.mark.parametrize("more", ["--rebuild", "--check"])
+def test_a_watch_goes_with_nothing_that_ends(vade: Vade, more: str) -> None:
+    assert vade("index", "--watch", more) == ""
+    assert vade.code == 2
+    assert "--watch" in vade.err
+    assert not (vade.home / "index").exists()
+
+
+# --- vade status --------------------------------------------------------------------------------------------
+
+
+def test_the_status_says_what_is_new_changed_gone_and_failed_until_it_is_indexed(vade: Vade) -> None:
+    vault = vade.base / "vault"
+    vault.mkdir()
+    for name in ("one", "two", "three"):
+        (vault / f"{name}.md").write_text(f"# {name}\n\nThe heron {name} stands in the pond.\n")
+    vade("sources", "add", str(vault))
+    fresh = vade.json("status")["index"]
+    assert (fresh["files"], fresh["indexed"], fresh["pending"], fresh["chunks"]) == (3, 0, 3, 0)
+    assert "0 of 3 files (3 new)" in vade("status")
+    assert not (vade.home / "index").exists()  # looking makes nothing
+
+    assert "3 of 3 files indexed (3 changed, 0 removed)" in vade("index")
+    done = vade.json("status")["index"]
+    assert (done["files"], done["indexed"], done["pending"], done["stale"], done["gone"]) == (3, 3, 0, 0, 0)
+    assert done["failed"] == []
+    assert done["chunks"] == 3
+    assert "3 of 3 files, 3 passages" in vade("status")
+
+    (vault / "one.md").write_text("# one\n\nThe heron one has flown away.\n")
+    (vault / "two.md").unlink()
+    (vault / "four.md").write_text("# four\n\nThe stork came by.\n")
+    (vault / "bad.md").write_bytes(b"\xff\xfe\xfd")
+    for _ in range(2):  # looking changes nothing
+        waiting = vade.json("status")["index"]
+        assert (waiting["files"], waiting["indexed"]) == (4, 1)
+        assert (waiting["pending"], waiting["stale"], waiting["gone"]) == (2, 1, 1)
+    assert "1 of 4 files (2 new, 1 changed, 1 gone)" in vade("status")
+
+    said = vade("index")
+    assert "3 of 4 files indexed (2 changed, 1 removed)" in said
+    assert f"not indexed: {vault}/bad.md" in said
+    after = vade.json("status")["index"]
+    assert (after["indexed"], after["pending"], after["stale"], after["gone"]) == (3, 0, 0, 0)
+    assert [each["path"] for each in after["failed"]] == [str(vault / "bad.md")]
+    assert "UTF-8" in after["failed"][0]["reason"]
+    shown = vade("status")
+    assert "3 of 4 files (1 failed)" in shown
+    assert f"not indexed: {vault}/bad.md: " in shown
+
+    (vault / "bad.md").write_text("Now it is text.\n")
+    assert vade.json("status")["index"]["stale"] == 1
+    report = vade.json("index")
+    assert (report["files"], report["indexed"], report["changed"], report["failed"]) == (4, 4, 1, [])
+
+
+def test_the_status_says_when_the_index_itself_is_of_no_use(vade: Vade) -> None:
+    vade("store", "The heron stands in the pond.", "--key", "heron")
+    # In a process of its own: one that still held the file would answer from its log.
+    subprocess.run([sys.executable, "-m", "vademecum", "index", "--home", str(vade.home)], check=True)
+    path = next((vade.home / "index").glob("*.db"))
+    assert [each.name for each in path.parent.iterdir()] == [path.name]
+    path.write_bytes(b"no database at all" * 1_000)
+    found = vade.json("status")["index"]
+    assert found["trouble"]
+    assert path.read_bytes().startswith(b"no database")  # looking mends nothing
+    assert "1 of 1 file indexed" in vade("index")
+    assert vade.json("status")["index"]["trouble"] is None
+
+
+# --- vade search --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def birds(vade: Vade) -> Vade:
+    vade("store", "The heron stands in the pond.", "--key", "heron", "--type", "discovery")
+    vade("store", "The stork came by at noon.", "--key", "stork")
+    vade("note", "The owl was heard at night.")
+    return vade
+
+
+PASSAGE = {
+    "path",
+    "startLine",
+    "endLine",
+    "score",
+    "relevance",
+    "snippet",
+    "source",
+    "scope",
+    "key",
+    "type",
+    "num",
+    "time",
+    "origin",
+    "superseded",
+}
+
+
+@pytest.mark.parametrize("command", ["search", "recall"])
+def test_the_json_of_an_answer_has_the_documented_shape(birds: Vade, command: str) -> None:
+    found = birds.json(command, "heron")
+    assert set(found) == {"results", "provider", "model", "mode", "coverage", "degraded"}
+    assert set(found["coverage"]) == {"files", "indexed", "pending", "failed", "vectorsPending"}
+    assert (found["mode"], found["provider"], found["degraded"]) == ("hybrid", "local", [])
+    first = found["results"][0]
+    assert set(first) == PASSAGE
+    assert (first["key"], first["scope"], first["source"], first["num"]) == ("heron", "project", "memory", 1)
+    assert first["snippet"] == "The heron stands in the pond."
+    count = str(first["endLine"] - first["startLine"] + 1)
+    read = birds.json("get", first["path"], "--from", str(first["startLine"]), "--lines", count)
+    assert first["snippet"] in read["text"]
+    assert birds.json("search", "nothing of the kind xyzzy")["results"] == []
+
+
+def test_explain_adds_the_numbers_for_programs_and_bars_for_people(birds: Vade) -> None:
+    first = birds.json("search", "heron", "--explain")["results"][0]
+    assert set(first) == PASSAGE | {"components", "arithmetic"}
+    assert set(first["components"]) == {"vector", "narrow", "wide", "exact", "score"}
+    assert {"cosine", "bm25_narrow", "bm25_wide", "score", "relevance"} <= set(first["arithmetic"])
+    shown = birds("search", "heron", "--explain")
+    bars = [line for line in shown.splitlines() if "█" in line]
+    assert {line.split()[0] for line in bars} >= {"vector", "narrow", "wide", "score"}
+    assert max(line.count("█") for line in bars) <= 24
+    assert "bm25 narrow" in shown
+    assert "hybrid, 3 of 3 files covered" in shown
+    plain = birds("search", "heron")
+    assert "█" not in plain
+    assert "covered" not in plain
+
+
+def test_a_search_names_path_and_lines_that_get_takes(birds: Vade) -> None:
+    shown = birds("search", "owl", "--mode", "bm25")
+    head = shown.splitlines()[0]
+    path, _, rest = head.partition("#L")
+    assert "/journal/" in path
+    assert "owl" in birds("get", path, "--from", rest.split("-")[0].split(" ")[0])
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("search", "heron", "--sort-by", "newest"),
+        ("search", "heron", "--mode", "magic"),
+        ("search", "heron", "--max-results", "0"),
+        ("search", "heron", "--min-score", "2"),
+        ("search", "heron", "--as-of", "yesterday-ish"),
+        ("recall", "heron", "--limit", "0"),
+        ("search",),
+    ],
+)
+def test_a_question_that_is_none_is_one_line_and_exit_2(birds: Vade, words: tuple[str, ...]) -> None:
+    assert birds(*words) == ""
+    assert birds.code in (1, 2)
+    assert len(birds.err.strip().splitlines()) == 1
+    assert "Traceback" not in birds.err
+
+
+def test_recall_takes_every_order_and_include_related(birds: Vade) -> None:
+    for order in ("recency", "score", "usage"):
+        found = birds.json("recall", "--sort-by", order, "--include-related")
+        assert {each["key"] for each in found["results"]} == {"heron", "stork"}
+    assert len(birds.json("recall", "--limit", "1")["results"]) == 1
+
+
+# --- what a cold search loads -------------------------------------------------------------------------------
+
+
+def loaded_by(vade: Vade, *words: str) -> set[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", LOAD, *words, "--home", str(vade.home)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "heron" in done.stdout
+    return set(done.stdout.split("\n")[-2].split())
+
+
+@pytest.mark.parametrize(
+    ("before", "words"),
+    [
+        ("hybrid", ("search", "heron", "--mode", "bm25")),
+        ("bm25", ("search", "heron", "--mode", "bm25")),
+        ("hybrid", ("recall", "--sort-by", "recency")),
+    ],
+)
+def test_a_search_by_words_on_a_ready_index_loads_no_numbers(
+    birds: Vade, before: str, words: tuple[str, ...]
+) -> None:
+    birds("search", "heron", "--mode", before)
+    loaded = loaded_by(birds, *words)
+    assert "vademecum.index.sqlite" in loaded
+    assert not {"numpy", "onnxruntime", "tokenizers", "rich", "watchfiles", "urllib.request"} & loaded
