@@ -15,11 +15,13 @@ SOURCE = Path(__file__).parent.parent / "src" / "vademecum"
 LAYERS = [
     ["interfaces"],
     ["memory"],
+    ["context"],
+    ["transcripts"],
     ["search"],
     ["index"],
     ["store"],
     ["config"],
-    ["types", "errors", "lazy"],
+    ["types", "errors", "lazy", "tokens"],
 ]
 
 # Inside the store: what may not be known.

@@ -1,0 +1,1 @@
+"""What was said: append-only logs of sessions, and views of them."""

@@ -1,0 +1,346 @@
+"""What happens in a session, as values and as lines of JSON.
+
+Knows one line at a time: nothing of files, and nothing of what follows from the events. What a newer version
+wrote is carried along as it is: fields in `extra`, whole events as `Unknown`.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import MISSING, dataclass, field, fields
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+
+from vademecum.transcripts import messages
+from vademecum.transcripts.messages import NOTHING, Json, Message, Opaque, Role, ToolResult
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+LARGEST = 64 * 1024 * 1024  # bytes of a line that are read
+
+Items: TypeAlias = "tuple[Mapping[str, Json], ...]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """What every event has: its number in the log, its time and an id that nothing else has."""
+
+    kind: ClassVar[str] = ""
+
+    seq: int = 0
+    time: str = ""
+    id: str = ""
+    extra: Mapping[str, Json] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Started(Event):
+    """A session begins."""
+
+    kind: ClassVar[str] = "started"
+
+    cwd: str = ""
+    name: str = ""
+    created: str = ""
+    model: str = ""
+    agent: str = ""
+    audience: str = ""
+    project: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Said(Event):
+    """A message. Later events name it by the id of this event, or by its own where no other has that."""
+
+    kind: ClassVar[str] = "message"
+
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class Used(Event):
+    """What a call cost, as the provider counted it."""
+
+    kind: ClassVar[str] = "usage"
+
+    input: int = 0
+    output: int = 0
+    cached: int = 0
+    total: int = 0
+    cost: float = 0.0
+    model: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned(Event):
+    """From now on results in these messages are sent shorter: which messages, and how.
+
+    Who decided writes all that is needed to do it again into `decisions`, so that the same bytes are sent
+    when settings have changed meanwhile.
+    """
+
+    kind: ClassVar[str] = "pruned"
+
+    ids: tuple[str, ...] = field(default=(), metadata={"of": str})
+    how: str = ""
+    decisions: Items = field(default=(), metadata={"of": dict})
+
+
+@dataclass(frozen=True, slots=True)
+class Trimmed(Event):
+    """These messages left the window; `decisions`, as in `Pruned`, for those that stay and were cut."""
+
+    kind: ClassVar[str] = "trimmed"
+
+    ids: tuple[str, ...] = field(default=(), metadata={"of": str})
+    why: str = ""
+    decisions: Items = field(default=(), metadata={"of": dict})
+
+
+@dataclass(frozen=True, slots=True)
+class Flushed(Event):
+    """A flush turn ended: `written`, `nothing`, `skipped:<why>` or `failed:<why>`."""
+
+    kind: ClassVar[str] = "flushed"
+
+    outcome: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint(Event):
+    """Where the work stands."""
+
+    kind: ClassVar[str] = "checkpoint"
+
+    task: str = ""
+    todo: Items = field(default=(), metadata={"of": dict})
+    tools: tuple[str, ...] = field(
+        default=(), metadata={"of": str}
+    )  # the newest calls, as a person reads them
+    iteration: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Summary(Event):
+    """A summary made without a model; it takes the place of the one before it."""
+
+    kind: ClassVar[str] = "summary"
+
+    text: str = ""
+    role: str = str(Role.SYSTEM)
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted(Event):
+    """A summary took the place of these messages, and of the summary before it.
+
+    Without `covers`, everything before `first_kept` is meant but the system messages it begins with.
+    """
+
+    kind: ClassVar[str] = "compacted"
+
+    text: str = ""
+    covers: tuple[str, ...] = field(default=(), metadata={"of": str})
+    first_kept: str = ""
+    role: str = str(Role.SYSTEM)
+
+
+@dataclass(frozen=True, slots=True)
+class Todo(Event):
+    """The list of things to do, as it now is, and the next number to give."""
+
+    kind: ClassVar[str] = "todo"
+
+    items: Items = field(default=(), metadata={"of": dict})
+    next: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Renamed(Event):
+    """The session has another name."""
+
+    kind: ClassVar[str] = "renamed"
+
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended(Event):
+    """The session is over: why, and where its note is (or `nothing`, `skipped:<why>`, `failed:<why>`)."""
+
+    kind: ClassVar[str] = "ended"
+
+    why: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown(Event):
+    """An event that this version does not know, or whose fields are not what it expects."""
+
+    name: str = ""
+    fields: Mapping[str, Json] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Torn:
+    """A line that is none of ours: cut off, damaged, or too long."""
+
+    why: str
+    size: int
+
+
+_KINDS: dict[str, type[Event]] = {
+    each.kind: each
+    for each in (
+        *(Started, Said, Used, Pruned, Trimmed, Flushed, Checkpoint, Summary, Compacted),
+        *(Todo, Renamed, Ended),
+    )
+}
+_COMMON = {each.name for each in fields(Event)}
+# The fields of a kind beyond those of all: name, default, and of what a list consists.
+_FIELDS: dict[str, list[tuple[str, Any, type | None]]] = {
+    name: [
+        (each.name, each.default, each.metadata.get("of"))
+        for each in fields(kind)
+        if each.name not in _COMMON
+    ]
+    for name, kind in _KINDS.items()
+}
+_ENVELOPE = {"seq": int, "time": str, "id": str}
+
+
+def render(event: Event) -> bytes:
+    """An event as one line, without its line end; raises ValueError or TypeError for what is no JSON."""
+    return encode(to_json(event))
+
+
+def encode(value: Mapping[str, Json]) -> bytes:
+    """A JSON object on one line; characters stand for themselves, so that words can be looked for."""
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+    except UnicodeEncodeError:  # half a surrogate pair, which only an escape can hold
+        return json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
+
+
+def to_json(event: Event) -> dict[str, Json]:
+    """An event as it stands in a log: number, kind, time and id first, and nothing that is empty."""
+    found: dict[str, Json] = {"seq": event.seq, "kind": event.kind, "time": event.time, "id": event.id}
+    if isinstance(event, Unknown):
+        found["kind"] = event.name
+        found |= {**event.fields, **event.extra}
+    else:
+        extra = dict(event.extra)
+        for name, default, _ in _FIELDS[event.kind]:
+            value = getattr(event, name)
+            if isinstance(value, Message):
+                extra[name] = {**extra.get(name, {}), **messages.to_json(value)}
+            elif value != default:
+                extra[name] = list(value) if isinstance(value, tuple) else value
+        found = {**found, **{name: value for name, value in extra.items() if name not in found}}
+    return {name: value for name, value in found.items() if value != "" or name not in ("time", "id")}
+
+
+def parse(line: bytes) -> Event | Torn:
+    """The event on a line; never raises."""
+    if len(line) > LARGEST:
+        return Torn(f"longer than {LARGEST:,} bytes", len(line))
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        return Torn(str(error), len(line))
+    if not isinstance(value, dict):
+        return Torn("not an object", len(line))
+    return from_json(value)
+
+
+def from_json(value: dict[str, Json]) -> Event:
+    """The event that a JSON object is; what cannot be understood is `Unknown`, and whole."""
+    envelope = {
+        name: value[name]
+        for name, kind in _ENVELOPE.items()
+        if type(value.get(name)) is kind and value[name] != ""
+    }
+    rest = {name: each for name, each in value.items() if name not in envelope}
+    found = value.get("kind")
+    if isinstance(found, str):
+        del rest["kind"]
+        kind = _KINDS.get(found)
+        if kind is not None and not any(name in rest for name in _ENVELOPE):
+            try:
+                return _read(kind, envelope, rest)
+            except (ValueError, KeyError, TypeError, AttributeError):
+                pass
+    for name in ("time", "id"):
+        if rest.get(name) == "":
+            del rest[name]
+    return Unknown(**envelope, name=found if isinstance(found, str) else "", fields=rest)
+
+
+def _read(kind: type[Event], envelope: dict[str, Any], rest: dict[str, Json]) -> Event:
+    """An event of a known kind; raises when a field is not what it should be."""
+    given: dict[str, Any] = {}
+    extra = dict(rest)
+    for name, default, of in _FIELDS[kind.kind]:
+        value = extra.pop(name, None)
+        if default is MISSING:
+            given[name], beside = _message(value)
+            if beside:
+                extra[name] = beside
+        elif value is not None:
+            given[name] = _checked(value, default, of)
+    return kind(**envelope, extra=extra, **given)
+
+
+def _checked(value: Json, default: Any, of: type | None) -> Any:
+    if of is not None:
+        if not isinstance(value, list) or not all(isinstance(each, of) for each in value):
+            raise TypeError(value)
+        return tuple(value)
+    if isinstance(default, float) and type(value) is int:
+        return float(value)
+    if type(value) is not type(default):
+        raise TypeError(value)
+    return value
+
+
+_MESSAGE = {"role", "parts", "id", "time", "name", "model", "extra"}
+
+
+def _message(value: dict[str, Json]) -> tuple[Message, dict[str, Json]]:
+    """A message, and what a newer version wrote beside it; a part that is not known becomes opaque."""
+    try:
+        message = messages.from_json(value)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        parts = tuple(_part(value["role"], part) for part in value["parts"])
+        message = messages.from_json({**value, "parts": []})._replace(parts=parts)
+    else:
+        if not all(map(_sound, message.parts)):
+            parts = tuple(_part(value["role"], part) for part in value["parts"])
+            message = message._replace(parts=parts)
+    if not _sound(message):
+        raise TypeError(value)
+    return message, {name: each for name, each in value.items() if name not in _MESSAGE}
+
+
+def _part(role: str, value: Json) -> Any:
+    try:
+        part = messages.from_json({"role": role, "parts": [value]}).parts[0]
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return Opaque(value)
+    return part if _sound(part) else Opaque(value)
+
+
+def _sound(thing: Any) -> bool:
+    """Whether a message or part that was read holds texts where texts belong."""
+    if isinstance(thing, Opaque):
+        return True
+    inner = thing.content if isinstance(thing, ToolResult) else ()
+    return all(
+        isinstance(value, dict | type(NOTHING))
+        if name == "extra"
+        else isinstance(value, bool)
+        if name == "error"
+        else name in ("parts", "content") or isinstance(value, str)
+        for name, value in thing._asdict().items()
+    ) and all(map(_sound, inner))

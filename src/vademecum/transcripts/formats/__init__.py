@@ -1,0 +1,1 @@
+"""Transcripts as other agents leave them, one file for each format."""

@@ -1,0 +1,261 @@
+"""Claude Code: `~/.claude/projects/<folder>/<session>.jsonl`, and its subagents' files below.
+
+Each line is one block of a message. The lines of one answer share `message.id` and repeat its usage, which
+only the last of them has in full: they come out as one message, and the usage once. A line with results and
+with words of the user comes out as two.
+
+Read as messages: `user` and `assistant` lines. Flagged in `extra`: lines with `isMeta` and the output of
+local commands (`meta`), those of subagents, on `isSidechain` lines or inside `progress` lines (`side`,
+without usage in the latter: the subagent's own file has it), the summary that follows a compaction
+(`summary`), the boundary itself and other `system` lines that have words (`meta`), words typed ahead in
+`queue-operation` lines and `attachment` lines (`meta`; what was sent stands in the conversation too). A
+`toolUseResult` is carried in the `extra` of its result, without the strings that the result has itself.
+
+Told: the session, its folder, model and first time; `summary`, `custom-title` and `ai-title` lines as the
+title, of which a title that a person gave stays. Left out: the other `progress` lines (hooks, running
+commands), file history, hook summaries, durations and other `system` lines without words, settings of the
+session.
+"""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from vademecum.transcripts.formats.answers import Piece, joined
+from vademecum.transcripts.formats.base import META, SIDE, SUMMARY, Told, Unread, Usage
+from vademecum.transcripts.formats.blocks import parts_of
+from vademecum.transcripts.formats.lines import Line, first_records, lines
+from vademecum.transcripts.formats.values import Telling, amount, count, mapping, moment, text, without
+from vademecum.transcripts.messages import NOTHING, Message, Opaque, Role, Text, ToolResult
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from vademecum.transcripts.formats.values import Found
+    from vademecum.transcripts.messages import Json, Part
+
+    Stream = Iterator[Piece | Usage | Told | Unread]
+
+_TITLES = {"summary": "summary", "ai-title": "aiTitle", "custom-title": "customTitle"}
+_SPOKEN = frozenset({"user", "assistant"})
+_KINDS = _SPOKEN | frozenset(_TITLES) | frozenset({"system", "progress", "queue-operation", "attachment"})
+_SILENT = frozenset(
+    "file-history-snapshot last-prompt permission-mode agent-name agent-color agent-setting mode tag "
+    "pr-link task-summary worktree-state content-replacement attribution-snapshot marble-origami- "
+    "commit marble-origami-snapshot bridge-session speculation-accept started result".split()
+)
+_MACHINE = (
+    "<local-command-",
+    "<command-name>",
+    "<command-message>",
+    "<bash-stdout>",
+    "<bash-stderr>",
+    "Caveat: ",
+)
+
+# Told of the session, or kept elsewhere in the message.
+_KNOWN = (
+    "type uuid timestamp message cwd sessionId session_id version userType gitBranch slug isSidechain "
+    "isMeta agentId isCompactSummary isVisibleInTranscriptOnly toolUseResult costUSD entrypoint"
+).split()
+_KNOWN_INSIDE = ("role", "content", "id", "model", "type", "usage")
+
+
+class ClaudeCode:
+    """Claude Code's transcripts."""
+
+    name = "claude-code"
+
+    def folders(self, home: Path) -> Iterator[Path]:
+        """Where they are kept, by older and newer versions."""
+        yield home / ".claude" / "projects"
+        yield home / ".config" / "claude" / "projects"
+
+    def files(self, folder: Path) -> Iterator[Path]:
+        """Every session, and every subagent's."""
+        yield from sorted(folder.rglob("*.jsonl"))
+
+    def recognises(self, head: bytes, path: Path) -> bool:
+        """By the ids on its lines."""
+        return path.suffix == ".jsonl" and any(
+            text(record.get("type")) in _KINDS | _SILENT
+            and any(
+                isinstance(record.get(name), str) for name in ("sessionId", "uuid", "leafUuid", "messageId")
+            )
+            for record in first_records(head)
+        )
+
+    def read(self, path: Path) -> Iterator[Found]:
+        """Everything in a file, in order."""
+        return joined(_pieces(path))
+
+
+def _pieces(path: Path) -> Stream:
+    telling = Telling()
+    named = False
+    for line in lines(path):
+        if isinstance(line, Unread):
+            yield line
+            continue
+        value, kind = line.value, text(line.value.get("type"))
+        if kind in _TITLES:
+            named = named or kind == "custom-title"
+            if kind == "custom-title" or not named:
+                yield from telling.tell(title=text(value.get(_TITLES[kind])))
+            continue
+        yield from telling.tell(
+            id=text(value.get("sessionId")),
+            folder=text(value.get("cwd")),
+            created=moment(value.get("timestamp")),
+            model=_model(value),
+        )
+        if kind in _SPOKEN:
+            yield from _spoken(line, telling["folder"])
+        elif kind in _KINDS:
+            yield from _aside(line, kind)
+        elif kind not in _SILENT:
+            yield Unread(line.number, f"an unknown kind of line: {kind or 'none'}")
+
+
+def _model(value: dict[str, Json]) -> str:
+    model = text(mapping(value.get("message")).get("model"))
+    return "" if model.startswith("<") or value.get("isSidechain") else model
+
+
+def _spoken(line: Line, folder: str) -> Stream:
+    value = line.value
+    if not isinstance(value.get("message"), dict):
+        yield Unread(line.number, f"a {value.get('type')} line without a message")
+        return
+    cwd = text(value.get("cwd"))
+    moved = {"cwd": cwd} if cwd and cwd != folder else {}
+    yield from _read(value, size=line.size, more=moved)
+
+
+def _read(
+    value: dict[str, Json], *, size: int, side: Json = None, more: Mapping[str, Json] = NOTHING
+) -> Stream:
+    """The pieces of a line: one, or the results it brings and what the user said meanwhile."""
+    whole = _piece(value, size=size, side=side, more=more)
+    runs = [
+        tuple(run) for _, run in groupby(whole.message.parts, key=lambda part: isinstance(part, ToolResult))
+    ]
+    if whole.message.role is Role.ASSISTANT or len(runs) < 2:
+        yield whole
+        return
+    for number, run in enumerate(runs):
+        one = whole.message._replace(role=_role(run, answered=False), parts=run)
+        yield Piece(one._replace(id=f"{one.id}:{number}") if number and one.id else one, size=size)
+
+
+def _piece(value: dict[str, Json], *, size: int, side: Json, more: Mapping[str, Json]) -> Piece:
+    inner = mapping(value.get("message"))
+    answered = value.get("type") == "assistant"
+    parts = parts_of(inner.get("content"))
+    if not answered:
+        parts = _with_more(parts, value.get("toolUseResult"))
+    message = Message(
+        _role(parts, answered=answered),
+        parts,
+        id=text(value.get("uuid")),
+        time=moment(value.get("timestamp")),
+        model=text(inner.get("model")),
+        extra={
+            **without(inner, _KNOWN_INSIDE),
+            **without(value, _KNOWN),
+            **_flags(value, inner, parts, side),
+            **more,
+        },
+    )
+    if not answered:
+        return Piece(message, size=size)
+    return Piece(message, text(inner.get("id")), None if side else _usage(value, inner), size)
+
+
+def _role(parts: tuple[Part, ...], *, answered: bool) -> Role:
+    if answered:
+        return Role.ASSISTANT
+    return Role.TOOL if parts and all(isinstance(part, ToolResult) for part in parts) else Role.USER
+
+
+def _flags(
+    value: dict[str, Json], inner: dict[str, Json], parts: tuple[Part, ...], side: Json
+) -> dict[str, Json]:
+    found: dict[str, Json] = {}
+    if isinstance(inner.get("id"), str):
+        found["message_id"] = inner["id"]
+    if side or value.get("isSidechain") is True:
+        found[SIDE] = side or text(value.get("agentId")) or True
+    if value.get("isCompactSummary") is True:
+        found[SUMMARY] = True
+    elif value.get("isMeta") is True:
+        found[META] = "isMeta"
+    elif value.get("type") == "user" and _machine_made(parts):
+        found[META] = "command"
+    if value.get("isApiErrorMessage") is True:
+        found[META] = "error"
+    if isinstance(value.get("timestamp"), str) and not moment(value["timestamp"]):
+        found["time"] = value["timestamp"]
+    return found
+
+
+def _machine_made(parts: tuple[Part, ...]) -> bool:
+    return bool(parts) and isinstance(parts[0], Text) and parts[0].text.lstrip().startswith(_MACHINE)
+
+
+def _with_more(parts: tuple[Part, ...], more: Json) -> tuple[Part, ...]:
+    """The results with what else Claude Code kept of them; only a lone one can be meant."""
+    results = [part for part in parts if isinstance(part, ToolResult)]
+    if len(results) != 1 or not isinstance(more, dict):
+        return parts
+    words = results[0].text
+    kept = {name: each for name, each in more.items() if not (isinstance(each, str) and each in words)}
+    if not kept:
+        return parts
+    extra = {**results[0].extra, "toolUseResult": kept}
+    return tuple(part._replace(extra=extra) if isinstance(part, ToolResult) else part for part in parts)
+
+
+def _usage(value: dict[str, Json], inner: dict[str, Json]) -> Usage | None:
+    counted = mapping(inner.get("usage"))
+    cached = count(counted.get("cache_read_input_tokens"))
+    given = count(counted.get("input_tokens")) + count(counted.get("cache_creation_input_tokens")) + cached
+    output = count(counted.get("output_tokens"))
+    cost = amount(value.get("costUSD"))
+    if not (given or output or cost):
+        return None
+    return Usage(
+        given, output, cached, given + output, cost, text(inner.get("model")), moment(value.get("timestamp"))
+    )
+
+
+def _aside(line: Line, kind: str) -> Stream:
+    """Lines beside the conversation that hold somebody's words."""
+    value = line.value
+    if kind == "progress":
+        inner = mapping(value.get("data"))
+        said = mapping(inner.get("message"))
+        if text(said.get("type")) in _SPOKEN and isinstance(said.get("message"), dict):
+            yield from _read(said, size=line.size, side=text(inner.get("agentId")) or True)
+        return
+    parts: tuple[Part, ...] = ()
+    role = Role.SYSTEM
+    if kind == "system":
+        parts = parts_of(text(value.get("content")))
+    elif kind == "queue-operation":
+        role, parts = Role.USER, parts_of(text(value.get("content")))
+    elif kind == "attachment":
+        attached = mapping(value.get("attachment"))
+        words = text(attached.get("prompt"))
+        parts = (Text(words, without(attached, ("prompt",))),) if words else (Opaque(attached),)
+    if not parts:
+        return
+    extra = {**without(value, (*_KNOWN, "content", "attachment")), META: text(value.get("subtype")) or kind}
+    if value.get("isSidechain") is True:
+        extra[SIDE] = text(value.get("agentId")) or True
+    yield Piece(
+        Message(role, parts, id=text(value.get("uuid")), time=moment(value.get("timestamp")), extra=extra),
+        size=line.size,
+    )

@@ -1,0 +1,371 @@
+"""The log of one session: lines are added at its end, and nothing but a purge ever changes one.
+
+Knows lines and events; knows nothing of what follows from them. Writers take turns by a lock that dies with
+its holder, so that numbers are dense and a line that did not fit on the disk can be taken back. Readers take
+no lock: they see whole lines, and say where a line is torn.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import math
+import os
+import re
+import threading
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol
+
+from vademecum.errors import InvalidText, OutsideMemory
+from vademecum.store import clock, files, ids, names, secrets
+from vademecum.transcripts import events as kinds
+from vademecum.transcripts.events import LARGEST, Event, Torn
+from vademecum.types import SecretPolicy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from contextlib import AbstractContextManager
+    from datetime import datetime
+
+    from vademecum.store.folders import Folder
+    from vademecum.store.home import Home
+    from vademecum.transcripts.messages import Json
+
+FOLDER = "transcripts"
+ENDING = ".jsonl"
+
+_BLOCK = 64 * 1024
+_HEAD = re.compile(rb'\{"seq":\d+,"kind":"([a-z_]+)"(?:,"time":"([0-9TZ:.+-]+)")?')
+_NAMED = 512  # how long a value may be that only the name of its field gives away
+
+
+class Raw(NamedTuple):
+    """A line before it is read; kind and time are what its beginning says, and empty when it does not."""
+
+    content: bytes  # without the rest of a line that is too long
+    number: int  # 1-based; 0 where the lines before it were not counted
+    start: int
+    end: int  # behind its line end
+    ended: bool = True  # whether the line end is there; without it a writer may still be at work
+    kind: str = ""
+    time: str = ""
+
+    def read(self) -> Event | Torn:
+        """The event on this line."""
+        size = self.end - self.start
+        if len(self.content) < size:
+            return Torn(f"longer than {LARGEST:,} bytes", size)
+        return kinds.parse(self.content.removesuffix(b"\n"))
+
+
+class Line(NamedTuple):
+    """An event, and where it stands."""
+
+    event: Event | Torn
+    number: int
+    start: int
+    end: int
+
+
+class Pen(Protocol):
+    """What a log is written with, while it is held."""
+
+    def end(self) -> int:
+        """Where the log ends now."""
+
+    def write(self, line: bytes, *, sync: bool) -> int:
+        """Add a line; returns where the log ends then."""
+
+
+class Paper(Protocol):
+    """What a log is written on."""
+
+    @property
+    def path(self) -> str:
+        """How it is shown and asked for; empty when nobody else can read it."""
+
+    def held(self) -> AbstractContextManager[Pen]:
+        """Hold it among all writers."""
+
+    def opened(self) -> BinaryIO | None:
+        """Open it for reading; None when there is nothing yet."""
+
+
+class Log:
+    """The events of one session."""
+
+    def __init__(self, session: str, paper: Paper, *, now: Callable[[], datetime] = clock.now) -> None:
+        self.session = session
+        self._paper = paper
+        self._now = now
+        self._last = (0, 0)  # where the log ended after our own last line, and that line's number
+
+    @property
+    def path(self) -> str:
+        """The file, relative to the home; empty for a log that is kept in memory only."""
+        return self._paper.path
+
+    # ---------------------------------------------------------------- writing
+
+    def append(self, event: Event, *, sync: bool = False) -> Event:
+        """Add an event, and return it as it is kept: numbered, timed, and with secrets replaced.
+
+        With `sync` it and all before it survive a power cut; without, they survive the end of this process.
+        """
+        prepared = self._prepared(event)
+        with files.reported(f"write to the transcript {self.path}"), self._paper.held() as pen:
+            return self._add(pen, *prepared, sync=sync)
+
+    def extend(self, events: Iterable[Event], *, sync: bool = False) -> int:
+        """Add many events under one lock, one write each; returns how many. Synced at the end."""
+        count = 0
+        with files.reported(f"write to the transcript {self.path}"), self._paper.held() as pen:
+            waiting = None
+            for event in events:
+                if waiting is not None:
+                    self._add(pen, *waiting, sync=False)
+                waiting = self._prepared(event)
+                count += 1
+            if waiting is not None:
+                self._add(pen, *waiting, sync=sync)
+        return count
+
+    def _prepared(self, event: Event) -> tuple[Event, dict[str, Json]]:
+        """An event with its time and id, and its fields without secrets: all that needs no lock."""
+        event = replace(event, time=event.time or clock.stamp(self._now()), id=event.id or ids.new())
+        try:
+            return event, cleaned(kinds.to_json(event))
+        except RecursionError as error:
+            raise InvalidText(f"a {event.kind} event is nested too deeply to be kept") from error
+
+    def _add(self, pen: Pen, event: Event, fields: dict[str, Json], *, sync: bool) -> Event:
+        end = pen.end()
+        seq = (self._last[1] if self._last[0] == end else self._last_number()) + 1
+        event = replace(event, seq=seq)
+        fields["seq"] = seq
+        try:
+            line = kinds.encode(fields)
+        except (ValueError, TypeError, RecursionError) as error:
+            raise InvalidText(f"a {event.kind} event cannot be written as JSON: {error}") from error
+        if len(line) > LARGEST:
+            raise InvalidText(
+                f"a {event.kind} event is {len(line):,} bytes long; at most {LARGEST:,} are kept in one line"
+            )
+        self._last = pen.write(line, sync=sync), seq
+        return event if fields == kinds.to_json(event) else kinds.from_json(fields)
+
+    def _last_number(self) -> int:
+        """The number of the last event that can be read."""
+        count = 1
+        while True:
+            found = self.tail(count)
+            number = max((line.event.seq for line in found if isinstance(line.event, Event)), default=0)
+            if number or len(found) < count:
+                return number
+            count *= 8
+
+    # ---------------------------------------------------------------- reading
+
+    def events(self) -> Iterator[Event | Torn]:
+        """All events in order, one at a time however long the log is."""
+        for line in self.lines():
+            yield line.event
+
+    def lines(self, start: int = 0, number: int = 1) -> Iterator[Line]:
+        """All events with their places, from an offset on; `number` is that of the line there."""
+        for raw in self.raw(start, number):
+            yield Line(raw.read(), raw.number, raw.start, raw.end)
+
+    def follow(self, start: int = 0, number: int = 1) -> Iterator[Line]:
+        """What was added since an offset: whole lines only, and never waits; go on from `end`."""
+        for raw in self.raw(start, number):
+            if raw.ended:
+                yield Line(raw.read(), raw.number, raw.start, raw.end)
+
+    def tail(self, count: int) -> list[Line]:
+        """The last lines, without reading all; their numbers are 0, since nobody counted."""
+        wanted = count
+        while True:
+            with files.reported(f"read the transcript {self.path}"):
+                start = self._start_of_last(wanted)
+            found = [line._replace(number=0) for line in self.lines(start)]
+            if len(found) >= count or start == 0:
+                return found[len(found) - min(count, len(found)) :]
+            wanted *= 2  # blank lines among them
+
+    def raw(self, start: int = 0, number: int = 1) -> Iterator[Raw]:
+        """All lines that are not blank, unread, so that who wants a few kinds need not read the others."""
+        with files.reported(f"read the transcript {self.path}"):
+            file = self._paper.opened()
+            if file is None:
+                return
+            with file:
+                file.seek(start)
+                yield from _raw(file, start, number)
+
+    def _start_of_last(self, count: int) -> int:
+        """Where the last so many lines begin; at most a block is held in memory."""
+        file = self._paper.opened()
+        if file is None or count < 1:
+            return 0
+        with file:
+            at = size = file.seek(0, os.SEEK_END)
+            while at > 0:
+                begin = max(0, at - _BLOCK)
+                file.seek(begin)
+                block = file.read(at - begin)
+                if at == size and block.endswith(b"\n"):
+                    block = block[:-1]
+                position = len(block)
+                while (position := block.rfind(b"\n", 0, position)) >= 0:
+                    count -= 1
+                    if count == 0:
+                        return begin + position + 1
+                at = begin
+        return 0
+
+
+def _raw(file: BinaryIO, start: int, number: int) -> Iterator[Raw]:
+    while content := file.readline(LARGEST + 1):
+        end, ended = start + len(content), content.endswith(b"\n")
+        if not ended and len(content) > LARGEST:
+            content = content[:_BLOCK]
+            while not ended and (rest := file.readline(_BLOCK)):
+                end, ended = end + len(rest), rest.endswith(b"\n")
+        if not content.isspace():
+            head = _HEAD.match(content)
+            kind, time = head.groups(b"") if head else (b"", b"")
+            yield Raw(content, number, start, end, ended, kind.decode(), time.decode())
+        if not ended:  # the end as we saw it: what is written behind it by now belongs to this line
+            return
+        start, number = end, number + 1
+
+
+# -------------------------------------------------------------------- where it is kept
+
+
+class OnDisk:
+    """A log in the home: `transcripts/<project>/<session>.jsonl`, its owner's alone, reached by no link."""
+
+    def __init__(self, home: Home, project: str, session: str) -> None:
+        self._home = home
+        self._folder = (FOLDER, names.check_id(project, "a project"))
+        self._name = f"{names.check_id(session, 'a session')}{ENDING}"
+
+    @property
+    def path(self) -> str:
+        """Relative to the home."""
+        return "/".join((*self._folder, self._name))
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[Pen]:
+        """Hold the lock that a purge of this file takes too."""
+        with (
+            self._home.lock(f"transcript {self.path}"),
+            self._home.folder(*self._folder, create=True) as folder,
+        ):
+            yield _DiskPen(folder, self._name)
+
+    def opened(self) -> BinaryIO | None:
+        """Open the file for reading."""
+        try:
+            with self._home.folder(*self._folder) as folder:
+                return open(folder.open(self._name, os.O_RDONLY), "rb", buffering=1 << 17)
+        except FileNotFoundError:
+            return None
+        except NotADirectoryError as error:
+            raise OutsideMemory(f"{'/'.join(self._folder)} is not a folder") from error
+
+
+class _DiskPen:
+    def __init__(self, folder: Folder, name: str) -> None:
+        self._folder = folder
+        self._name = name
+
+    def end(self) -> int:
+        state = self._folder.stat(self._name)
+        return 0 if state is None else state.st_size
+
+    def write(self, line: bytes, *, sync: bool) -> int:
+        return files.append_line(self._folder, self._name, line, sync=sync)
+
+
+class InMemory:
+    """A log that leaves nothing behind."""
+
+    path = ""
+
+    def __init__(self) -> None:
+        self._content = bytearray()
+        self._lock = threading.Lock()
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[Pen]:
+        """Hold it among the threads of this process."""
+        with self._lock:
+            yield self
+
+    def opened(self) -> BinaryIO | None:
+        """What was written so far."""
+        return io.BytesIO(bytes(self._content))
+
+    def end(self) -> int:
+        """Where the log ends now."""
+        return len(self._content)
+
+    def write(self, line: bytes, *, sync: bool) -> int:
+        """Add a line."""
+        self._content += line + b"\n"
+        return len(self._content)
+
+
+# -------------------------------------------------------------------- secrets
+
+
+def cleaned(value: Any) -> Any:
+    """A JSON value with every secret in it replaced, and without numbers that JSON does not have."""
+    if isinstance(value, str):
+        return _clean_text(value)
+    if isinstance(value, Mapping):
+        found: dict[str, Json] = {}
+        for key, each in value.items():
+            name = kept = _clean_text(key) if isinstance(key, str) else str(key)
+            while name in found:  # two secrets as names: both values stay
+                name = f"{kept}-{len(found)}"
+            found[name] = _clean_named(key, each) if isinstance(each, str) else cleaned(each)
+        return found
+    if isinstance(value, list | tuple):
+        return [cleaned(each) for each in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def _clean_text(text: str) -> str:
+    if len(text) < 8:  # no password is looked for in less
+        return text
+    kept, found = secrets.gate(text, SecretPolicy.REDACT)
+    if found and text.lstrip()[:1] in ("{", "["):
+        # Arguments of a tool are JSON, and must be so without their secrets.
+        with contextlib.suppress(ValueError, RecursionError):
+            whole = json.loads(text)
+            try:
+                json.loads(kept)
+            except ValueError:
+                return json.dumps(cleaned(whole), ensure_ascii=False)
+    return kept
+
+
+def _clean_named(name: Any, text: str) -> str:
+    """A value without secrets, those included that only the name of the field gives away."""
+    kept = _clean_text(text)
+    if kept == text and 4 <= len(text) <= _NAMED and name not in _OWN:
+        found = secrets.find(json.dumps({str(name): text}, ensure_ascii=False))
+        if found:
+            return f"[REDACTED:{found[0].kind}]"
+    return kept
+
+
+_OWN = {"seq", "kind", "time", "id", "role", "type", "text", "name", "model", "media_type", "url", "data"}

@@ -1,0 +1,160 @@
+"""Messages as every part of the system sees them, whichever provider they go to or come from.
+
+Knows no provider's shape: `shapes/` turns theirs into these and back. What a shape has and these have not is
+carried along as it is, in `extra` and `Opaque`, so that nothing is lost on the way there and back.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Json: TypeAlias = Any  # what a JSON text can hold
+NOTHING: Mapping[str, Json] = {}
+
+
+class Role(StrEnum):
+    """Who speaks."""
+
+    SYSTEM = "system"
+    USER = "user"
+    ASSISTANT = "assistant"
+    TOOL = "tool"
+
+
+class Text(NamedTuple):
+    """Words."""
+
+    text: str
+    extra: Mapping[str, Json] = NOTHING
+
+
+class Thinking(NamedTuple):
+    """What a model thought before it spoke; some providers want it back, signed."""
+
+    text: str
+    extra: Mapping[str, Json] = NOTHING
+
+
+class Image(NamedTuple):
+    """A picture, as base64 in `data` or by its address in `url`."""
+
+    media_type: str = ""
+    data: str = ""
+    url: str = ""
+    extra: Mapping[str, Json] = NOTHING
+
+
+class ToolCall(NamedTuple):
+    """An assistant asks for a tool; `arguments` is the JSON text as it was given."""
+
+    id: str
+    name: str
+    arguments: str
+    extra: Mapping[str, Json] = NOTHING
+
+
+class ToolResult(NamedTuple):
+    """What a tool gave back, for the call with this id."""
+
+    id: str
+    content: tuple[Text | Image | Opaque, ...]
+    name: str = ""
+    error: bool = False
+    extra: Mapping[str, Json] = NOTHING
+
+    @property
+    def text(self) -> str:
+        """Its words, without pictures."""
+        return "\n".join(part.text for part in self.content if isinstance(part, Text))
+
+
+class Opaque(NamedTuple):
+    """Something of a provider's that we do not know, carried as it is."""
+
+    value: Json
+
+
+Part: TypeAlias = Text | Thinking | Image | ToolCall | ToolResult | Opaque
+
+
+class Message(NamedTuple):
+    """One message: who speaks, and the parts in order."""
+
+    role: Role
+    parts: tuple[Part, ...]
+    id: str = ""
+    time: str = ""  # as stamps are written: 2026-11-15T08:15:32Z
+    name: str = ""
+    model: str = ""
+    extra: Mapping[str, Json] = NOTHING
+
+    @property
+    def text(self) -> str:
+        """Its words, without thoughts, tools and pictures."""
+        return "\n".join(part.text for part in self.parts if isinstance(part, Text))
+
+    @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        """The tools it asks for."""
+        return tuple(part for part in self.parts if isinstance(part, ToolCall))
+
+    @property
+    def results(self) -> tuple[ToolResult, ...]:
+        """The results it brings."""
+        return tuple(part for part in self.parts if isinstance(part, ToolResult))
+
+
+_NAMES: dict[type, str] = {
+    Text: "text",
+    Thinking: "thinking",
+    Image: "image",
+    ToolCall: "tool_call",
+    ToolResult: "tool_result",
+    Opaque: "opaque",
+}
+_KINDS: dict[str, type] = {name: kind for kind, name in _NAMES.items()}
+
+
+def to_json(message: Message) -> dict[str, Json]:
+    """A message as it stands in a transcript; what is empty is left out."""
+    found = {name: value for name, value in message._asdict().items() if value and name != "parts"}
+    return {**found, "role": str(message.role), "parts": [_part_to_json(part) for part in message.parts]}
+
+
+def from_json(value: Mapping[str, Json]) -> Message:
+    """A message from a transcript; raises ValueError, KeyError or TypeError for what is none."""
+    known = {name: value[name] for name in ("id", "time", "name", "model", "extra") if name in value}
+    return Message(Role(value["role"]), tuple(_part_from_json(part) for part in value["parts"]), **known)
+
+
+def _part_to_json(part: Part) -> dict[str, Json]:
+    found = {name: value for name, value in part._asdict().items() if value and name != "content"}
+    if isinstance(part, ToolResult):
+        found["content"] = [_part_to_json(each) for each in part.content]
+    if isinstance(part, Opaque):
+        found["value"] = part.value
+    return {"type": _NAMES[type(part)], **found}
+
+
+def _part_from_json(value: Mapping[str, Json]) -> Part:
+    kind = _KINDS[value["type"]]
+    given = {name: each for name, each in value.items() if name != "type"}
+    if kind is ToolResult:
+        given["content"] = tuple(_part_from_json(each) for each in given.get("content", ()))
+    for name in _REQUIRED.get(kind, ()):
+        given.setdefault(name, "")
+    part: Part = kind(**given)
+    return part
+
+
+_REQUIRED: dict[type, tuple[str, ...]] = {
+    Text: ("text",),
+    Thinking: ("text",),
+    ToolCall: ("id", "name", "arguments"),
+    ToolResult: ("id",),
+    Opaque: ("value",),
+}

@@ -1,0 +1,224 @@
+"""Anthropic's Messages API: text or blocks, with a tool's results in the user's messages.
+
+A user's message that brings results and says something becomes several of ours, joined again on the way
+back; what Anthropic's own servers run (`server_tool_use` and the like) needs no answer and is carried opaque.
+"""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from vademecum.transcripts.messages import (
+    Image,
+    Json,
+    Message,
+    Opaque,
+    Role,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+)
+from vademecum.transcripts.shapes import carry
+from vademecum.transcripts.shapes.base import objects
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from vademecum.transcripts.messages import Part
+
+name = "anthropic"
+
+_ROLES = {"system": Role.SYSTEM, "user": Role.USER, "assistant": Role.ASSISTANT}
+_MARKS = {"tool_use", "tool_result", "thinking", "redacted_thinking", "server_tool_use", "image", "document"}
+
+
+def read(messages: Sequence[Json]) -> list[Message]:
+    """Theirs as ours."""
+    found: list[Message] = []
+    tools: dict[str, str] = {}  # the name of the tool behind each call
+    for given in objects(messages, name=name):
+        pieces = _read_message(given, tools)
+        after_results = bool(found) and found[-1].role is Role.TOOL
+        if after_results and pieces[0].role is Role.TOOL and not pieces[0].extra:
+            pieces[0] = pieces[0]._replace(extra=carry.extra(name, {"apart": True}))
+        found += pieces
+    return found
+
+
+def write(messages: Sequence[Message]) -> list[Json]:
+    """Ours as theirs; the results of one turn come in one message."""
+    found: list[Json] = []
+    group: list[Message] = []
+    for message in messages:
+        if group and not _joins(group[-1], message):
+            found += _write_group(group)
+            group = []
+        group.append(message)
+    return found + _write_group(group)
+
+
+def recognises(messages: Sequence[Json]) -> bool:
+    """Whether there are blocks that only Anthropic has."""
+    blocks = [
+        block
+        for each in messages
+        if carry.text_of(each.get("role")) in _ROLES and isinstance(each.get("content"), list)
+        for block in each["content"]
+        if isinstance(block, dict)
+    ]
+    return any(carry.text_of(block.get("type")) in _MARKS or "cache_control" in block for block in blocks)
+
+
+def _read_message(given: dict[str, Json], tools: dict[str, str]) -> list[Message]:
+    role = _ROLES.get(carry.text_of(given.get("role")))
+    if role is None:
+        return [Message(Role.USER, (carry.opaque(name, "message", given),))]
+    parts, marks = carry.content_in(given.get("content"), lambda block: _read_block(block, tools), name=name)
+    whole = Message(role, parts, id=carry.text_of(given.get("id")), model=carry.text_of(given.get("model")))
+    kept = carry.keep(name, given, whole, _plain_message, **marks)
+    if role is not Role.USER or not any(isinstance(part, ToolResult) for part in parts):
+        return [kept]
+    pieces = [
+        Message(Role.TOOL if results else Role.USER, tuple(run), extra=carry.extra(name, {"join": True}))
+        for results, run in groupby(parts, key=lambda part: isinstance(part, ToolResult))
+    ]
+    pieces[0] = kept._replace(role=pieces[0].role, parts=pieces[0].parts)
+    return pieces
+
+
+def _joins(before: Message, message: Message) -> bool:
+    if not (_role(before) == _role(message) == "user") or _is_whole(before) or _is_whole(message):
+        return False
+    note = carry.note_of(name, message)
+    return note.get("join") is True or (not note and before.role is message.role is Role.TOOL)
+
+
+def _write_group(group: list[Message]) -> list[Json]:
+    if not group:
+        return []
+    if _is_whole(group[0]):
+        return [carry.note_of(name, group[0].parts[0])["message"]]
+    whole = group[0]._replace(parts=tuple(part for each in group for part in each.parts))
+    plain = _plain_message(whole)
+    if whole.parts and plain["content"] == []:
+        return []  # nothing in it that this shape can say
+    return [carry.restored(plain, carry.note_of(name, whole))]
+
+
+def _is_whole(message: Message) -> bool:
+    """Whether it is a message of theirs that we know nothing of."""
+    return len(message.parts) == 1 and "message" in carry.note_of(name, message.parts[0])
+
+
+def _role(message: Message) -> str:
+    return "user" if message.role is Role.TOOL else str(message.role)
+
+
+def _plain_message(message: Message) -> dict[str, Json]:
+    def block(part: Part) -> Json:
+        return _write_block(part, spoken=message.role is Role.ASSISTANT)
+
+    form = carry.note_of(name, message).get("form")
+    return {"role": _role(message), "content": carry.content_out(message.parts, block, name=name, form=form)}
+
+
+def _read_block(given: Json, tools: dict[str, str]) -> Part:
+    kind = given.get("type") if isinstance(given, dict) else None
+    if kind == "text" and isinstance(given.get("text"), str):
+        return carry.keep(name, given, Text(given["text"]), _plain_text)
+    if kind == "thinking" and isinstance(given.get("thinking"), str):
+        return carry.keep(name, given, Thinking(given["thinking"]), _plain_thinking, kind="thinking")
+    if kind == "image" and (image := _read_source(given.get("source"))) is not None:
+        return carry.keep(name, given, image, _plain_image)
+    if kind == "tool_use" and (call := _read_call(given)) is not None:
+        tools[call.id] = call.name
+        return carry.keep(name, given, call, _plain_call)
+    if kind == "tool_result":
+        return _read_result(given, tools)
+    return carry.opaque(name, "block", given)
+
+
+def _read_source(source: Json) -> Image | None:
+    if not isinstance(source, dict):
+        return None
+    if source.get("type") == "base64" and isinstance(source.get("data"), str):
+        return Image(media_type=carry.text_of(source.get("media_type")), data=source["data"])
+    if source.get("type") == "url" and isinstance(source.get("url"), str):
+        return Image(url=source["url"])
+    return None
+
+
+def _read_call(given: dict[str, Json]) -> ToolCall | None:
+    value = given.get("input")
+    arguments = carry.from_object(value) if isinstance(value, dict) else ""
+    if arguments is None:
+        return None
+    return ToolCall(carry.text_of(given.get("id")), carry.text_of(given.get("name")), arguments)
+
+
+def _read_result(given: dict[str, Json], tools: dict[str, str]) -> ToolResult:
+    parts, marks = carry.content_in(given.get("content"), _read_content, name=name)
+    answered = carry.text_of(given.get("tool_use_id"))
+    content = tuple(part for part in parts if isinstance(part, Text | Image | Opaque))
+    found = ToolResult(answered, content, name=tools.get(answered, ""), error=given.get("is_error") is True)
+    return carry.keep(name, given, found, _plain_result, **marks)
+
+
+def _read_content(given: Json) -> carry.Content:
+    part = (
+        _read_block(given, {}) if isinstance(given, dict) and given.get("type") in ("text", "image") else None
+    )
+    return part if isinstance(part, Text | Image) else carry.opaque(name, "block", given)
+
+
+def _write_block(part: Part, *, spoken: bool) -> Json:
+    note = carry.note_of(name, part)
+    match part:
+        case Text():
+            return carry.restored(_plain_text(part), note)
+        case Image():
+            return carry.restored(_plain_image(part), note)
+        case ToolCall():
+            return carry.restored(_plain_call(part), note)
+        case ToolResult():
+            return carry.restored(_plain_result(part), note)
+        case Thinking():
+            return carry.restored(_plain_thinking(part), note) if note else carry.LEFT_OUT
+        case Opaque():
+            if "block" in note:
+                return note["block"]
+            words = "" if spoken else carry.stand_in(part)
+            return {"type": "text", "text": words} if words else carry.LEFT_OUT
+
+
+def _plain_text(part: Text) -> dict[str, Json]:
+    return {"type": "text", "text": part.text}
+
+
+def _plain_thinking(part: Thinking) -> dict[str, Json]:
+    return {"type": "thinking", "thinking": part.text}
+
+
+def _plain_image(part: Image) -> dict[str, Json]:
+    if part.data:
+        return {
+            "type": "image",
+            "source": {"type": "base64", "media_type": part.media_type, "data": part.data},
+        }
+    return {"type": "image", "source": {"type": "url", "url": part.url}}
+
+
+def _plain_call(part: ToolCall) -> dict[str, Json]:
+    return {"type": "tool_use", "id": part.id, "name": part.name, "input": carry.to_object(part.arguments)}
+
+
+def _plain_result(part: ToolResult) -> dict[str, Json]:
+    def block(each: Part) -> Json:
+        return _write_block(each, spoken=False)
+
+    form = carry.note_of(name, part).get("form")
+    content = carry.content_out(part.content, block, name=name, form=form)
+    made: dict[str, Json] = {"type": "tool_result", "tool_use_id": part.id, "content": content}
+    return {**made, "is_error": True} if part.error else made

@@ -1,0 +1,331 @@
+"""Views of a session: replaying what was decided gives back exactly what was sent."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from vademecum.transcripts import views
+from vademecum.transcripts.events import (
+    Checkpoint,
+    Compacted,
+    Ended,
+    Event,
+    Pruned,
+    Renamed,
+    Said,
+    Started,
+    Summary,
+    Todo,
+    Torn,
+    Trimmed,
+    Unknown,
+    Used,
+)
+from vademecum.transcripts.log import InMemory, Log
+from vademecum.transcripts.messages import Message, Role, Text, ToolCall, ToolResult
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+PLACEHOLDER = "[Old tool result content cleared]"
+
+
+def said(text: str, role: Role = Role.USER, **given: Any) -> Said:
+    return Said(Message(role, (Text(text),)), **given)
+
+
+def kept(*events: Event) -> list[Event]:
+    """These events as a log has them."""
+    log = Log("s", InMemory())
+    return [log.append(event) for event in events]
+
+
+def texts(found: Iterable[Said]) -> list[str]:
+    return [each.message.text for each in found]
+
+
+# -------------------------------------------------------------------- the window
+
+
+def test_a_window_without_decisions_is_the_thread() -> None:
+    events = kept(said("be kind", Role.SYSTEM), said("one"), Used(input=3), said("two", Role.ASSISTANT))
+    assert texts(views.window(events)) == texts(views.thread(events)) == ["be kind", "one", "two"]
+
+
+def test_what_was_trimmed_has_left_the_window_and_not_the_thread() -> None:
+    events = kept(said("one"), said("two"), said("three"))
+    events += kept(Trimmed((events[0].id, "of nobody")))
+    assert texts(views.window(events)) == ["two", "three"]
+    assert texts(views.thread(events)) == ["one", "two", "three"]
+
+
+def test_a_summary_stands_behind_the_opening_and_takes_the_place_of_the_one_before() -> None:
+    events = kept(said("be kind", Role.SYSTEM), said("one"), said("two"))
+    events += kept(Trimmed((events[1].id,)), Summary("first summary"), said("three"), Summary("second"))
+    assert texts(views.window(events)) == ["be kind", "second", "two", "three"]
+    events += kept(Compacted("third", (events[2].id,), role="user"))
+    found = views.window(events)
+    assert texts(found) == ["be kind", "third", "three"]
+    assert found[1].message.role is Role.USER
+    assert found[1].id == events[-1].id
+
+
+def test_a_compaction_without_a_list_covers_all_before_the_first_it_keeps() -> None:
+    events = kept(said("be kind", Role.SYSTEM), said("one"), said("two"), said("three"))
+    events += kept(Compacted("summary", first_kept=events[3].id))
+    assert texts(views.window(events)) == ["be kind", "summary", "three"]
+    assert texts(views.window([*events, *kept(Compacted("more", first_kept="of nobody"))])) == [
+        "be kind",
+        "more",
+        "three",
+    ]
+
+
+def shorten(messages: Sequence[Message], decided: Sequence[Pruned | Trimmed]) -> list[Message]:
+    """What some host does with its decisions: each names a message and what its results say from now on."""
+    texts = {item["event"]: item["text"] for event in decided for item in event.decisions}
+    return [
+        message._replace(parts=(ToolResult(message.results[0].id, (Text(texts[message.name]),)),))
+        if message.name in texts
+        else message
+        for message in messages
+    ]
+
+
+def test_decisions_are_replayed_by_who_made_them_on_the_messages_as_they_were_said() -> None:
+    result = Message(Role.TOOL, (ToolResult("a", (Text("A" * 5000),)),), name="first")
+    events = kept(said("one"), Said(result), said("two"))
+    events += kept(Pruned((events[1].id,), "clear", ({"event": "first", "text": PLACEHOLDER},)))
+    found = views.window(events, shorten)
+    assert found[1].message.results[0].text == PLACEHOLDER
+    assert found[1].id == events[1].id
+    assert views.window(events)[1].message == views.thread(events)[1].message == result
+    events += kept(Trimmed((events[0].id,), decisions=({"event": "first", "text": "shorter"},)))
+    assert [each.message.results[0].text for each in views.window(events, shorten)[:1]] == ["shorter"]
+
+
+def test_a_host_that_gives_back_another_number_of_messages_is_refused() -> None:
+    events = kept(said("one"), said("two"), Pruned(("x",)))
+    with pytest.raises(ValueError, match="shorter"):
+        views.window(events, lambda messages, decided: messages[:1])
+
+
+def test_messages_can_be_named_by_their_own_ids_too() -> None:
+    own = [Said(Message(Role.USER, (Text(f"line {n}"),), id=f"m{n}")) for n in range(4)]
+    assert texts(views.window(kept(*own, Trimmed(("m0", "m2", ""))))) == ["line 1", "line 3"]
+    assert texts(views.window(kept(*own, Compacted("sum", ("m0",), "m1")))) == ["sum", *texts(own[1:])]
+    assert texts(views.window(kept(*own, Compacted("sum", first_kept="m3")))) == ["sum", "line 3"]
+
+
+class Host:
+    """An agent loop that decides at random, sends its window, and writes down what it decided."""
+
+    def __init__(self, seed: int) -> None:
+        self.chance = random.Random(seed)
+        self.log = Log("s", InMemory())
+        self.opening: list[Said] = []
+        self.summary: list[Said] = []
+        self.body: list[Said] = []
+
+    @property
+    def sent(self) -> list[Said]:
+        return [*self.opening, *self.summary, *self.body]
+
+    def step(self, number: int) -> None:
+        choice = self.chance.random()
+        if number < 2:
+            self.opening.append(self.say(said(f"system {number}", Role.SYSTEM)))
+        elif choice < 0.5 or not self.body:
+            self.body.append(
+                self.say(said(f"user {number}", self.chance.choice([Role.USER, Role.ASSISTANT])))
+            )
+        elif choice < 0.7:
+            call = f"call{number % 3}"  # ids of calls repeat
+            self.body.append(self.say(Said(Message(Role.ASSISTANT, (ToolCall(call, "read", "{}"),)))))
+            result = ToolResult(call, (Text(f"{number} " * self.chance.randrange(1, 2000)),))
+            self.body.append(self.say(Said(Message(Role.TOOL, (result,), name=f"n{number}"))))
+        elif choice < 0.8:
+            self.prune()
+        elif choice < 0.9:
+            gone = {each.id for each in self.body[: self.chance.randrange(len(self.body))]}
+            self.log.append(Trimmed(tuple(gone)))
+            self.body = [each for each in self.body if each.id not in gone]
+            if self.chance.random() < 0.5:
+                self.summarise(self.log.append(Summary(f"summary {number}")), f"summary {number}")
+        else:
+            at = self.chance.randrange(len(self.body))
+            covers = tuple(each.id for each in self.body[:at]) if self.chance.random() < 0.5 else ()
+            made = self.log.append(Compacted(f"compact {number}", covers, self.body[at].id))
+            self.body = self.body[at:]
+            self.summarise(made, f"compact {number}")
+
+    def say(self, event: Said) -> Said:
+        found = self.log.append(event)
+        assert isinstance(found, Said)
+        return found
+
+    def summarise(self, event: Event, text: str) -> None:
+        message = Message(Role.SYSTEM, (Text(text),))
+        self.summary = [Said(message, seq=event.seq, time=event.time, id=event.id)]
+
+    def prune(self) -> None:
+        at = self.chance.randrange(len(self.body))
+        target = self.body[at]
+        if not target.message.results:
+            return
+        text = self.chance.choice([PLACEHOLDER, "cut"])
+        decision = {"event": target.message.name, "text": text}
+        self.log.append(Pruned((target.id,), "clear", (decision,)))
+        result = target.message.results[0]._replace(content=(Text(text),))
+        self.body[at] = replace(target, message=target.message._replace(parts=(result,)))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_replaying_any_course_gives_back_exactly_what_was_sent(seed: int) -> None:
+    host = Host(seed)
+    for number in range(80):
+        host.step(number)
+        if number % 8 == 0:
+            assert list(views.window(host.log.events(), shorten)) == host.sent
+    assert list(views.window(host.log.events(), shorten)) == host.sent
+
+
+def test_torn_lines_and_unknown_events_count_for_nothing() -> None:
+    events: list[Event | Torn] = []
+    for each in kept(said("one"), said("two")):
+        events += [Torn("cut", 3), each, Unknown(name="dreamt")]
+    assert texts(views.window(events)) == ["one", "two"]
+    assert views.name(events) == "one"
+    assert views.usage(events) == views.Usage()
+
+
+# -------------------------------------------------------------------- the short-term window
+
+
+def test_the_oldest_leaves_first() -> None:
+    events = kept(*(said(f"line {number}") for number in range(100)))
+    assert [message.text for message in views.short_term(events, size=3)] == ["line 97", "line 98", "line 99"]
+    assert len(views.short_term(events)) == views.SHORT_TERM
+    assert views.short_term(events, size=0) == ()
+
+
+def test_whatever_is_in_the_log_every_provider_takes_what_is_given() -> None:
+    call = ToolCall("a", "read", "{}")
+    events = kept(
+        Said(Message(Role.TOOL, (ToolResult("early", (Text("before its call"),)),))),
+        Said(Message(Role.USER, ())),
+        said("  \n "),
+        said("bin\x00ary\x1b and\ttabs"),
+        Said(Message(Role.ASSISTANT, (Text("let me look"), call, ToolCall("lost", "read", "{}")))),
+        Said(Message(Role.TOOL, (ToolResult("a", (Text("found"),)), ToolResult("a", (Text("again"),))))),
+        Said(Message(Role.ASSISTANT, (ToolCall("lost too", "read", "{}"),))),
+        Said(Message(Role.ASSISTANT, (ToolCall("pending", "read", "{}"),))),
+    )
+    found = views.short_term(events)
+    assert [message.text for message in found] == ["binary and\ttabs", "let me look", "", ""]
+    assert found[1].calls == (call,)
+    assert [result.text for result in found[2].results] == ["found"]
+    assert found[3].calls[0].id == "pending"
+
+
+def test_ids_that_are_used_again_keep_their_pairs() -> None:
+    pair = (
+        Said(Message(Role.ASSISTANT, (ToolCall("x", "read", "{}"),))),
+        Said(Message(Role.TOOL, (ToolResult("x", (Text("found"),)),))),
+    )
+    assert len(views.short_term(kept(*pair, *pair, *pair))) == 6
+
+
+# -------------------------------------------------------------------- what is known of a session
+
+
+def test_usage_is_the_sum_over_all_calls() -> None:
+    events = kept(Used(input=10, output=5, cached=4, cost=0.5), said("x"), Used(input=1, total=9, cost=0.25))
+    assert views.usage(events) == views.Usage(2, 11, 5, 4, 24, 0.75)
+
+
+def test_the_list_of_things_to_do_and_the_checkpoint_are_the_last_ones() -> None:
+    first, last = ({"id": 1, "title": "a"},), ({"id": 1, "title": "a", "done": True},)
+    events = kept(
+        Todo(first), Checkpoint("one", iteration=1), Todo(last), Checkpoint("two", last, iteration=2)
+    )
+    assert views.todo(events).items == last
+    found = views.checkpoint(events)
+    assert found is not None
+    assert (found.task, found.iteration, found.todo) == ("two", 2, last)
+    assert views.todo([]) == Todo()
+    assert views.checkpoint([]) is None
+
+
+def test_a_session_in_which_somebody_spoke_again_has_not_ended() -> None:
+    events = kept(Started(agent="main"), said("one"), Ended("quit"), Renamed("later"))
+    end, begin = views.ended(events), views.started(events)
+    assert end is not None
+    assert begin is not None
+    assert (end.why, begin.agent) == ("quit", "main")
+    assert views.ended([*events, *kept(said("two"))]) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "hi",
+            "Hello!",
+            "hey there",
+            "good morning",
+            "yes",
+            "Yes, please go ahead.",
+            "ok",
+            "OK, do it!",
+            "👍",
+        ),
+        *(
+            "thanks!",
+            "continue",
+            "y",
+            "/new",
+            "/model gpt",
+            "",
+            "  ",
+            "…",
+            "你好",
+            "はい",
+            "Danke!",
+            "sounds good to me",
+        ),
+    ],
+)
+def test_greetings_consent_and_commands_are_no_requests(text: str) -> None:
+    assert not views.is_substantive(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("fix the login test", "yes, but first rename the module", "deploy", "修复登录错误", "Почини тест"),
+        *("/etc/hosts is broken", "hi, can you look at the parser?", "ログインを直して"),
+    ],
+)
+def test_a_request_says_something_of_its_own(text: str) -> None:
+    assert views.is_substantive(text)
+
+
+def test_a_session_is_named_after_its_first_real_request_until_somebody_names_it() -> None:
+    long = "# Please look at the parser of the journal, and find out why it drops the second entry of a day"
+    events = kept(
+        said("hi"), said("How can I help?", Role.ASSISTANT), said(f"hello\n\n{long}\nmore"), said("x y z")
+    )
+    name = views.name(events)
+    assert name == "Please look at the parser of the journal, and find out why…"
+    assert len(name) <= views.LONGEST_NAME
+    assert views.name([*kept(Started(name="given")), *events]) == "given"
+    assert views.name([*events, *kept(Renamed("better"))]) == "better"
+    assert views.name(kept(said("hi"), said("yes"))) == ""
+    machinery = Message(Role.USER, (Text("the environment is Linux"),), extra={"meta": "environment"})
+    assert views.name(kept(Said(machinery), said("fix the parser"))) == "fix the parser"
+    assert views.name(kept(said("很" * 200))) == "很" * 59 + "…"
