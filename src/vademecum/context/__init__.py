@@ -1,0 +1,1 @@
+"""Managing the window: pure policy over messages; effects through small callbacks of the host."""

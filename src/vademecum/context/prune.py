@@ -1,0 +1,227 @@
+"""Shorten old tool results before a call; the transcript keeps them whole.
+
+A decision names one result and says what became of it. Decisions are made on a window in which the earlier
+ones are already applied, are written down, and are never taken back: `apply(whole, all of them)` gives the
+same bytes in every later call, so a provider's cache of the prefix survives. They speak of messages as the
+transcript holds them, so apply them before `units.gather` mends anything.
+
+Left alone: what comes before the user first speaks, the last assistant messages and all behind them,
+results with pictures or parts we do not know, tools the lists protect, and messages whose id is missing or
+not unique: what cannot be pointed at could not be read back.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, NamedTuple
+
+from vademecum.context.units import is_request
+from vademecum.transcripts.messages import Role, Text, ToolResult
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from vademecum.transcripts.messages import Json, Message
+
+PLACEHOLDER = "[Old tool result content cleared]"
+
+
+class Mode(StrEnum):
+    """When results are pruned."""
+
+    OFF = "off"
+    CACHE_TTL = (
+        "cache-ttl"  # when the provider's cache has gone cold, or a trim will change the prefix anyway
+    )
+    ALWAYS = "always"
+
+
+class PruneSettings(NamedTuple):
+    """`[prune]`."""
+
+    mode: Mode = Mode.CACHE_TTL
+    ttl: float = 300.0
+    keep_last_assistants: int = 3
+    min_prunable_chars: int = 50_000
+    max_chars: int = 4_000
+    head_chars: int = 1_500
+    tail_chars: int = 1_500
+    hard_clear: bool = True
+    placeholder: str = PLACEHOLDER
+    tools_allow: tuple[str, ...] = ()  # patterns such as `read_*`; none means every tool
+    tools_deny: tuple[str, ...] = ()  # stronger than the other list
+
+
+class Kind(StrEnum):
+    """What became of a result."""
+
+    TRIM = "soft-trim"
+    CLEAR = "hard-clear"
+
+
+class Decision(NamedTuple):
+    """One result and what became of it, with every number and word needed to do it again."""
+
+    message: str
+    part: int
+    result: str
+    kind: Kind
+    chars: int  # of its text when it was decided
+    head: int = 0
+    tail: int = 0
+    placeholder: str = ""
+
+
+def decide(
+    messages: Sequence[Message],
+    settings: PruneSettings,
+    *,
+    now: float,
+    last_call: float | None,
+    trimming: bool = False,
+) -> list[Decision]:
+    """Decide which results of a window get shorter; times are in seconds.
+
+    With no last call nothing can be cached. A clock that went backwards prunes nothing.
+    """
+    if settings.mode is Mode.OFF or not _due(settings, now, last_call, trimming=trimming):
+        return []
+    results = list(_prunable(messages, settings))
+    trims = [each for each in (_trim(*place, settings) for place in results) if each]
+    return trims + (_clears(results, trims, settings) if settings.hard_clear else [])
+
+
+def apply(messages: Sequence[Message], decisions: Iterable[Decision]) -> tuple[Message, ...]:
+    """The window as decided; what a decision does not fit is left as it is."""
+    by_message: dict[str, list[Decision]] = {}
+    for decision in decisions:
+        by_message.setdefault(decision.message, []).append(decision)
+    if not by_message:
+        return tuple(messages)
+    return tuple(
+        _applied(message, by_message[message.id]) if message.id in by_message else message
+        for message in messages
+    )
+
+
+def to_json(decision: Decision) -> dict[str, Json]:
+    """A decision as it stands in a transcript."""
+    return {**decision._asdict(), "kind": str(decision.kind)}
+
+
+def from_json(value: Mapping[str, Json]) -> Decision:
+    """A decision from a transcript; raises ValueError, KeyError or TypeError for what is none."""
+    return Decision(**{**value, "kind": Kind(value["kind"])})
+
+
+def _due(settings: PruneSettings, now: float, last_call: float | None, *, trimming: bool) -> bool:
+    cold = last_call is None or now - last_call > settings.ttl
+    return settings.mode is Mode.ALWAYS or trimming or cold
+
+
+def _prunable(
+    messages: Sequence[Message], settings: PruneSettings
+) -> Iterator[tuple[Message, int, ToolResult]]:
+    """The results that may be pruned, oldest first."""
+    first = next((at for at, message in enumerate(messages) if is_request(message)), len(messages))
+    ids = Counter(message.id for message in messages)
+    names: dict[str, str] = {}
+    for at, message in enumerate(messages[: _protected(messages, settings.keep_last_assistants)]):
+        names.update((call.id, call.name) for call in message.calls)
+        if at < first or not message.id or ids[message.id] > 1:
+            continue
+        for index, part in enumerate(message.parts):
+            if (
+                isinstance(part, ToolResult)
+                and all(isinstance(each, Text) for each in part.content)
+                and _allowed(part.name or names.get(part.id, ""), settings)
+            ):
+                yield message, index, part
+
+
+def _protected(messages: Sequence[Message], keep: int) -> int:
+    """Where the last assistant messages begin; with fewer than that, everything is protected."""
+    if keep <= 0:
+        return len(messages)
+    places = [at for at, message in enumerate(messages) if message.role is Role.ASSISTANT]
+    return places[-keep] if len(places) >= keep else 0
+
+
+def _allowed(name: str, settings: PruneSettings) -> bool:
+    def matches(patterns: tuple[str, ...]) -> bool:
+        return any(fnmatchcase(name.lower(), pattern.lower()) for pattern in patterns)
+
+    return not matches(settings.tools_deny) and (not settings.tools_allow or matches(settings.tools_allow))
+
+
+def _trim(message: Message, index: int, result: ToolResult, settings: PruneSettings) -> Decision | None:
+    chars = _chars(result)
+    head, tail = max(settings.head_chars, 0), max(settings.tail_chars, 0)
+    made = Decision(message.id, index, result.id, Kind.TRIM, chars, head, tail)
+    if chars <= max(settings.max_chars, 0) or _trimmed_chars(made) >= chars:
+        return None
+    return made
+
+
+def _clears(
+    results: list[tuple[Message, int, ToolResult]], trims: list[Decision], settings: PruneSettings
+) -> list[Decision]:
+    """Clear the oldest until less than the threshold could still be pruned."""
+    left = {(each.message, each.part): _trimmed_chars(each) for each in trims}
+    sizes = [left.get((message.id, index), _chars(result)) for message, index, result in results]
+    clearable = [size if size > len(settings.placeholder) else 0 for size in sizes]
+    total = sum(clearable)
+    found = []
+    for (message, index, result), size in zip(results, clearable, strict=True):
+        if total < max(settings.min_prunable_chars, 1):
+            break
+        if size:
+            total -= size
+            found.append(
+                Decision(message.id, index, result.id, Kind.CLEAR, size, placeholder=settings.placeholder)
+            )
+    return found
+
+
+def _chars(result: ToolResult) -> int:
+    return sum(len(each.text) for each in result.content if isinstance(each, Text)) + max(
+        len(result.content) - 1, 0
+    )
+
+
+def _trimmed_chars(decision: Decision) -> int:
+    return decision.head + decision.tail + len(_GAP) + len(_note(decision))
+
+
+_GAP = "\n...\n"
+
+
+def _note(decision: Decision) -> str:
+    return (
+        f"\n\n[Tool result trimmed: kept first {decision.head} chars and last {decision.tail} chars"
+        f" of {decision.chars} chars. Whole: session_get {decision.message}]"
+    )
+
+
+def _applied(message: Message, decisions: list[Decision]) -> Message:
+    parts = list(message.parts)
+    for decision in decisions:
+        part = parts[decision.part] if 0 <= decision.part < len(parts) else None
+        if isinstance(part, ToolResult) and part.id == decision.result:
+            parts[decision.part] = _shortened(part, decision)
+    return message._replace(parts=tuple(parts))
+
+
+def _shortened(result: ToolResult, decision: Decision) -> ToolResult:
+    """A result as decided; one that is already shorter, or holds more than words, stays as it is."""
+    if not result.content or not all(isinstance(each, Text) for each in result.content):
+        return result
+    if decision.kind is Kind.CLEAR:
+        return result._replace(content=(Text(decision.placeholder),))
+    if _chars(result) != decision.chars:
+        return result
+    text = result.text
+    tail = text[-decision.tail :] if decision.tail else ""
+    return result._replace(content=(Text(text[: decision.head] + _GAP + tail + _note(decision)),))

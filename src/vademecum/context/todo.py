@@ -1,0 +1,201 @@
+"""The agent's list of things to do: a value, and what can be done with it.
+
+Numbers are given once and never again, so that "done 3" means the same after a trim as before it.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+from vademecum.errors import InvalidText, NotFound, UnknownName
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from vademecum.transcripts.messages import Json
+
+OPERATIONS = ("write", "update", "add", "list", "done")
+_TITLE_CHARS = 300
+_ITEMS = 200
+
+
+class Status(StrEnum):
+    """How far a thing is."""
+
+    PENDING = "pending"
+    ACTIVE = "in-progress"
+    BLOCKED = "blocked"
+    DONE = "done"
+
+
+_OTHER_NAMES = {
+    "in_progress": Status.ACTIVE,
+    "active": Status.ACTIVE,
+    "not-started": Status.PENDING,
+    "open": Status.PENDING,
+    "todo": Status.PENDING,
+    "completed": Status.DONE,
+    "complete": Status.DONE,
+}
+_BOXES = {Status.PENDING: "[ ]", Status.ACTIVE: "[>]", Status.BLOCKED: "[!]", Status.DONE: "[x]"}
+
+
+class Item(NamedTuple):
+    """One thing to do."""
+
+    number: int
+    title: str
+    status: Status = Status.PENDING
+
+
+class Todo(NamedTuple):
+    """The list, and the next number to give."""
+
+    items: tuple[Item, ...] = ()
+    next: int = 1
+
+    @property
+    def open(self) -> tuple[Item, ...]:
+        """What is not done."""
+        return tuple(item for item in self.items if item.status is not Status.DONE)
+
+
+def write(todo: Todo, entries: Iterable[str | Mapping[str, Json]]) -> Todo:
+    """Replace the whole list; an entry with the number of a present item keeps it, the rest get new ones."""
+    present = {item.number: item for item in todo.items}
+    made = Todo((), todo.next)
+    for entry in entries:
+        title, status, number = _read(entry)
+        if number in present and all(item.number != number for item in made.items):
+            item = Item(number, title or present[number].title, status or present[number].status)
+            made = made._replace(items=(*made.items, item))
+        else:
+            made = _append(made, title, status)
+    return made
+
+
+def add(todo: Todo, entries: Iterable[str | Mapping[str, Json]]) -> Todo:
+    """Put things at the end."""
+    for entry in entries:
+        title, status, _ = _read(entry)
+        todo = _append(todo, title, status)
+    return todo
+
+
+def update(todo: Todo, number: int, *, title: str | None = None, status: str | None = None) -> Todo:
+    """Change the words or the status of one item."""
+    found = _find(todo, number)
+    changed = Item(
+        number,
+        found.title if title is None else _title(title),
+        found.status if status is None else _status(status),
+    )
+    return todo._replace(items=tuple(changed if item.number == number else item for item in todo.items))
+
+
+def done(todo: Todo, number: int) -> Todo:
+    """Tick one item off."""
+    return update(todo, number, status=Status.DONE)
+
+
+def operate(todo: Todo, request: Mapping[str, Json]) -> tuple[Todo, str]:
+    """Do what an agent asked for as JSON, and say how the list is then."""
+    operation = str(request.get("operation", "list"))
+    entries = request.get("items", request.get("todos", []))
+    if operation not in OPERATIONS:
+        raise UnknownName(
+            f"there is no todo operation {operation!r}", hint=f"use one of {', '.join(OPERATIONS)}"
+        )
+    if not isinstance(entries, list):
+        raise InvalidText("`items` must be a list", hint='pass `items` as ["first thing", "second thing"]')
+    if operation == "write":
+        todo = write(todo, entries)
+    elif operation == "add":
+        todo = add(todo, entries or [request.get("title", "")])
+    elif operation == "update":
+        todo = _update_asked(todo, entries or [request])
+    elif operation == "done":
+        numbers = request.get("ids")
+        for each in numbers if isinstance(numbers, list) else [request.get("id")]:
+            todo = done(todo, _number(each))
+    return todo, render(todo)
+
+
+def render(todo: Todo) -> str:
+    """The list as an agent reads it."""
+    if not todo.items:
+        return "Nothing to do is noted."
+    return "\n".join(f"{_BOXES[item.status]} {item.number}. {item.title}" for item in todo.items)
+
+
+def to_json(todo: Todo) -> dict[str, Json]:
+    """A list as it stands in a transcript."""
+    items = [{"id": item.number, "title": item.title, "status": str(item.status)} for item in todo.items]
+    return {"items": items, "next": todo.next}
+
+
+def from_json(value: Mapping[str, Json]) -> Todo:
+    """A list from a transcript; raises ValueError, KeyError or TypeError for what is none."""
+    items = tuple(
+        Item(int(each["id"]), str(each["title"]), Status(each["status"])) for each in value["items"]
+    )
+    return Todo(items, max([int(value.get("next", 1)), *(item.number + 1 for item in items)]))
+
+
+def _update_asked(todo: Todo, entries: Iterable[Json]) -> Todo:
+    for entry in entries:
+        if not isinstance(entry, dict):
+            raise InvalidText("an update needs an object", hint='pass {"id": 3, "status": "done"}')
+        todo = update(todo, _number(entry.get("id")), title=entry.get("title"), status=entry.get("status"))
+    return todo
+
+
+def _append(todo: Todo, title: str, status: Status | None) -> Todo:
+    if len(todo.items) >= _ITEMS:
+        raise InvalidText(f"the list already has {_ITEMS} items", hint="write a shorter list")
+    item = Item(todo.next, _title(title), status or Status.PENDING)
+    return Todo((*todo.items, item), todo.next + 1)
+
+
+def _read(entry: str | Mapping[str, Json]) -> tuple[str, Status | None, int | None]:
+    if isinstance(entry, str):
+        return _title(entry), None, None
+    if not hasattr(entry, "get"):
+        raise InvalidText("an item is a text or an object with a title", hint='pass {"title": "what to do"}')
+    title = str(entry.get("title") or entry.get("content") or entry.get("text") or "")
+    status = _status(entry["status"]) if entry.get("status") else None
+    number = entry.get("id")
+    known = number if isinstance(number, int) and not isinstance(number, bool) else None
+    return " ".join(title.split())[:_TITLE_CHARS], status, known
+
+
+def _title(text: Json) -> str:
+    found = " ".join(str(text).split())[:_TITLE_CHARS]
+    if not found:
+        raise InvalidText("a thing to do needs words", hint="pass a title")
+    return found
+
+
+def _status(text: Json) -> Status:
+    word = str(text).strip().lower()
+    try:
+        return _OTHER_NAMES.get(word) or Status(word)
+    except ValueError as error:
+        names = ", ".join(Status)
+        raise UnknownName(f"there is no status {word!r}", hint=f"use one of {names}") from error
+
+
+def _number(value: Json) -> int:
+    try:
+        return int(value)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise NotFound(f"{value!r} is not the number of a thing to do", hint="list them first") from error
+
+
+def _find(todo: Todo, number: int) -> Item:
+    found = next((item for item in todo.items if item.number == number), None)
+    if found is None:
+        have = ", ".join(str(item.number) for item in todo.items) or "none"
+        raise NotFound(f"there is no thing to do with number {number}", hint=f"there are: {have}")
+    return found

@@ -1,0 +1,420 @@
+"""Group messages into units that are kept or dropped whole, and mend what providers would refuse.
+
+A unit is a message with tool calls together with all their results; every other message is a unit of its own.
+`gather` makes units that are sound by construction, whatever it is given:
+
+- A result belongs to the nearest call with its id before it that has no result yet; failing that, to the next
+  one after it. Missing ids are an id like any other: such results belong to such calls in order.
+- A result that stands elsewhere than right behind its call is moved there.
+- Results in a user's message become a tool's message, and words beside them one of the user's own.
+- A result without a call (or a second one for the same call) leaves the window. It stays in the transcript;
+  as loose text it would be a stranger's words in the user's mouth.
+- A call without a result gets one that says so. Taking the call away instead would hide from the model that
+  it has already tried.
+- A call whose id is missing or was used before gets a new one, and its result with it.
+- A message that says nothing at all leaves the window; some providers refuse the whole request for it.
+
+What is mended depends on what came before, so a prefix stays the same when messages are added, unless a late
+result arrives for an old call.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+from vademecum.context.sizes import measure_all
+from vademecum.tokens import count, weigh
+from vademecum.transcripts.formats.base import META, SUMMARY
+from vademecum.transcripts.messages import (
+    NOTHING,
+    Image,
+    Message,
+    Opaque,
+    Role,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from vademecum.tokens import Size
+    from vademecum.transcripts.messages import Json, Part
+
+NO_RESULT = "[No result was recorded for this call]"
+
+
+class Unit(NamedTuple):
+    """Messages that are kept or dropped together."""
+
+    messages: tuple[Message, ...]
+
+    @property
+    def role(self) -> Role:
+        """Who speaks first."""
+        return self.messages[0].role
+
+    @property
+    def size(self) -> Size:
+        """What it weighs."""
+        return measure_all(self.messages)
+
+
+class Mend(StrEnum):
+    """What was wrong."""
+
+    MOVED = "moved"  # a result stood elsewhere than behind its call
+    NO_CALL = "no-call"  # a result without a call left the window
+    NO_RESULT = "no-result"  # a call without a result got one that says so
+    RENAMED = "renamed"  # an id was missing or used twice
+    EMPTY = "empty"  # a message that said nothing left the window
+
+
+class Fix(NamedTuple):
+    """One thing that was mended, in the message and the call with these ids."""
+
+    kind: Mend
+    message: str
+    call: str = ""
+
+
+class Gathered(NamedTuple):
+    """Sound units in order, and what was mended to make them so."""
+
+    units: tuple[Unit, ...]
+    fixes: tuple[Fix, ...]
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """All messages, in order."""
+        return flatten(self.units)
+
+
+def flatten(units: Iterable[Unit]) -> tuple[Message, ...]:
+    """The messages of units, in order."""
+    return tuple(message for unit in units for message in unit.messages)
+
+
+def is_request(message: Message) -> bool:
+    """Whether a user speaks in it; what only carries results is a tool's, and some an agent's host wrote."""
+    return (
+        message.role is Role.USER
+        and META not in message.extra
+        and SUMMARY not in message.extra
+        and not _says_nothing(message)
+        and any(not isinstance(part, ToolResult) for part in message.parts)
+    )
+
+
+def gather(messages: Sequence[Message]) -> Gathered:
+    """Make sound units of any messages."""
+    links = _pair(messages)
+    fixes: list[Fix] = []
+    units: list[list[Message]] = []
+    for at, message in enumerate(messages):
+        parts, placed = _sound_parts(message, at, links, fixes)
+        mended = message if parts == message.parts else message._replace(parts=parts)
+        if at in links.groups:
+            units.append([mended, *_results_from_elsewhere(messages, at, links, fixes)])
+        elif placed:  # nothing but results of the same calls can stand between
+            carrier, rest = _apart(mended)
+            units[-1].append(carrier)
+            units += [[rest]] if not _says_nothing(rest) else []
+        elif not _says_nothing(mended):
+            units.append([mended])
+        elif _says_nothing(message):
+            fixes.append(Fix(Mend.EMPTY, message.id))
+    return Gathered(tuple(Unit(tuple(each)) for each in units), tuple(fixes))
+
+
+class _Call:
+    """A call while results look for it."""
+
+    __slots__ = ("at", "id", "part", "result")
+
+    def __init__(self, at: int, part: int, own: str) -> None:
+        self.at = at
+        self.part = part
+        self.id = own
+        self.result: tuple[int, int] | None = None
+
+
+class _Links(NamedTuple):
+    groups: dict[int, list[_Call]]  # by the message they stand in
+    calls: dict[tuple[int, int], _Call]  # by message and part
+    results: dict[tuple[int, int], _Call]
+    placed: set[tuple[int, int]]  # results that stand right behind their call
+
+
+def _pair(messages: Sequence[Message]) -> _Links:
+    """Find the call of each result, and those results that already stand where they belong."""
+    links = _Links({}, {}, {}, set())
+    waiting: dict[str, deque[deque[_Call]]] = {}
+    early: list[tuple[int, int, str]] = []
+    names: dict[str, int] = {}
+    for at, message in enumerate(messages):
+        for index, part in enumerate(message.parts):
+            if isinstance(part, ToolCall):
+                call = _Call(at, index, _unused(part.id, names))
+                links.calls[at, index] = call
+                links.groups.setdefault(at, []).append(call)
+                rows = waiting.setdefault(part.id, deque())
+                if not rows or rows[-1][0].at != at:
+                    rows.append(deque())
+                rows[-1].append(call)
+            elif isinstance(part, ToolResult):
+                rows = waiting.get(part.id, deque())
+                if rows:
+                    _answer(links, rows, rows[-1], (at, index))
+                else:
+                    early.append((at, index, part.id))
+    for at, index, name in early:
+        rows = waiting.get(name, deque())
+        if rows:
+            _answer(links, rows, rows[0], (at, index))
+    _find_placed(messages, links)
+    return links
+
+
+def _unused(name: str, names: dict[str, int]) -> str:
+    """A call's id, or one made from it when it is missing or taken; digits and `_` are legal everywhere."""
+    base = name or "call"
+    found = base
+    while found in names:
+        names[base] += 1
+        found = f"{base}_{names[base]}"
+    names[found] = 1
+    return found
+
+
+def _answer(links: _Links, rows: deque[deque[_Call]], row: deque[_Call], place: tuple[int, int]) -> None:
+    call = row.popleft()
+    if not row and row is rows[-1]:
+        rows.pop()
+    elif not row:
+        rows.popleft()
+    call.result = place
+    links.results[place] = call
+
+
+def _find_placed(messages: Sequence[Message], links: _Links) -> None:
+    opened: int | None = None
+    for at, message in enumerate(messages):
+        if at in links.groups:
+            opened = at
+        results = [
+            (at, index)
+            for index, part in enumerate(message.parts)
+            if isinstance(part, ToolResult)
+            and (at, index) in links.results
+            and links.results[at, index].at == opened
+        ]
+        if at in links.groups:
+            links.placed.update(place for place in results if links.results[place].part < place[1])
+            continue
+        links.placed.update(results)
+        only_results = message.parts and all(isinstance(part, ToolResult) for part in message.parts)
+        if not only_results:
+            opened = None
+
+
+def _sound_parts(message: Message, at: int, links: _Links, fixes: list[Fix]) -> tuple[tuple[Part, ...], bool]:
+    """A message's parts without the results that do not belong there, and whether any does."""
+    parts: list[Part] = []
+    placed = False
+    for index, part in enumerate(message.parts):
+        if isinstance(part, ToolCall):
+            call = links.calls[at, index]
+            if call.id != part.id:
+                fixes.append(Fix(Mend.RENAMED, message.id, call.id))
+            parts.append(part if call.id == part.id else part._replace(id=call.id))
+        elif not isinstance(part, ToolResult):
+            parts.append(part)
+        elif (at, index) not in links.results:
+            fixes.append(Fix(Mend.NO_CALL, message.id, part.id))
+        elif (at, index) in links.placed:
+            placed = True
+            parts.append(_named(part, links.results[at, index]))
+    return tuple(parts), placed
+
+
+def _results_from_elsewhere(
+    messages: Sequence[Message], at: int, links: _Links, fixes: list[Fix]
+) -> list[Message]:
+    """What the calls of a message lack behind it; results that stand there already come after these."""
+    found: list[Message] = []
+    for call in links.groups[at]:
+        if call.result is None:
+            fixes.append(Fix(Mend.NO_RESULT, messages[at].id, call.id))
+            said = ToolResult(call.id, (Text(NO_RESULT),), error=True)
+            found.append(Message(Role.TOOL, (said,), time=messages[at].time))
+        elif call.result not in links.placed:
+            source = messages[call.result[0]]
+            fixes.append(Fix(Mend.MOVED, source.id, call.id))
+            part = source.parts[call.result[1]]
+            assert isinstance(part, ToolResult)
+            extra = source.extra if source.role is Role.TOOL else NOTHING  # no user's or assistant's envelope
+            found.append(source._replace(role=Role.TOOL, parts=(_named(part, call),), extra=extra))
+    return found
+
+
+def _apart(message: Message) -> tuple[Message, Message]:
+    """The results of a message as the tool's own, and the words beside them."""
+    if message.role is Role.TOOL:
+        return message, message._replace(parts=())
+    results = tuple(part for part in message.parts if isinstance(part, ToolResult))
+    others = tuple(part for part in message.parts if not isinstance(part, ToolResult))
+    return message._replace(role=Role.TOOL, parts=results, extra=NOTHING), message._replace(parts=others)
+
+
+def _named(result: ToolResult, call: _Call) -> ToolResult:
+    return result if result.id == call.id else result._replace(id=call.id)
+
+
+def _says_nothing(message: Message) -> bool:
+    return all(
+        isinstance(part, Text | Thinking) and not part.extra and not part.text.strip()
+        for part in message.parts
+    )
+
+
+# --- a unit that is larger than its budget ------------------------------------------------------------
+
+_NOTE_ROOM = 200  # what a note in a cut text takes at most; a text barely above the limit is left whole
+_LONGEST_ID = 80
+_LEAST = 200  # below this a head and a tail say nothing, and the rest of the unit is cut as well
+
+
+class Cut(NamedTuple):
+    """How a unit was made smaller: enough to do it again, byte for byte.
+
+    Texts above `limit` characters keep half of it at the head and half at the tail. Only results, unless
+    `deep`: then also words and the values inside arguments, while pictures and unknown parts of results,
+    and thoughts and unknown parts above the limit, are left out. Calls stay, and so do pictures a user
+    sent.
+    """
+
+    limit: int
+    deep: bool = False
+
+
+def cut_for(unit: Unit, tokens: int, ratio: float) -> Cut | None:
+    """The mildest cut after which a unit fits; None when it does already.
+
+    When nothing fits, because names, ids and notes alone are too many, it is the strongest cut there is.
+    """
+    if count(unit.size, ratio) <= tokens:
+        return None
+    for deep in (False, True):
+        low = 0 if deep else _LEAST
+        if _fits(cut(unit, Cut(low, deep)), tokens, ratio):
+            return Cut(_largest(unit, low, tokens, ratio, deep=deep), deep)
+    return Cut(0, deep=True)
+
+
+def _largest(unit: Unit, low: int, tokens: int, ratio: float, *, deep: bool) -> int:
+    high = max(int(tokens * ratio), low) + 1  # no text longer than this can fit
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _fits(cut(unit, Cut(middle, deep)), tokens, ratio):
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def _fits(unit: Unit, tokens: int, ratio: float) -> bool:
+    return count(unit.size, ratio) <= tokens
+
+
+def cut(unit: Unit, how: Cut) -> Unit:
+    """A unit made smaller; every call is still there, every text says where it is whole."""
+    return Unit(tuple(_cut_message(message, how) for message in unit.messages))
+
+
+def _cut_message(message: Message, how: Cut) -> Message:
+    parts: list[Part] = []
+    for part in message.parts:
+        if isinstance(part, ToolResult):
+            parts.append(_cut_result(part, message.id, how))
+        elif not how.deep or isinstance(part, Image):
+            parts.append(part)
+        elif isinstance(part, ToolCall):
+            parts.append(part._replace(arguments=_cut_arguments(part.arguments, message.id, how.limit)))
+        elif isinstance(part, Text):
+            parts.append(part._replace(text=clip(part.text, how.limit, message.id)))
+        elif _weight(part) <= how.limit:
+            parts.append(part)
+    if not parts:  # it had only thoughts; a message with no parts is refused
+        parts.append(Text(_left_out("thoughts", message.id)))
+    return message._replace(parts=tuple(parts))
+
+
+def _weight(part: Thinking | Opaque) -> int:
+    return weigh(part.text) if isinstance(part, Thinking) else weigh(json.dumps(part.value, default=str))
+
+
+def _cut_result(result: ToolResult, source: str, how: Cut) -> ToolResult:
+    content: list[Text | Image | Opaque] = []
+    share = how.limit // max(sum(isinstance(each, Text) for each in result.content), 1)
+    others = 0
+    for each in result.content:
+        if isinstance(each, Text):
+            content.append(each._replace(text=clip(each.text, share, source)))
+        elif how.deep:
+            others += 1
+        else:
+            content.append(each)
+    if others:
+        content.append(Text(_left_out(f"{others} pictures or other parts", source)))
+    if len(content) > 1 and how.deep:
+        content = [
+            Text(clip("\n".join(each.text for each in content if isinstance(each, Text)), share, source))
+        ]
+    return result._replace(content=tuple(content))
+
+
+def _cut_arguments(arguments: str, source: str, limit: int) -> str:
+    """Arguments with their long values cut, still JSON: providers parse what they are sent."""
+    if len(arguments) <= limit + _NOTE_ROOM:
+        return arguments
+    whole = json.dumps({"cut": clip(arguments, limit, source)}, ensure_ascii=False)
+    try:
+        value: Json = json.loads(arguments)
+    except (ValueError, RecursionError):
+        return whole
+    if not isinstance(value, dict) or not value:
+        return whole
+    share = limit // len(value)
+    short = {name: _cut_value(each, source, share) for name, each in value.items()}
+    found = json.dumps(short, ensure_ascii=False)
+    return found if len(found) <= limit + 4 * _NOTE_ROOM else whole
+
+
+def _cut_value(value: Json, source: str, limit: int) -> Json:
+    if isinstance(value, str):
+        return clip(value, limit, source)
+    text = json.dumps(value, ensure_ascii=False)
+    return value if len(text) <= limit + _NOTE_ROOM else clip(text, limit, source)
+
+
+def clip(text: str, limit: int, source: str) -> str:
+    """Head and tail of a text, with a note between them that says where the whole is."""
+    if len(text) <= limit + _NOTE_ROOM:
+        return text
+    head, tail = limit - limit // 2, limit // 2
+    note = f"\n[... {len(text) - limit} of {len(text)} characters left out; {_whole(source)} ...]\n"
+    return text[:head] + note + (text[-tail:] if tail else "")
+
+
+def _left_out(what: str, source: str) -> str:
+    return f"[{what} left out; {_whole(source)}]"
+
+
+def _whole(source: str) -> str:
+    return f"whole: session_get {source}" if 0 < len(source) <= _LONGEST_ID else "whole in the transcript"

@@ -1,0 +1,46 @@
+"""The block that stands in for older messages."""
+
+from __future__ import annotations
+
+import pytest
+
+from vademecum.context.recovery import Git, render
+from vademecum.context.summary import Summary, parse
+from vademecum.context.todo import Todo, add
+
+SUMMARY = Summary(task="Make the reader stream its tables.", original="Look at the reader.")
+BLOCK = render(
+    SUMMARY,
+    todo=add(Todo(), ["write the test"]),
+    git=Git("main", ("abc1234 read from a stream",), (" M src/tables.py",)),
+)
+
+
+def test_it_holds_summary_task_todo_and_git_activity() -> None:
+    assert parse(BLOCK) == SUMMARY
+    assert (
+        "\nCurrent task: Make the reader stream its tables.\n\nTodo list:\n[ ] 1. write the test\n" in BLOCK
+    )
+    assert "Recent git activity: (branch main)\n- abc1234 read from a stream\nWorking tree:\n- M src" in BLOCK
+
+
+def test_it_says_where_the_rest_is_and_asks_to_continue() -> None:
+    for words in ("system prompt", "session_search", "session_progress", "Continue with the current task"):
+        assert words in BLOCK
+
+
+@pytest.mark.parametrize("word", ["lost", "trimmed", "truncated", "dropped", "recover", "overflow", "error"])
+def test_its_words_are_neutral(word: str) -> None:
+    assert word not in BLOCK.lower()
+
+
+def test_what_is_not_there_is_not_mentioned() -> None:
+    bare = render(Summary(), todo=Todo(), git=Git())
+    for words in ("Current task:", "Todo", "git", "Working tree"):
+        assert words not in bare
+
+
+def test_a_long_list_of_changes_is_cut_and_says_so() -> None:
+    found = render(Summary(), git=Git(changes=tuple(f"?? {number}\n# x" for number in range(50))))
+    assert "- and 30 more" in found
+    assert "\n# x" not in found
