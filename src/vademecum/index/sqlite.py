@@ -177,6 +177,7 @@ class Index:
     def __init__(self, path: Path | str) -> None:
         self.path = path
         self.removed: list[int] = []  # ids that this process has taken out, for who keeps them in memory
+        self.inserted = 0  # chunks put in since the keyword tables were last put in order
         self.lowest_put: int | None = None  # the lowest id that got a vector since they last looked
         self._counts: tuple[Any, int] = (None, 0)
         self._stems: dict[str, tuple[str, ...]] = {}
@@ -330,6 +331,7 @@ class Index:
         heads = [head(labels.title, each.heading, each.time, labels.tags, each.text) for each in cut]
         folded = [words.fold(f"{top}\n{each.text}") for top, each in zip(heads, cut, strict=True)]
         alone = len(cut) == 1
+        self.inserted += len(cut) - kept
         first = 1 + int(self.value("select seq from sqlite_sequence where name = 'chunks'") or 0) - kept
         self.connection.executemany(
             """insert into chunks(id, file, ord, start, last, body, heading, time, moment, origin, superseded,
@@ -443,6 +445,7 @@ class Index:
         with self.writing():
             for table in ("narrow", "wide"):
                 self.connection.execute(f"insert into {table}({table}) values('optimize')")
+        self.inserted = 0
 
     def places(self, ids: Sequence[int]) -> dict[int, tuple[str, str, int]]:
         """The scope, the path and the place in the file of chunks."""

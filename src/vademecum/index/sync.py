@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 NO_VECTORS = "no new vectors"
 _TURN = 0.5  # seconds that one transaction may last
-# Changed files from which on the keyword tables are put in order: a number, and a share of all chunks.
-_FEW, _MANY = 10, 0.1
+# New chunks from which on the keyword tables are put in order: a number, and a share of all.
+_FEW, _MANY = 100, 0.1
 _VECTORS = 512  # texts given to the embedder at once
 
 
@@ -113,7 +113,7 @@ class Sync:
         else:
             report.vectors_pending = self._without_vectors()
         report.count()
-        if report.changed > max(_FEW, self.index.count() * _MANY) and not report.pending:
+        if not report.pending and self.index.inserted > max(_FEW, self.index.count() * _MANY):
             self.index.tidy()
         return report
 

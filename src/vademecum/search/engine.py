@@ -6,7 +6,6 @@ scale, whether one is an answer at all, so that a question about nothing in the 
 
 from __future__ import annotations
 
-import itertools
 import math
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -37,7 +36,7 @@ MODES = ("hybrid", "bm25", "vector", "metadata")
 MOST_RESULTS = 10_000
 MOST_SORTED = 2_000  # the newest, among which the most used are looked for when nothing is asked
 ORDERS = ("recency", "score", "usage")
-DEPTH = 100  # candidates a leg gives at least
+DEPTH = 50  # candidates a leg gives at least
 COMMON = 0.25  # a word in more than this share of all chunks is dropped, in a store of some size,
 COMMON_FROM = 2_000  # when at least two rarer ones remain
 MOST_WORDS = 64  # of a long question the rarest words are looked for
@@ -48,8 +47,7 @@ WEIGHED = 12  # candidates whose relevance is worked out at once
 MOST_WEIGHED = 24  # and of how many, before it is said that nothing was found
 SNIPPET = 700
 
-DIGITS = 9  # scores that agree in so many are the same
-SAME = 10.0**-DIGITS
+SAME = 1e-9  # scores that lie no further apart are the same
 DEFAULT_WEIGHTS = fuse.Weights()
 _PRECEDENCE = {str(scope): number for number, scope in enumerate(Scope)}
 
@@ -290,10 +288,10 @@ class Engine:
             for id_, mark in legs.marks.items():
                 if mark.superseded:
                     scores[id_] *= rank.SUPERSEDED
-        ordered = self._settled(rank.spread(scores, files))
+        most = max(MOST_WEIGHED, options.max_results * options.multiplier)
+        ordered = self._settled(rank.spread(scores, files), most)
         spread = dict(ordered)
         scored = dict(spread)
-        most = max(MOST_WEIGHED, options.max_results * options.multiplier)
         rows, weighed, chosen = self._choose(
             [id_ for id_, _ in ordered[:most]],
             query.text,
@@ -322,21 +320,28 @@ class Engine:
                 Hit(row, scored[id_], weighed[id_], evidence, snippet(row.body, asked.words), arithmetic)
             )
 
-    def _settled(self, ordered: list[tuple[int, float]]) -> list[tuple[int, float]]:
+    def _settled(self, ordered: list[tuple[int, float]], most: int) -> list[tuple[int, float]]:
         """Put what scores the same in the order of scopes, then of paths: no order of writing shows."""
-        tied: set[int] = set()
-        for one, other in itertools.pairwise(ordered):
-            if one[1] - other[1] < SAME:
-                tied.update((one[0], other[0]))
-        if not tied:
+        runs: list[tuple[int, int]] = []
+        at = 0
+        while at < min(most, len(ordered)):
+            end = at + 1
+            while end < len(ordered) and ordered[at][1] - ordered[end][1] < SAME:
+                end += 1
+            if end - at > 1:
+                runs.append((at, end))
+            at = end
+        if not runs:
             return ordered
-        places = self.index.places(list(tied))
+        places = self.index.places([ordered[each][0] for run in runs for each in range(*run)])
 
-        def key(scored: tuple[int, float]) -> tuple[float, int, str, int]:
+        def key(scored: tuple[int, float]) -> tuple[int, str, int]:
             scope, path, order = places.get(scored[0], ("", "", 0))
-            return -round(scored[1], DIGITS), _PRECEDENCE.get(scope, 0), path, order
+            return _PRECEDENCE.get(scope, 0), path, order
 
-        return sorted(ordered, key=key)
+        for start, end in runs:
+            ordered[start:end] = sorted(ordered[start:end], key=key)
+        return ordered
 
     def _choose(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 import os
 import threading
 import time
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
     Progress = Callable[[str, int, int], None]
 
+COUNTED = 1.0  # seconds between two counts of what was shown
 WITHOUT = 30.0  # seconds for which an index that cannot be used just now is done without
 # What is wrong with the file itself; all else is trouble of the disk, of other processes or of our own.
 _DAMAGE = (apsw.CorruptError, apsw.NotADBError, apsw.FormatError, apsw.SchemaChangeError, apsw.SQLError)
@@ -85,6 +87,8 @@ class Searcher:
         self._index: Index | None = None
         self._engine: Engine | None = None
         self._fresh: Fresh | None = None
+        self._shown: dict[str, None] = {}  # what was shown and is not counted yet
+        self._counted = -math.inf
         self._turn = threading.RLock()  # a connection answers one thread at a time
         self._without_until = 0.0  # when the file may be tried again
         self._scanning = ""  # why the file is done without
@@ -212,12 +216,15 @@ class Searcher:
             report = self.update(seconds=seconds, vectors=vectors)
             found = self._ask(query, view, options)
         if self.state is not None and private:
-            self.state.used([hit.row.item for hit in found.hits], at=clock.now())
+            self._shown.update(dict.fromkeys(hit.row.item for hit in found.hits))
+            if time.monotonic() - self._counted >= COUNTED:
+                self._count_uses()
         return self._answer(found, report, explain=options.explain)
 
     @_in_turn
     def close(self) -> None:
         """Let go of the index file; the next question opens it again."""
+        self._count_uses()
         if self._fresh is not None:
             self._fresh.close()
         if self._index is not None and self._process == os.getpid():
@@ -343,7 +350,15 @@ class Searcher:
             self._engine = Engine(self._open(), self._keeper().sync, self._uses, lambda: self._embedder[1])
         return self._engine
 
+    def _count_uses(self) -> None:
+        """Count what was shown since the last time; many questions in a row are counted together."""
+        shown, self._shown = self._shown, {}
+        self._counted = time.monotonic()
+        if self.state is not None and shown:
+            self.state.used(shown, at=clock.now())
+
     def _uses(self, items: list[str]) -> dict[str, int]:
+        self._count_uses()
         if self.state is None:
             return {}
         return {item: use.count for item, use in self.state.uses(items).items()}
