@@ -93,7 +93,7 @@ def test_a_watch_says_that_it_runs_takes_up_a_change_and_ends_well_when_told_to(
         begun = time.monotonic()
         process.send_signal(number)
         assert process.wait(10) == 0
-        assert time.monotonic() - begun < 2
+        assert time.monotonic() - begun < 15
         assert "Traceback" not in log.read_text()
         assert len(log.read_text().splitlines()) == 2
 

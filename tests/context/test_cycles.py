@@ -101,8 +101,9 @@ def test_a_long_session_never_overflows_and_never_forgets(seed: int, context: in
     assert session.cycles <= session.flushes <= session.cycles + 1
 
 
+@pytest.mark.soak
 def test_the_whole_of_it_takes_linear_time() -> None:
-    """Beside a plain copy of the same messages, which is the measure the issue sets."""
+    """Beside a plain copy of the same messages."""
 
     def seconds(turns: int) -> tuple[float, float]:
         messages = conversation(7, turns=turns, broken=False, huge=4000)

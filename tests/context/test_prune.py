@@ -204,6 +204,7 @@ def test_a_second_look_finds_nothing_new(messages: list[Message], given: PruneSe
     assert decide(again, given, now=0, last_call=None) == []
 
 
+@pytest.mark.soak
 def test_pruning_takes_linear_time() -> None:
     def seconds(turns: int) -> float:
         messages = conversation(3, turns=turns, broken=False, huge=6000)

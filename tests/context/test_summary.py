@@ -278,9 +278,10 @@ def test_a_result_of_50_megabytes_does_not_stop_it() -> None:
     )
     start = time.perf_counter()
     summarize([user(TASK), *huge, assistant("? " * 1_000_000)])
-    assert time.perf_counter() - start < 2
+    assert time.perf_counter() - start < 60  # what is quadratic would take an hour
 
 
+@pytest.mark.soak
 def test_summarizing_takes_linear_time() -> None:
     def seconds(number: int) -> float:
         messages = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -117,6 +118,7 @@ def test_trimming_again_changes_nothing(messages: list[Message], tokens: int) ->
         assert not again.dropped
 
 
+@pytest.mark.soak
 def test_trimming_takes_linear_time() -> None:
     def seconds(turns: int) -> float:
         messages = conversation(3, turns=turns, broken=False, huge=6000)

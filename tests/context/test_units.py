@@ -181,6 +181,7 @@ def test_adding_messages_changes_nothing_before_them(messages: list[Message], at
     assert gather(messages[:end]).units == whole[: ends.index(end)]
 
 
+@pytest.mark.soak
 def test_many_calls_with_one_id_take_linear_time() -> None:
     def seconds(number: int) -> float:
         messages = [calls("1") for _ in range(number)] + [result("1") for _ in range(number)]

