@@ -299,3 +299,13 @@ def test_a_reader_that_stays_keeps_its_view_and_costs_a_writer_a_moment_only(
     assert busy == pages.BUSY_MS
     for each in (writer, reader):
         each.close()
+
+
+def test_an_index_is_its_owners_alone(tmp_path: Path) -> None:
+    index = Index(tmp_path / "main.db")
+    with index.writing():
+        index.remember("a", "b")
+    modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
+    index.close()
+    assert modes
+    assert set(modes.values()) == {0o600}

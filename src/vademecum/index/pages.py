@@ -74,6 +74,8 @@ def connect(path: str) -> apsw.Connection:
     if os.path.lexists(path) and not os.path.isfile(path):  # opening a pipe would wait for ever
         raise apsw.CantOpenError(f"{path} is not a file")
     _registered()
+    if not os.path.exists(path):  # its owner's alone; the log takes the mode of the file
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
     connection = apsw.Connection(path, vfs=_NAME)
     connection.reserve_bytes(reserve=RESERVED)
     connection.set_wal_hook(_bound_log)
