@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from vademecum import config
 from vademecum.config import Loaded, Settings, describe, flatten, home_from, load
 from vademecum.errors import ConfigError
+from vademecum.transcripts.sessions import parse_reset
 from vademecum.types import Scope, SecretPolicy
 
 
@@ -125,6 +126,8 @@ def test_the_defaults_are_those_of_the_design() -> None:
         "inject.project_context_kib": 7,
         "inject.memory_chars": 4000,
         "inject.profile_chars": 1500,
+        "session.reset": "daily",
+        "session.note_messages": 15,
         "secrets.policy": "redact",
         "secrets.session": None,
         "secrets.project": None,
@@ -927,6 +930,20 @@ def test_any_value_of_any_setting_loads_with_its_line_or_is_refused_with_it(name
 def test_any_environment_loads_or_is_refused_by_the_name_of_a_variable(environ: dict[str, str]) -> None:
     refused = complaint(Path("/nonexistent/home"), environ=environ)
     assert refused is None or refused.partition(":")[0] in environ
+
+
+@pytest.mark.parametrize("value", ["daily", "never", "idle:30m", "Idle:90s"])
+def test_a_session_is_reset_in_ways_that_the_sessions_know(home: Path, value: str) -> None:
+    mine(home, f'[session]\nreset = "{value}"\nnote_messages = 0\n')
+    own = loaded(home).settings.session
+    assert (own.reset, own.note_messages) == (value.lower(), 0)
+    parse_reset(own.reset)
+
+
+@pytest.mark.parametrize("value", ["", "weekly", "idle", "idle:", "idle:soon", "idle:0", "daily:1"])
+def test_another_way_to_reset_a_session_is_refused(home: Path, value: str) -> None:
+    mine(home, f'[session]\nreset = "{value}"\n')
+    assert "session.reset must be daily, never, or a duration as in idle:30m" in refusal(home)
 
 
 # The declarations, and their page in the manual.

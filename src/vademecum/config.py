@@ -191,8 +191,19 @@ def _parse_name(value: object) -> str:
     return name
 
 
+def _parse_reset(value: object) -> str:
+    words = value.strip().lower() if isinstance(value, str) else ""
+    kind, colon, rest = words.partition(":")
+    if kind == "idle" and colon:
+        _within(parse_duration(rest), 1, 30 * 86_400)
+    elif words not in ("daily", "never"):
+        raise ValueError(value)
+    return words
+
+
 BOOLEAN = Kind("boolean", "true or false", _parse_boolean, _plain_boolean, lambda value: str(value).lower())
 NAME = Kind("name", "a name: one line of printable text, at most 200 characters", _parse_name)
+RESET = Kind("choice", "daily, never, or a duration as in idle:30m", _parse_reset)
 
 
 # Declaring a setting.
@@ -342,6 +353,21 @@ class Inject:
     )
 
 
+@dataclass(frozen=True, slots=True, repr=False)
+class Session:
+    """When a session is over, and what is kept of it in the journal."""
+
+    reset: str = setting(
+        "daily", "When a new session begins by itself: `daily`, `idle:30m` or `never`.", RESET, NEVER
+    )
+    note_messages: int = setting(
+        15,
+        "How many of its last messages a session leaves in the journal; 0 for none.",
+        whole(0, 1000),
+        LOWER,
+    )
+
+
 def _secrets_in(scope: Scope) -> SecretPolicy | None:
     meaning = f"The same for {scope} scope alone."
     return setting(None, meaning, choice(SecretPolicy), STRICTER, follows="secrets.policy")
@@ -396,6 +422,7 @@ class Settings:
     chunk: Chunk = field(default_factory=Chunk)
     embed: Embed = field(default_factory=Embed)
     inject: Inject = field(default_factory=Inject)
+    session: Session = field(default_factory=Session)
     secrets: Secrets = field(default_factory=Secrets)
 
 

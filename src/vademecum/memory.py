@@ -62,9 +62,17 @@ if TYPE_CHECKING:
     from vademecum.store.journal import Journal
     from vademecum.store.pinned import Documents, Pinned
     from vademecum.store.state import State
+    from vademecum.transcripts import export, importing, views
+    from vademecum.transcripts import recall as recalling
+    from vademecum.transcripts.log import Line, Log
+    from vademecum.transcripts.sessions import Session, Sessions
     from vademecum.types import Entry, RecordType
 else:
     editing = LazyModule("vademecum.store.editing")
+    export = LazyModule("vademecum.transcripts.export")
+    importing = LazyModule("vademecum.transcripts.importing")
+    recalling = LazyModule("vademecum.transcripts.recall")
+    views = LazyModule("vademecum.transcripts.views")
     listing = LazyModule("vademecum.store.listing")
     pinned = LazyModule("vademecum.store.pinned")
     purging = LazyModule("vademecum.store.purge")
@@ -439,6 +447,104 @@ class Memory:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    # ---------------------------------------------------------------- sessions
+
+    def sessions(self, *, all: bool = False) -> Sequence[Session]:
+        """The sessions of this project and agent, newest first; with `all`, those of every project."""
+        return self._transcripts(all=all).list(all=all)
+
+    def session(self, which: str, *, all: bool = False) -> Log:
+        """What was said and done in a session, by its id, the beginning of it, or its name."""
+        return self._transcripts(all=all).open(which, all=all)
+
+    def session_search(
+        self,
+        query: str,
+        *,
+        max_sessions: int = 10,
+        max_results: int = 5,
+        ranking: str = "keywords",
+        all: bool = False,
+    ) -> Sequence[recalling.Hit]:
+        """The messages of earlier sessions that answer, looked for in the newest ones first."""
+        found = self._transcripts(all=all)
+        return recalling.session_search(
+            query,
+            found.list(all=all),
+            found.read,
+            max_sessions=max_sessions,
+            max_results=max_results,
+            ranking=ranking,
+        )
+
+    def session_get(
+        self, which: str, place: int | str, *, lines: int = 1, all: bool = False
+    ) -> Sequence[Line]:
+        """Lines of a session as they were written, from a number on or from the id of a message or call."""
+        return recalling.session_get(self.session(which, all=all), place, lines=lines)
+
+    def import_sessions(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        progress: Callable[[str, int, int], None] | None = None,
+    ) -> Iterator[importing.Imported]:
+        """Keep copies of other agents' transcripts: those at a path, or all in the agents' own folders."""
+        self._may_write()
+        self._only_a_person("import transcripts of this machine", "vade sessions import")
+        found = (
+            importing.find_all(Path.home())
+            if path is None
+            else importing.find_in(Path(path), without=self.home.path)
+        )
+        return importing.import_files(
+            found, home=self.home, caller=self.caller, progress=progress, now=self.now
+        )
+
+    def export_session(
+        self, which: str, path: str | os.PathLike[str], *, all: bool = False, force: bool = False
+    ) -> Path:
+        """Write a session to a new file, as its ending says: `.html`, `.md` or `.jsonl`."""
+        self._only_a_person("write files of this machine", "vade sessions export")
+        target = Path(path)
+        render = export.renderer(target.suffix)
+        log = self.session(which, all=all)
+        self._outside(target)
+        with self._reported(f"write {target}"):
+            export.write(target, render(log.events(), views.name(log.events()) or log.session), force=force)
+        return target
+
+    def rename_session(self, which: str, name: str, *, all: bool = False) -> Log:
+        """Give a session another name."""
+        self._may_write()
+        return self._transcripts(all=all).rename(which, name, all=all)
+
+    def _transcripts(self, *, all: bool = False) -> Sessions:
+        if all:
+            self._only_a_person("look into every project", "vade sessions list --all")
+        return self._sessions
+
+    @functools.cached_property
+    def _sessions(self) -> Sessions:
+        """The sessions in reach."""
+        from vademecum.transcripts.sessions import Sessions
+
+        own = self.settings.session
+        return Sessions(
+            self.home,
+            self.caller,
+            self.now,
+            reset=own.reset,
+            note_messages=own.note_messages,
+            incognito=self.settings.incognito,
+            announce=self._announce,
+        )
+
+    def _outside(self, path: Path) -> None:
+        """Refuse to write among the files of memory, where it would be taken for one of them."""
+        if Path(os.path.realpath(path)).is_relative_to(os.path.realpath(self.home.path)):
+            raise OutsideMemory(f"{path} is inside the memory folder", hint="choose a place outside of it")
 
     # ---------------------------------------------------------------- taking away and bringing back
 

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from vademecum.types import Change
 
 NOTE_MESSAGES = 15
+IMPORTED = "imported"  # why a session that was copied from another agent's file ended
 SLUG_SECONDS = 20.0
 _SPOKEN = {Role.USER: "User", Role.ASSISTANT: "Assistant"}
 _NOTE_CHARS = 2000  # of one message in a session's note
@@ -128,7 +129,7 @@ class Sessions:
         at = clock.stamp(self.now())
         begun = Started(
             cwd=cwd or (str(self.caller.project.root) if self.caller.project else ""),
-            name=_one_line(name),
+            name=one_line(name),
             created=at,
             model=model,
             agent=self.caller.agent or "",
@@ -148,6 +149,10 @@ class Sessions:
         """The session with this id, beginning of an id, or name, to read or to go on with."""
         found = self._find(which, all=all)
         return self._log(found.project, found.id)
+
+    def read(self, session: Session) -> Log:
+        """The log of a session that was listed."""
+        return self._log(session.project, session.id)
 
     def current(self, *, model: str = "", cwd: str = "") -> Log:
         """The session to go on with: the newest, unless it ended or is over by the reset policy.
@@ -184,12 +189,12 @@ class Sessions:
 
     # ---------------------------------------------------------------- name and end
 
-    def rename(self, which: str, name: str) -> Log:
+    def rename(self, which: str, name: str, *, all: bool = False) -> Log:
         """Give a session another name."""
-        kept = _one_line(name)
+        kept = one_line(name)
         if not kept:
             raise UsageError("a session's name has at least one character that can be seen")
-        log = self.open(which)
+        log = self.open(which, all=all)
         log.append(Renamed(kept), sync=True)
         return log
 
@@ -253,7 +258,7 @@ class Sessions:
         title = self._name(log) or said[0].message.text
         if self.slug is not None:
             words = _asked(self.slug, _note_text(log, title, said), self.slug_seconds)
-            answer = _one_line(words) if isinstance(words, str) and len(words) <= 200 else ""
+            answer = one_line(words) if isinstance(words, str) and len(words) <= 200 else ""
             if any(char.isascii() and char.isalnum() for char in answer):
                 return names.slug(answer, words=6)
         return names.auto_key(title)
@@ -330,7 +335,10 @@ class Sessions:
                 continue  # `list` tells of it
             times = [event.time for event in tail if isinstance(event, Event)]
             if begun is not None and begun.audience == str(self.caller.audience):
-                ended = views.ended(tail) is not None
+                over = views.ended(tail)
+                if over is not None and over.why == IMPORTED:
+                    continue  # somebody else's session, however new, is not the one to go on with
+                ended = over is not None
                 card = Session(session, project, log.path, agent=begun.agent, audience=begun.audience)
                 updated = times[-1] if times else ""
                 found.append(card._replace(created=begun.created, updated=updated, ended=ended))
@@ -436,7 +444,7 @@ def _note_text(log: Log, title: str, said: Sequence[Said]) -> str:
     return "\n\n".join(lines).replace("\0", "").encode(errors="replace").decode()
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
     """A name as it can be shown on a line."""
     return " ".join("".join(char if char.isprintable() else " " for char in text).split())[:200].rstrip()
 

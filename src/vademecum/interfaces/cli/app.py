@@ -35,6 +35,7 @@ COMMANDS = {
     "status": "look",
     "config": "look",
     "audit": "look",
+    "sessions": "sessions",
     "forget": "drop",
     "restore": "drop",
     "clear": "drop",
@@ -51,6 +52,7 @@ SECTIONS = {
     "Keep": ("store", "note", "edit", "protect"),
     "Find": ("search", "recall", "index"),
     "Look": ("list", "show", "get", "status", "audit"),
+    "Earlier sessions": ("sessions",),
     "Take away, bring back": ("forget", "restore", "clear", "purge"),
     "Set up": ("init", "trust", "project", "sources", "config", "completion", "doctor", "demo"),
 }

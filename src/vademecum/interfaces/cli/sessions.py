@@ -1,0 +1,251 @@
+"""Commands for what was said: list, show, search, import and export sessions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from vademecum.interfaces.cli import output
+from vademecum.interfaces.cli.options import common
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from vademecum.memory import Memory
+    from vademecum.transcripts.importing import Imported
+    from vademecum.transcripts.log import Line
+    from vademecum.transcripts.recall import Hit
+    from vademecum.transcripts.sessions import Session
+
+    Door = Callable[[], Memory]
+
+_LONGEST = 2000  # characters of a message that `show` prints
+_everything = click.option(
+    "--all", "everything", is_flag=True, help="Look in every project, agent and session."
+)
+
+
+@click.group(invoke_without_command=True)
+@common
+@click.pass_context
+def sessions(ctx: click.Context, as_json: bool, door: Door) -> None:
+    """Look into what was said in earlier sessions, and keep those of other agents."""
+    if ctx.invoked_subcommand is None:
+        list_sessions(door().sessions(), as_json=as_json)
+
+
+@sessions.command("list")
+@_everything
+@common
+def list_(everything: bool, as_json: bool, door: Door) -> None:
+    """List sessions, the newest first."""
+    list_sessions(door().sessions(all=everything), as_json=as_json)
+
+
+@sessions.command()
+@click.argument("which", metavar="ID|NAME")
+@click.option("--last", type=click.IntRange(1), help="Only so many of the last lines.")
+@_everything
+@common
+def show(which: str, last: int | None, everything: bool, as_json: bool, door: Door) -> None:
+    """Show what was said in a session, tool calls in one line each."""
+    log = door().session(which, all=everything)
+    lines = log.lines() if last is None else iter(log.tail(last))
+    if as_json:
+        output.as_json(
+            {"session": log.session, "path": log.path, "lines": [line_json(each) for each in lines]}
+        )
+        return
+    output.line(f"{log.session} · {log.path}")
+    for each in lines:
+        for said in told(each):
+            output.line(said)
+
+
+@sessions.command()
+@click.argument("query")
+@click.option(
+    "--max-sessions", type=click.IntRange(1, 50), default=10, show_default=True, help="How many sessions."
+)
+@click.option(
+    "--max-results", type=click.IntRange(1, 20), default=5, show_default=True, help="How many messages."
+)
+@_everything
+@common
+def search(
+    *, query: str, max_sessions: int, max_results: int, everything: bool, as_json: bool, door: Door
+) -> None:
+    """Find messages of earlier sessions by the words of QUERY."""
+    found = door().session_search(query, max_sessions=max_sessions, max_results=max_results, all=everything)
+    if as_json:
+        output.as_json({"results": [hit_json(each) for each in found]})
+        return
+    for number, each in enumerate(found):
+        if number:
+            output.line()
+        title = f" · {each.title}" if each.title else ""
+        output.line(f"{each.session}#L{each.line} · turn {each.turn} · {each.role} · {each.score:.1f}{title}")
+        output.line("\n".join(f"  {line}" for line in each.preview.split("\n")))
+    if not found:
+        output.line("nothing found")
+
+
+@sessions.command()
+@click.argument("which", metavar="ID|NAME")
+@click.argument("place", metavar="LINE|ID")
+@click.option("--lines", type=click.IntRange(1), default=1, show_default=True, help="How many lines.")
+@_everything
+@common
+def get(*, which: str, place: str, lines: int, everything: bool, as_json: bool, door: Door) -> None:
+    """Print lines of a session whole, by number or by the id of a message or tool call."""
+    found = door().session_get(which, place, lines=lines, all=everything)
+    if as_json:
+        output.as_json([line_json(each) for each in found])
+    elif not found:
+        output.error("the session ends before that line")
+    for each in found if not as_json else ():
+        for said in told(each, whole=True):
+            output.line(said)
+
+
+@sessions.command("import")
+@click.argument("path", required=False, type=click.Path())
+@click.option("--all", "everything", is_flag=True, help="Everything in the agents' own folders.")
+@common
+def import_(path: str | None, everything: bool, as_json: bool, door: Door) -> int:
+    """Keep copies of other agents' transcripts, at PATH or in their own folders; originals stay."""
+    if (path is None) is not everything:
+        raise click.UsageError("give a file or folder, or --all for the agents' own folders")
+    with output.progress() as step:
+        found = list(door().import_sessions(path, progress=step))
+    if as_json:
+        output.as_json([imported_json(each) for each in found])
+    else:
+        show_imported(found)
+    return 1 if any(each.outcome == "failed" for each in found) else 0
+
+
+@sessions.command()
+@click.argument("which", metavar="ID|NAME")
+@click.argument("path", metavar="FILE", type=click.Path())
+@click.option("--force", is_flag=True, help="Write over a file that is there.")
+@_everything
+@common
+def export(*, which: str, path: str, force: bool, everything: bool, as_json: bool, door: Door) -> None:
+    """Write a session to FILE, as its ending says: .html, .md or .jsonl."""
+    made = door().export_session(which, path, all=everything, force=force)
+    output.as_json({"path": str(made)}) if as_json else output.line(f"wrote {made}")
+
+
+@sessions.command()
+@click.argument("which", metavar="ID|NAME")
+@click.argument("name", metavar="NEW-NAME")
+@_everything
+@common
+def rename(which: str, name: str, everything: bool, as_json: bool, door: Door) -> None:
+    """Give a session another name."""
+    log = door().rename_session(which, name, all=everything)
+    output.as_json({"session": log.session, "name": name}) if as_json else output.line(
+        f"{log.session} is now called {name}"
+    )
+
+
+def list_sessions(found: Sequence[Session], *, as_json: bool) -> None:
+    """Print sessions, for people or for programs."""
+    if as_json:
+        output.as_json([each._asdict() for each in found])
+    elif found:
+        rows = [
+            [each.id, output.age(each.updated), str(each.messages), each.project, each.trouble or each.name]
+            for each in found
+        ]
+        output.table(rows, ["session", "age", "messages", "project", "text"])
+    else:
+        output.line("no session is here yet: `vade sessions import --all` keeps those of other agents")
+
+
+def show_imported(found: Sequence[Imported]) -> None:
+    """Print what an import did: new and grown sessions, and what failed."""
+    for each in found:
+        if each.outcome in ("new", "grown"):
+            missing = f", {output.plural(each.unread, 'line')} not understood" if each.unread else ""
+            count = output.plural(each.added, "message")
+            output.line(f"{each.outcome:<6}{each.session}  {count}{missing}  {each.path}")
+        elif each.outcome == "failed":
+            output.error(f"{each.path}: {each.why}")
+    counts = {
+        name: sum(each.outcome == name for each in found)
+        for name in ("new", "grown", "same", "empty", "failed")
+    }
+    output.line(
+        ", ".join(f"{count} {name}" for name, count in counts.items() if count) or "no transcript found"
+    )
+
+
+def told(line: Line, *, whole: bool = False) -> list[str]:
+    """An event as a person reads it; nothing for those that only keep account."""
+    from vademecum.transcripts.events import Compacted, Ended, Renamed, Said, Summary, Torn
+    from vademecum.transcripts.export import inside, label
+    from vademecum.transcripts.messages import Text
+
+    event = line.event
+    at = f"{line.number}: " if line.number else ""
+    if isinstance(event, Torn):
+        return [f"{at}[a torn line of {event.size:,} bytes: {event.why}]"]
+    if isinstance(event, Said):
+        found = [f"\n{at}{event.message.role} · {event.time}"]
+        for part in event.message.parts:
+            if isinstance(part, Text):
+                found.append(part.text if whole else cut(part.text))
+            else:
+                found.append(f"  [{label(part)}]" if not whole else f"  [{label(part)}]\n{inside(part)}")
+        return found
+    if isinstance(event, Summary | Compacted):
+        return [f"\n{at}summary · {event.time}", event.text if whole else cut(event.text)]
+    if isinstance(event, Renamed):
+        return [f"\n{at}renamed to {event.name}"]
+    if isinstance(event, Ended):
+        return [f"\n{at}ended ({event.why})"]
+    return [f"\n{at}{event.kind} · {event.time}"] if whole else []
+
+
+def cut(text: str) -> str:
+    """The beginning of a long text, and how much more there is."""
+    return (
+        text if len(text) <= _LONGEST else f"{text[:_LONGEST]} … [{len(text) - _LONGEST:,} more characters]"
+    )
+
+
+def line_json(line: Line) -> dict[str, Any]:
+    """A line for programs: its number and the event as it stands in the log."""
+    from vademecum.transcripts.events import Torn, to_json
+
+    if isinstance(line.event, Torn):
+        return {"line": line.number, "torn": line.event.why, "size": line.event.size}
+    return {"line": line.number, "event": to_json(line.event)}
+
+
+def hit_json(hit: Hit) -> dict[str, Any]:
+    """A result for programs, in the shape agents know."""
+    return {
+        "session_id": hit.session,
+        "session_title": hit.title,
+        "project": hit.project,
+        "role": hit.role,
+        "turn": hit.turn,
+        "line": hit.line,
+        "time": hit.time,
+        "preview": hit.preview,
+        "score": hit.score,
+        "keyword_hits": hit.keyword_hits,
+        "exact": hit.exact,
+    }
+
+
+def imported_json(found: Imported) -> dict[str, Any]:
+    """What became of a file, for programs."""
+    return {**found._asdict(), "path": str(found.path)}
+
+
+COMMANDS = {"sessions": sessions}

@@ -1,0 +1,286 @@
+"""A session as a file to read or hand on: a web page, Markdown, or its events.
+
+Knows events and texts; knows nothing of sessions. Secrets are looked for once more on the way out,
+since the rules may know more of them by now than when a line was written.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import os
+import re
+from typing import TYPE_CHECKING, Any
+
+from vademecum.errors import Collision, UnknownName
+from vademecum.transcripts import events as kinds
+from vademecum.transcripts.events import Compacted, Event, Said, Started, Summary
+from vademecum.transcripts.log import cleaned
+from vademecum.transcripts.messages import Image, Opaque, Text, Thinking, ToolCall, ToolResult
+from vademecum.transcripts.views import is_aside
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
+
+    from vademecum.transcripts.events import Torn
+    from vademecum.transcripts.messages import Part
+
+    Render = Callable[[Iterable[Event | Torn], str], Iterator[str]]
+
+_INVISIBLE = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+_PICTURES = {"image/png", "image/jpeg", "image/gif", "image/webp"}
+_BASE64 = re.compile(r"[A-Za-z0-9+/\s]+={0,2}\s*")
+_FENCE = re.compile(r"^\s*(`{3,})", re.MULTILINE)
+
+_STYLE = """
+:root{color-scheme:light dark;--line:#8884;--soft:#8881;--user:#2a6fdb;--assistant:#1f8a4c;--other:#888}
+*{box-sizing:border-box}
+body{margin:0 auto;max-width:52rem;padding:0 .8rem 4rem;font:16px/1.55 system-ui,sans-serif;
+overflow-wrap:anywhere}
+header{position:sticky;top:0;background:Canvas;padding:.6rem 0;border-bottom:1px solid var(--line);z-index:1}
+h1{font-size:1.15rem;margin:0 0 .3rem}
+header p{margin:0 0 .4rem;font-size:.85rem;opacity:.75}
+input{width:100%;font:inherit;padding:.45rem .6rem;border:1px solid var(--line);border-radius:.4rem}
+article{margin:1rem 0;padding:.1rem 0 .1rem .8rem;border-left:4px solid var(--other)}
+article.user{border-color:var(--user)}article.assistant{border-color:var(--assistant)}
+article h2{font-size:.8rem;margin:0 0 .2rem;opacity:.75;font-weight:600}
+article.aside{opacity:.65}
+pre{white-space:pre-wrap;margin:.3rem 0;font:inherit}
+details{margin:.4rem 0;background:var(--soft);border:1px solid var(--line);border-radius:.4rem;
+padding:.3rem .6rem}
+details pre{font:13px/1.45 ui-monospace,monospace;max-height:30rem;overflow:auto}
+summary{cursor:pointer;font:13px/1.6 ui-monospace,monospace}
+img{max-width:100%;height:auto}
+[hidden]{display:none}
+@media print{header{position:static}input{display:none}}
+"""
+
+_SCRIPT = """
+const box = document.getElementById('search'), found = document.getElementById('found');
+const all = Array.from(document.querySelectorAll('article'));
+const texts = all.map(each => each.textContent.toLowerCase());
+box.addEventListener('input', () => {
+  const words = box.value.toLowerCase().split(/\\s+/).filter(Boolean);
+  let count = 0;
+  all.forEach((each, at) => {
+    const fits = words.every(word => texts[at].includes(word));
+    each.hidden = !fits;
+    count += fits;
+    each.querySelectorAll('details').forEach(fold => {
+      const inside = fold.textContent.toLowerCase();
+      fold.open = words.length > 0 && words.some(word => inside.includes(word));
+    });
+  });
+  found.textContent = words.length ? count + ' of ' + all.length : '';
+});
+"""
+
+
+def renderer(ending: str) -> Render:
+    """What makes a file with this ending."""
+    known: dict[str, Render] = {".html": as_html, ".md": as_markdown, ".jsonl": as_jsonl}
+    if ending.lower() not in known:
+        raise UnknownName(
+            f"a session cannot be exported as {ending or 'a file without an ending'}",
+            hint=f"let the name end in {', '.join(known)}",
+        )
+    return known[ending.lower()]
+
+
+def write(path: Path, content: Iterable[str], *, force: bool = False) -> None:
+    """Make a file, whole or not at all, that its owner alone can read; one that is there only if told to."""
+    if path.exists() and not force:
+        raise Collision(f"{path} is there already", hint="choose another name, or pass --force")
+    staged = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with open(
+            os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8"
+        ) as file:
+            for each in content:
+                file.write(each.encode(errors="replace").decode())
+        os.replace(staged, path)
+    finally:
+        staged.unlink(missing_ok=True)
+
+
+def as_jsonl(events: Iterable[Event | Torn], title: str) -> Iterator[str]:
+    """The events as they stand in the log; torn lines are left out."""
+    for event in _safe(events):
+        yield kinds.render(event).decode() + "\n"
+
+
+# -------------------------------------------------------------------- Markdown
+
+
+def as_markdown(events: Iterable[Event | Torn], title: str) -> Iterator[str]:
+    """One heading for each message; what tools were asked and said stands in fences."""
+    yield f"# {_heading(title)}\n"
+    for event in _safe(events):
+        if isinstance(event, Started):
+            yield "".join(f"\n- {name}: {_heading(value)}" for name, value in _about(event)) + "\n"
+        elif isinstance(event, Summary | Compacted):
+            yield f"\n## Summary · {event.time}\n\n{_visible(event.text)}\n"
+        elif isinstance(event, Said):
+            yield f"\n## {_who(event)}\n"
+            for part in event.message.parts:
+                yield f"\n{_markdown(part)}\n"
+
+
+def _markdown(part: Part) -> str:
+    if isinstance(part, Text):
+        return _visible(part.text)
+    if isinstance(part, Thinking):
+        return "\n".join(f"> {line}" for line in _visible(part.text).splitlines())
+    if isinstance(part, Image):
+        return f"*[{label(part)}]*"
+    return f"**{_heading(label(part))}**\n\n{_fenced(inside(part))}"
+
+
+def _fenced(text: str) -> str:
+    """A text in a fence that nothing in it can close."""
+    longest = max((len(each) for each in _FENCE.findall(text)), default=2)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}\n{text}\n{fence}"
+
+
+# -------------------------------------------------------------------- a web page
+
+
+def as_html(events: Iterable[Event | Torn], title: str) -> Iterator[str]:
+    """One page that needs nothing else: no address is fetched, and nothing but its own search runs."""
+    policy = (
+        f"default-src 'none'; style-src '{_allowed(_STYLE)}'; script-src '{_allowed(_SCRIPT)}'; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+    name = _escaped(_heading(title))
+    yield (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{_escaped(policy)}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="referrer" content="no-referrer">\n'
+        f"<title>{name}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
+        f'<header>\n<h1>{name}</h1>\n<input id="search" type="search" placeholder="Search" '
+        'aria-label="Search this session" autocomplete="off">\n<p id="found" aria-live="polite"></p>\n'
+        "</header>\n<main>\n"
+    )
+    for event in _safe(events):
+        if isinstance(event, Started):
+            said = " · ".join(f"{name} {value}" for name, value in _about(event))
+            yield f"<p>{_escaped(said)}</p>\n"
+        elif isinstance(event, Summary | Compacted):
+            yield (
+                f'<article class="aside"><h2>summary · {_escaped(event.time)}</h2>'
+                f"<pre>{_escaped(event.text)}</pre></article>\n"
+            )
+        elif isinstance(event, Said):
+            aside = " aside" if is_aside(event.message) else ""
+            yield f'<article class="{event.message.role}{aside}"><h2>{_escaped(_who(event))}</h2>\n'
+            for part in event.message.parts:
+                yield _html(part) + "\n"
+            yield "</article>\n"
+    yield f"</main>\n<script>{_SCRIPT}</script>\n</body>\n</html>\n"
+
+
+def _html(part: Part) -> str:
+    if isinstance(part, Text):
+        return f"<pre>{_escaped(part.text)}</pre>"
+    if isinstance(part, Image):
+        return _picture(part)
+    pictures = part.content if isinstance(part, ToolResult) else ()
+    shown = "".join(_picture(each) for each in pictures if isinstance(each, Image))
+    return (
+        f"<details><summary>{_escaped(label(part))}</summary>"
+        f"<pre>{_escaped(inside(part))}</pre>{shown}</details>"
+    )
+
+
+def _picture(image: Image) -> str:
+    """A picture that is in the log; one that lies elsewhere is named and not fetched."""
+    if image.media_type in _PICTURES and _BASE64.fullmatch(image.data):
+        return f'<img alt="" src="data:{image.media_type};base64,{"".join(image.data.split())}">'
+    return f"<p>[{_escaped(label(image))}]</p>"
+
+
+def _allowed(content: str) -> str:
+    """What a page's policy calls a script or style by: nothing else in the page can run or be applied."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}"
+
+
+# -------------------------------------------------------------------- words
+
+
+def _safe(events: Iterable[Event | Torn]) -> Iterator[Event]:
+    """Each event without secrets."""
+    for event in events:
+        if isinstance(event, Event):
+            fields = kinds.to_json(event)
+            kept = cleaned(fields)
+            yield event if kept == fields else kinds.from_json(kept)
+
+
+def _about(event: Started) -> Iterator[tuple[str, str]]:
+    for name in ("created", "agent", "model", "cwd", "project"):
+        value = getattr(event, name)
+        if value:
+            yield name, value
+
+
+def _who(event: Said) -> str:
+    message = event.message
+    parts = [str(message.role), message.name, message.model, message.time or event.time]
+    return " · ".join(_heading(each) for each in parts if each)
+
+
+def label(part: Part) -> str:
+    """What a folded part is called."""
+    if isinstance(part, ToolCall):
+        return f"{part.name or 'a tool'} {_short(part.arguments)}".strip()
+    if isinstance(part, ToolResult):
+        return f"{'error' if part.error else 'result'} {part.name} {_short(part.text)}".replace(
+            "  ", " "
+        ).strip()
+    if isinstance(part, Image):
+        return f"picture {part.media_type} {part.url if not part.url.startswith('data:') else ''}".strip()
+    return "thoughts" if isinstance(part, Thinking) else "other"
+
+
+def inside(part: Part) -> str:
+    """What a folded part holds."""
+    if isinstance(part, ToolCall):
+        return _visible(_pretty(part.arguments))
+    if isinstance(part, ToolResult):
+        return _visible("\n".join(inside(each) for each in part.content))
+    if isinstance(part, Opaque):
+        return _visible(json.dumps(part.value, ensure_ascii=False, indent=1, default=str))
+    return _visible(part.text) if isinstance(part, Text | Thinking) else f"[{label(part)}]"
+
+
+def _pretty(arguments: str) -> str:
+    try:
+        value: Any = json.loads(arguments)
+    except (ValueError, RecursionError):
+        return arguments
+    return json.dumps(value, ensure_ascii=False, indent=1)
+
+
+def _short(text: str) -> str:
+    line = " ".join(text[:400].split())
+    return line if len(line) <= 80 else line[:79] + "…"
+
+
+def _heading(text: str) -> str:
+    return " ".join(_visible(text).split()) or "Session"
+
+
+def _visible(text: str) -> str:
+    """A text without characters that hide or turn around what it says, and that a file can hold."""
+    return _INVISIBLE.sub("", text)
+
+
+def _escaped(text: str) -> str:
+    return html.escape(_visible(text), quote=True)

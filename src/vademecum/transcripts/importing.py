@@ -1,0 +1,333 @@
+"""Foreign transcripts as logs of our own: a vault that outlives the agents' own clean-up.
+
+Reads through `formats/` and writes through `Log`; the originals are never touched. A session gets its id from
+the content of its file, so that the same one is kept once wherever it is found, and each of its events an id
+from what it says, so that an import that was cut short, or whose file has grown, adds only what is missing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections import Counter
+from datetime import UTC, datetime
+from itertools import chain, islice
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from vademecum.errors import NotFound, VadeError
+from vademecum.store import clock, files, identity, scopes
+from vademecum.transcripts.events import Ended, Event, Renamed, Said, Started, Trimmed, Used
+from vademecum.transcripts.formats import registry
+from vademecum.transcripts.formats.base import SIDE, Told, Unread, Usage
+from vademecum.transcripts.log import ENDING, FOLDER, Log, OnDisk
+from vademecum.transcripts.messages import Message, to_json
+from vademecum.transcripts.sessions import IMPORTED as WHY
+from vademecum.transcripts.sessions import one_line
+from vademecum.types import Scope
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from vademecum.store.home import Home
+    from vademecum.transcripts.formats.base import Format
+
+    Progress = Callable[[str, int, int], None]
+
+FIELD = "import"  # what the first and last event of such a session have beside their own fields
+
+_LOOK = 50  # things from the beginning of a file that tell whose session it is
+_WAYS = {".json", ".jsonl"}
+_BLOCK = 1024 * 1024
+
+
+class Imported(NamedTuple):
+    """What became of one file: `new`, `grown`, `same`, `empty`, or `failed` and why."""
+
+    path: Path
+    outcome: str
+    session: str = ""
+    project: str = ""
+    added: int = 0  # messages
+    unread: int = 0  # lines and parts that could not be understood
+    why: str = ""
+
+
+class _Head(NamedTuple):
+    """What the beginning of a file says of it."""
+
+    told: Told
+    first: Message | None
+
+
+# -------------------------------------------------------------------- finding
+
+
+def find_all(person: Path) -> Iterator[tuple[Format, Path]]:
+    """The transcripts that agents keep below a person's home folder."""
+    seen: set[str] = set()
+    for each in registry.known():
+        for folder in each.folders(person):
+            if not folder.is_dir():
+                continue
+            for path in sorted(each.files(folder)):
+                real = os.path.realpath(path)
+                if real not in seen:
+                    seen.add(real)
+                    yield each, path
+
+
+def find_in(path: Path, *, without: Path) -> Iterator[tuple[Format, Path]]:
+    """A file, or the transcripts of any format in a folder and those below it, but not our own."""
+    if path.is_file():
+        known = registry.recognise(path)
+        if known is None:
+            formats = ", ".join(each.name for each in registry.known())
+            raise NotFound(f"{path} is no transcript that is known here", hint=f"the formats are {formats}")
+        yield known, path
+        return
+    if not path.is_dir():
+        raise NotFound(f"{path} is not there", hint="give a file or folder of transcripts, or --all")
+    own = os.path.realpath(without)
+    for top, folders, found in os.walk(path):
+        folders[:] = sorted(
+            each for each in folders if os.path.realpath(os.path.join(top, each)) != own and each != ".git"
+        )
+        for name in sorted(found):
+            each = Path(top, name)
+            if each.suffix in _WAYS and (known := _recognised(each)) is not None:
+                yield known, each
+
+
+def _recognised(path: Path) -> Format | None:
+    try:
+        return registry.recognise(path)
+    except OSError:
+        return None
+
+
+# -------------------------------------------------------------------- importing
+
+
+def import_files(
+    found: Iterable[tuple[Format, Path]],
+    *,
+    home: Home,
+    caller: scopes.Caller,
+    progress: Progress | None = None,
+    now: Callable[[], datetime] = clock.now,
+) -> Iterator[Imported]:
+    """Keep each file, and say what became of it; trouble with one does not stop the others."""
+    with files.reported("look for transcripts"):
+        every = [(known, path, _size(path)) for known, path in found]
+    total, done = sum(size for _, _, size in every), 0
+    for known, path, size in every:
+        try:
+            yield import_file(known, path, home=home, caller=caller, now=now)
+        except (VadeError, OSError) as error:
+            yield Imported(path, "failed", why=str(error))
+        done += size
+        if progress is not None:
+            progress("import", done, total)
+
+
+def import_file(
+    known: Format, path: Path, *, home: Home, caller: scopes.Caller, now: Callable[[], datetime] = clock.now
+) -> Imported:
+    """Keep one file as a log, or add to its log what the file has more by now."""
+    with files.reported(f"read {path}"):
+        state = path.stat()
+        head = _head(known, path)
+        if head.first is None:
+            return Imported(path, "empty")
+        session = f"{known.name}-{_identity(known, path, head)}"
+    project = _kept_in(home, session) or _project(home, caller, head.told.folder)
+    log = Log(session, OnDisk(home, project, session), now=now)
+    with home.lock(f"import {session}"):
+        kept = _kept(log)
+        mark = [state.st_size, state.st_mtime_ns]
+        if kept.mark == mark:
+            return Imported(path, "same", session, project, unread=kept.unread)
+        copy = _Copy(known, path, session, kept, mark)
+        begun = [] if kept.begun else [_started(copy, head, caller, project)]
+        events = copy.events()
+        first = next(events)
+        if kept.ended and isinstance(first, Ended):  # touched, or found again elsewhere
+            return Imported(path, "same", session, project, unread=copy.unread)
+        log.extend(chain(begun, [first], events), sync=True)
+    outcome = "grown" if kept.ended else "new"
+    return Imported(path, outcome, session, project, copy.added, copy.unread)
+
+
+class _Kept(NamedTuple):
+    """What a log has of its file."""
+
+    begun: bool = False
+    ended: bool = False  # whether an import came to its end
+    mark: Sequence[int] = ()  # size and time of the file then
+    title: str = ""
+    unread: int = 0
+    ids: frozenset[str] = frozenset()  # of messages and costs
+    shown: frozenset[str] = frozenset()  # of messages that no later import has put aside
+
+
+def _kept(log: Log) -> _Kept:
+    """What is there, by the ids, since somebody may have gone on with the session here."""
+    own = re.compile(rb'"id":"(' + re.escape(log.session).encode() + rb'-[0-9a-f]{16}-\d+)"')
+    kept, ids, shown = _Kept(), set(), set()
+    for raw in log.raw():
+        if raw.kind in (Said.kind, Used.kind):
+            match = own.search(raw.content, 0, 400)
+            if match:
+                ids.add(match[1].decode())
+                shown |= {match[1].decode()} if raw.kind == Said.kind else set()
+        elif raw.kind in (Started.kind, Ended.kind, Trimmed.kind):
+            event = raw.read()
+            about = event.extra.get(FIELD) if isinstance(event, Ended) else None
+            if isinstance(event, Started):
+                kept = kept._replace(begun=True)
+            elif isinstance(event, Trimmed):
+                shown -= set(event.ids)
+            elif isinstance(about, dict):
+                known = {name: about[name] for name in ("mark", "title", "unread") if name in about}
+                kept = kept._replace(ended=True, **known)
+    return kept._replace(ids=frozenset(ids), shown=frozenset(shown))
+
+
+class _Copy:
+    """The events of one file that its log does not have yet, made one at a time.
+
+    A thing is known by what it says and how often that was said before, not by its place: readers join the
+    lines of an answer, so that what stands last may change when a file grows, or move.
+    """
+
+    def __init__(self, known: Format, path: Path, session: str, kept: _Kept, mark: list[int]) -> None:
+        self.known, self.path, self.session, self.kept, self.mark = known, path, session, kept, mark
+        self.added = self.unread = 0
+        self.time = clock.stamp(datetime.fromtimestamp(mark[1] / 1e9, UTC))  # where the file names none
+        self._seen: Counter[str] = Counter()
+
+    def events(self) -> Iterator[Event]:
+        """What is to be written, in order; the last event says how far it went."""
+        told = Told()
+        gone = set(self.kept.shown)
+        for each in self.known.read(self.path):
+            if isinstance(each, Told):
+                told = _joined(told, each)
+            elif isinstance(each, Unread):
+                self.unread += 1
+            else:
+                self.time = each.time or self.time
+                id = self._id(each)
+                gone.discard(id)
+                if id not in self.kept.ids:
+                    yield self._event(each, id)
+        if gone:  # an answer that was still being written then, or a turn that was taken back since
+            yield Trimmed(tuple(sorted(gone)), "no longer in the file", time=self.time)
+        title = one_line(told.title)
+        if title and title != self.kept.title:
+            yield Renamed(title, time=self.time)
+        about = {
+            "format": self.known.name,
+            "path": str(self.path),
+            "mark": self.mark,
+            "title": title,
+            "unread": self.unread,
+        }
+        yield Ended(WHY, "nothing", time=self.time, extra={FIELD: about})
+
+    def _id(self, each: Message | Usage) -> str:
+        digest = _digest(each)
+        self._seen[digest] += 1
+        return f"{self.session}-{digest}-{self._seen[digest]}"
+
+    def _event(self, each: Message | Usage, id: str) -> Event:
+        if isinstance(each, Usage):
+            return Used(*each[:6], time=self.time, id=id)
+        self.added += 1
+        return Said(each, time=self.time, id=id)
+
+
+def _started(copy: _Copy, head: _Head, caller: scopes.Caller, project: str) -> Started:
+    told, first = head
+    created = told.created or (first.time if first else "") or copy.time
+    return Started(
+        cwd=told.folder,
+        created=created,
+        model=told.model or (first.model if first else ""),
+        agent=caller.agent or "",
+        audience=str(caller.audience),
+        project=project,
+        time=created,
+        extra={FIELD: {"format": copy.known.name, "path": str(copy.path), "id": told.id}},
+    )
+
+
+# -------------------------------------------------------------------- whose session it is
+
+
+def _head(known: Format, path: Path) -> _Head:
+    told, first = Told(), None
+    for each in islice(known.read(path), _LOOK):
+        if isinstance(each, Told):
+            told = _joined(told, each)
+        elif isinstance(each, Message) and first is None:
+            first = each
+        if first is not None and told.id and told.folder:
+            break
+    return _Head(told, first)
+
+
+def _identity(known: Format, path: Path, head: _Head) -> str:
+    """What stays the same however often a session is found, and however long it gets.
+
+    Files of subagents have the id of the session they belong to, and are told apart by how they begin. A file
+    without an id is known by all that is in it.
+    """
+    digest = hashlib.sha256(known.name.encode())
+    first = head.first
+    if head.told.id:
+        side = first is not None and first.extra.get(SIDE)
+        about = [head.told.id, first.id, first.time, first.text[:1000]] if first and side else [head.told.id]
+        digest.update(json.dumps(about).encode())
+    else:
+        with path.open("rb") as file:
+            while block := file.read(_BLOCK):
+                digest.update(block)
+    return digest.hexdigest()[:16]
+
+
+def _kept_in(home: Home, session: str) -> str:
+    """The project that has this session already; a folder may have become another project since."""
+    for project in home.names(FOLDER):
+        if f"{session}{ENDING}" in home.names(FOLDER, project):
+            return project
+    return ""
+
+
+def _project(home: Home, caller: scopes.Caller, folder: str) -> str:
+    """The project a session belongs to: that of the folder it ran in, else the caller's."""
+    if folder and os.path.isabs(folder) and "\0" not in folder:
+        found = identity.project(Path(folder), home=home.path)
+        own = caller.project
+        return own.id if own is not None and own.root == found.root else found.id
+    return scopes.place_for(caller, Scope.PROJECT).id
+
+
+def _joined(told: Told, more: Told) -> Told:
+    return Told(*(new or old for old, new in zip(told, more, strict=True)))
+
+
+def _digest(each: Message | Usage) -> str:
+    """What a message says; its marks may change when a branch is left behind it."""
+    said = to_json(each._replace(extra={})) if isinstance(each, Message) else each
+    return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
