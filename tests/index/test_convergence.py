@@ -184,16 +184,6 @@ def test_files_that_come_go_and_change_places_are_seen_by_the_next_search(tmp_pa
 # --- `vade index --watch` -----------------------------------------------------------------------------------
 
 
-def watching_exists() -> bool:
-    asked = subprocess.run(
-        [sys.executable, "-m", "vademecum", "index", "--help"], capture_output=True, text=True, check=False
-    )
-    return "--watch" in asked.stdout
-
-
-needs_watch = pytest.mark.skipif("not watching_exists()", reason="`vade index --watch` is not there")
-
-
 @contextlib.contextmanager
 def limited(setting: Path, value: int) -> Iterator[None]:
     """Set a limit of the whole machine, and put it back."""
@@ -251,7 +241,6 @@ def indexed(path: Path) -> int:
         return 0 if row is None else int(row[0])
 
 
-@needs_watch
 @pytest.mark.parametrize(
     ("count", "setting", "value"),
     [
