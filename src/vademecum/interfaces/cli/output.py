@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import sys
 import time
 from datetime import UTC, datetime
@@ -14,18 +13,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from vademecum.store import clock
+from vademecum.visible import visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-
-# Escape sequences, then every control, direction and invisible tag character that could fool a reader.
-_SEQUENCES = re.compile(
-    "\x1b(?:\\[[0-?]*[ -/]*[@-~]|[\\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\\\)?|[ -/]*[0-~])?|\x9b[0-?]*[ -/]*[@-~]"
-)
-_INVISIBLE = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
-    "\U000e0000-\U000e0fff]"
-)
 
 _PATIENCE = 1.0  # seconds of work before a bar is shown
 
@@ -41,7 +32,7 @@ def prepare() -> None:
 
 def plain(text: str) -> str:
     """A text without anything that could move the cursor, change colours or hide what it says."""
-    return _INVISIBLE.sub("", _SEQUENCES.sub("", text))
+    return visible(text)
 
 
 def line(text: str = "") -> None:
