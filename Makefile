@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
 
-.PHONY: demo test lint types unit soak bench pins clean
+.PHONY: demo test lint types unit soak bench conformance pins clean
 
 demo: $(READY)
 	@$(BIN)/vade demo
@@ -26,6 +26,10 @@ soak: $(READY)
 
 bench: $(READY)
 	$(BIN)/python -m bench
+
+# The protocol's own test suite over `vade mcp`, and its Inspector over every tool (needs npm).
+conformance: $(READY)
+	tools/conformance.sh
 
 # Renew the pinned, hashed requirements from pyproject.toml (needs uv).
 pins:

@@ -7,7 +7,22 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from bench import cold, contention, nothing, retrieval, scale, stores
+from bench import (
+    chat,
+    cold,
+    contention,
+    context,
+    hooks,
+    imports,
+    lifecycle,
+    lint,
+    mcp,
+    nothing,
+    retrieval,
+    scale,
+    signals,
+    stores,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,6 +33,10 @@ BENCHES: dict[str, Callable[[], Rows]] = {
     "cold": cold.measure,
     "stores": stores.measure,
     "contention": contention.measure,
+    "signals": signals.measure,
+    "mcp": mcp.measure,
+    "hooks": hooks.measure,
+    "chat": chat.measure,
 }
 
 
@@ -29,6 +48,14 @@ def main() -> None:
         results = {"nothing": nothing.measure(chosen)}
     elif chosen.name == "scale":
         results = scale.measure(chosen)
+    elif chosen.name == "context":
+        results = context.measure(chosen)
+    elif chosen.name == "lifecycle":
+        results = lifecycle.measure()
+    elif chosen.name == "lint":
+        results = lint.measure(chosen)
+    elif chosen.name == "imports":
+        results = {"imports": imports.measure(chosen)}
     else:
         results = {name: BENCHES[name]() for name in ([chosen.name] if chosen.name else BENCHES)}
     if chosen.json:
@@ -54,6 +81,12 @@ def _parser() -> argparse.ArgumentParser:
         "retrieval", parents=[common], description=retrieval.__doc__, help="quality and speed"
     )
     retrieval.arguments(own)
+    names.add_parser(
+        "lifecycle",
+        parents=[common],
+        description=lifecycle.__doc__,
+        help="time of each pass, and how well near-duplicates are told apart",
+    )
     asked = names.add_parser(
         "nothing", parents=[common], description=nothing.__doc__, help="questions about nothing in the store"
     )
@@ -65,6 +98,18 @@ def _parser() -> argparse.ArgumentParser:
         help="time and memory by number of notes",
     )
     scale.arguments(large)
+    prepared = names.add_parser(
+        "context", parents=[common], description=context.__doc__, help="preparing a request, guessing tokens"
+    )
+    context.arguments(prepared)
+    copied = names.add_parser(
+        "imports", parents=[common], description=imports.__doc__, help="importing transcripts"
+    )
+    imports.arguments(copied)
+    looked = names.add_parser(
+        "lint", parents=[common], description=lint.__doc__, help="lint of a folder beside grep"
+    )
+    lint.arguments(looked)
     return parser
 
 

@@ -91,6 +91,7 @@ def test_every_public_call_is_documented() -> None:
         "journal",
         "documents",
         "searcher",
+        "transcripts",
     }
     for name in vars(Memory):
         if not name.startswith("_") and name not in quiet:
@@ -110,7 +111,7 @@ def test_links_between_pages_lead_somewhere() -> None:
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/python.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/python.md", "docs/context.md"])
 def test_the_python_examples_run(page: str, tmp_path: Path) -> None:
     code = "\n".join(re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), flags=re.DOTALL))
     assert code

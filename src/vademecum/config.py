@@ -201,8 +201,34 @@ def _parse_reset(value: object) -> str:
     return words
 
 
+def _parse_text(value: object) -> str:
+    text = value.strip() if isinstance(value, str) else ""
+    shown = text.replace("\n", "").replace("\t", "")
+    if not text or len(text) > 20_000 or not all(char.isprintable() for char in shown):
+        raise ValueError(value)
+    return text
+
+
+def _parse_patterns(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple) or len(value) > 200:
+        raise ValueError(value)
+    return tuple(_parse_name(each) for each in value)
+
+
+def _plain_patterns(text: str) -> list[str]:
+    return [] if text.strip() == "none" else [each for each in text.split(",") if each.strip()]
+
+
 BOOLEAN = Kind("boolean", "true or false", _parse_boolean, _plain_boolean, lambda value: str(value).lower())
 NAME = Kind("name", "a name: one line of printable text, at most 200 characters", _parse_name)
+TEXT = Kind("text", "a text of at most 20,000 printable characters, on one line or several", _parse_text)
+PATTERNS = Kind(
+    "list",
+    "a list of at most 200 names or patterns such as read_*",
+    _parse_patterns,
+    _plain_patterns,
+    lambda value: ", ".join(value) or "none",
+)
 RESET = Kind("choice", "daily, never, or a duration as in idle:30m", _parse_reset)
 
 
@@ -273,12 +299,65 @@ class Dedup:
     )
 
 
+class Sweeping(StrEnum):
+    """Whether memory tidies itself."""
+
+    AUTO = "auto"
+    OFF = "off"
+
+
+class Strategy(StrEnum):
+    """What happens to the oldest records of a scope that holds too many."""
+
+    SUMMARIZE = "summarize"
+    CUT = "cut"
+
+
+# What may be put away, and when, is the person's to say: none of it is a repository's, not even to narrow it.
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Decay:
     """How much a scope holds."""
 
     # Not even to lower it: a lower cap sends a person's records to the archive.
     max_count: int = setting(200, "How many records one scope is meant to hold.", whole(1, 1_000_000), NEVER)
+    percentage: float = setting(
+        0.2,
+        "The share of a scope's records, the oldest, that goes when it holds too many.",
+        share(0.01, 1),
+        NEVER,
+    )
+    strategy: Strategy = setting(
+        Strategy.SUMMARIZE,
+        "What happens to them: `summarize` keeps what they said in one record, `cut` does not.",
+        choice(Strategy),
+        NEVER,
+    )
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Retention:
+    """How long things are kept; 0 days is for ever."""
+
+    project_days: int = setting(
+        90,
+        "Days after its last change that a project's record is put away; 0 never.",
+        whole(0, 36_500),
+        NEVER,
+    )
+    session_days: int = setting(
+        14,
+        "Days after its last change that a session's record is put away; 0 never.",
+        whole(0, 36_500),
+        NEVER,
+    )
+    archive_days: int = setting(
+        0, "Days after which a sweep deletes archived versions for good; 0 never.", whole(0, 36_500), NEVER
+    )
+    audit_days: int = setting(
+        0, "Days after which a sweep deletes days of the audit; 0 never.", whole(0, 36_500), NEVER
+    )
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -288,6 +367,9 @@ class Limits:
     content_bytes: int = setting(MIB, "The largest text that is accepted as one entry.", size(1, GIB), LOWER)
     lock: float = setting(
         10.0, "How long a write waits for another process; 0 tries once.", duration(0, 3600), LOWER
+    )
+    hook: float = setting(
+        1.0, "How long an agent waits for one of its hooks at most.", duration(0.05, 60), LOWER
     )
     open: float = setting(
         2.0, "How long a search may bring the index up to date first.", duration(0, 3600), LOWER
@@ -338,19 +420,150 @@ class Embed:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Inject:
-    """How much of the pinned documents is shown to an agent."""
+class Llm:
+    """How a language model is asked."""
 
+    endpoint: str | None = setting(None, "The address of the model's server.", NAME, NEVER)
+    key_env: str | None = setting(None, "The variable that holds the model's key.", NAME, NEVER)
+    timeout: float = setting(
+        120.0, "How long a model may take to answer, retries and all.", duration(0.1, 3600), NEVER
+    )
+    budget: int = setting(
+        0, "How many tokens one process may use; 0 is no limit.", whole(0, 1_000_000_000), NEVER
+    )
+    window: int = setting(
+        0,
+        "The model's context window, in tokens; 0 is what is usual for its provider.",
+        whole(0, 100_000_000),
+        NEVER,
+    )
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Inject:
+    """How much of memory an agent is shown before it begins."""
+
+    enabled: bool = setting(True, "Show memory to agents before they begin.", BOOLEAN, NEVER)
+    knowledge: bool = setting(True, "Show what was learned, too.", BOOLEAN, NEVER)
+    max_per_scope: int = setting(10, "How many records of a scope are shown.", whole(0, 10_000), LOWER)
+    scope_chars: int = setting(
+        1000, "How much of a scope's records is shown, in characters.", whole(0, 1_000_000), LOWER
+    )
     global_context_kib: int = setting(
         3, "The budget of the global `context.md`, in KiB.", whole(1, 1024), LOWER
     )
     project_context_kib: int = setting(
         7, "The budget of the project's `context.md`, in KiB.", whole(1, 1024), LOWER
     )
+    warn_kib: int = setting(
+        10, "How large both `context.md` may be together without a warning, in KiB.", whole(1, 1024), LOWER
+    )
+    cut_kib: int = setting(
+        20, "How large both may be together before they are cut, in KiB.", whole(1, 1024), LOWER
+    )
     memory_chars: int = setting(4000, "The budget of `MEMORY.md`, in characters.", whole(1, 1_000_000), LOWER)
     profile_chars: int = setting(
         1500, "The budget of `profile.md`, in characters.", whole(1, 1_000_000), LOWER
     )
+    journal_chars: int = setting(
+        2000, "How much of a day's notes is shown, in characters.", whole(0, 1_000_000), LOWER
+    )
+    discoveries: int = setting(15, "How many discoveries are shown.", whole(0, 10_000), LOWER)
+    solutions: int = setting(15, "How many solutions are shown.", whole(0, 10_000), LOWER)
+    patterns: int = setting(10, "How many patterns are shown.", whole(0, 10_000), LOWER)
+    total_tokens: int = setting(10_000, "How much is shown in all, in tokens.", whole(100, 10_000_000), LOWER)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Trim:
+    """When a context window is made smaller, and how small."""
+
+    proactive: float = setting(
+        0.75, "The share of the window at which older messages leave it.", share(0.1, 1), NEVER
+    )
+    target: float = setting(0.5, "The share of the window that is left then.", share(0.05, 1), NEVER)
+    keep_recent_tokens: int = setting(
+        20_000,
+        "How many of the newest tokens a compaction leaves alone; never more than a quarter of the window.",
+        whole(0, 10_000_000),
+        NEVER,
+    )
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Flush:
+    """The silent turn in which an agent writes down what should outlive its window."""
+
+    enabled: bool = setting(
+        True, "Let the agent write notes before messages leave its window.", BOOLEAN, NEVER
+    )
+    reserve_tokens: int = setting(
+        20_000,
+        "How far before the end of the window it runs; never more than a fifth of the window.",
+        whole(0, 10_000_000),
+        NEVER,
+    )
+    soft_tokens: int = setting(
+        4_000,
+        "How much earlier still; never more than a twentieth of the window.",
+        whole(0, 10_000_000),
+        NEVER,
+    )
+    system_prompt: str | None = setting(None, "The system prompt of that turn, instead of ours.", TEXT, NEVER)
+    prompt: str | None = setting(
+        None, "Its question, instead of ours; `{date}` and `{time}` are filled in.", TEXT, NEVER
+    )
+
+
+class Pruning(StrEnum):
+    """When old tool results are made shorter."""
+
+    OFF = "off"
+    CACHE_TTL = "cache-ttl"
+    ALWAYS = "always"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Prune:
+    """How old tool results are made shorter in the window; the transcript keeps them whole."""
+
+    mode: Pruning = setting(
+        Pruning.CACHE_TTL,
+        "When: `off`, `cache-ttl` (the provider's cache has gone cold, or a trim comes) or `always`.",
+        choice(Pruning),
+        NEVER,
+    )
+    ttl: float = setting(
+        300.0, "How long after a call its cache counts as warm.", duration(0, 30 * 86_400), NEVER
+    )
+    keep_last_assistants: int = setting(
+        3, "Nothing from this many last answers on is pruned.", whole(0, 10_000), NEVER
+    )
+    # A repository may ask for shorter ones, since it knows what its tools print: the whole stays readable.
+    min_prunable_chars: int = setting(
+        50_000,
+        "The oldest results are cleared until fewer characters than this could still be.",
+        whole(0, 1_000_000_000),
+        LOWER,
+    )
+    max_chars: int = setting(
+        4_000, "A result longer than this is cut to head and tail.", whole(0, 1_000_000_000), LOWER
+    )
+    head_chars: int = setting(
+        1_500, "How many characters of its beginning stay.", whole(0, 1_000_000_000), LOWER
+    )
+    tail_chars: int = setting(1_500, "How many of its end stay.", whole(0, 1_000_000_000), LOWER)
+    hard_clear: bool = setting(True, "Whether results are cleared at all, or only cut.", BOOLEAN, NEVER)
+    placeholder: str = setting(
+        "[Old tool result content cleared]", "What stands where a result was cleared.", NAME, NEVER
+    )
+    tools_allow: tuple[str, ...] = setting(
+        (),
+        "Only results of these tools are pruned, such as `read_*`; none named, of every tool.",
+        PATTERNS,
+        NEVER,
+    )
+    tools_deny: tuple[str, ...] = setting((), "Results of these tools never are.", PATTERNS, NEVER)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -365,6 +578,20 @@ class Session:
         "How many of its last messages a session leaves in the journal; 0 for none.",
         whole(0, 1000),
         LOWER,
+    )
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Knowledge:
+    """How long what was learned counts, and how much."""
+
+    # Not even to narrow them: a repository could send what a person learned to the archive.
+    max_age_days: int = setting(
+        90, "Lessons unconfirmed for longer are pruned; 0 is never.", whole(0, 36_500), NEVER
+    )
+    min_confidence: float = setting(0.3, "Lessons believed less are pruned.", share(0, 1), NEVER)
+    half_life_days: int = setting(
+        60, "After how many days without confirmation a lesson counts half.", whole(1, 36_500), NEVER
     )
 
 
@@ -400,6 +627,41 @@ class Secrets:
         return own[scope] or self.policy
 
 
+class Consent(StrEnum):
+    """What happens to a write before it is made; listed from loosest to strictest."""
+
+    AUTO = "auto"
+    ASK = "ask"
+    DENY = "deny"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Approval:
+    """Whether a person is asked before an agent writes."""
+
+    chat: Consent = setting(
+        Consent.ASK,
+        "Before an agent writes in a chat: `ask` a person, `auto` (no question) or `deny`.",
+        choice(Consent),
+        NEVER,
+    )
+    mcp: Consent = setting(
+        Consent.AUTO, "The same for agents that write through `vade mcp`.", choice(Consent), NEVER
+    )
+    federated: Consent = setting(
+        Consent.ASK,
+        "The same for what any agent writes to `federated` scope; the stricter of the two counts.",
+        choice(Consent),
+        NEVER,
+    )
+
+    def before(self, door: str, scope: Scope) -> Consent:
+        """Choose for a door and a scope; of two that apply, the stricter."""
+        own = Consent(getattr(self, door))
+        strictness = tuple(Consent)
+        return max(own, self.federated, key=strictness.index) if scope is Scope.FEDERATED else own
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Settings:
     """Every setting, as the parts of the system are given it."""
@@ -409,21 +671,37 @@ class Settings:
     )
     agent: str = setting("main", "The agent whose memory is used.", NAME, NEVER)
     incognito: bool = setting(False, "Remember nothing and show nothing remembered.", BOOLEAN, ON)
+    sweep: Sweeping = setting(
+        Sweeping.AUTO,
+        "Whether retention and the count cap run by themselves, once a day: `auto` or `off`.",
+        choice(Sweeping),
+        NEVER,
+    )
     embedder: Provider = setting(
         Provider.LOCAL,
         "Where vectors come from: `local`, `minilm`, `openai`, `gemini`, `ollama` or `none`.",
         choice(Provider),
         NEVER,
     )
+    model: str | None = setting(
+        None, "The language model, as in `openai:gpt-5-mini`; not set, or `none`, is no model.", NAME, NEVER
+    )
     dedup: Dedup = field(default_factory=Dedup)
     decay: Decay = field(default_factory=Decay)
+    retention: Retention = field(default_factory=Retention)
     limits: Limits = field(default_factory=Limits)
     search: Search = field(default_factory=Search)
     chunk: Chunk = field(default_factory=Chunk)
     embed: Embed = field(default_factory=Embed)
+    llm: Llm = field(default_factory=Llm)
     inject: Inject = field(default_factory=Inject)
+    trim: Trim = field(default_factory=Trim)
+    flush: Flush = field(default_factory=Flush)
+    prune: Prune = field(default_factory=Prune)
     session: Session = field(default_factory=Session)
+    knowledge: Knowledge = field(default_factory=Knowledge)
     secrets: Secrets = field(default_factory=Secrets)
+    approval: Approval = field(default_factory=Approval)
 
 
 def _declared(part: Any, section: str = "") -> Iterator[Setting]:

@@ -22,6 +22,15 @@
     ├── IndexFailed           the index cannot be used; the files are untouched
     │   └── IndexNewer        a newer version made it
     ├── EmbedderFailed        no vectors: a model is missing, or a provider said no
+    ├── ModelFailed           no answer from a language model; all else works without one
+    │   ├── ModelUnauthorised the key is missing, or is not taken
+    │   ├── ModelBusy         too many requests, or the quota is used up
+    │   ├── ModelOverflow     the prompt is larger than the model's window
+    │   ├── ModelTimeout      no answer within the time limit
+    │   ├── OverBudget        it would use more tokens than it may; nothing was sent
+    │   └── ModelNonsense     there was an answer, and it is none
+    ├── WindowFull            nothing more can leave the context window, and it is still too large
+    ├── HostFailed            what the program around a session was asked for did not come
     └── StorageFailed         the disk said no
 
 Each carries a `hint`: what to try next. Hints name only commands that exist.
@@ -151,6 +160,63 @@ class EmbedderFailed(VadeError):
     """A text could not be turned into a vector; what words alone can find is still found."""
 
     hint = "keyword search still answers; check the embedder's key, endpoint and model, or choose another"
+
+
+class ModelFailed(VadeError):
+    """A language model gave no answer; everything that needs none still works."""
+
+    hint = "nothing depends on a model; check its name, key and endpoint, or choose another with `model`"
+
+
+class ModelUnauthorised(ModelFailed):
+    """The provider's key is missing, or it does not take it."""
+
+    hint = (
+        "set the provider's key in the environment: OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY,"
+        " or the variable that `llm.key_env` names"
+    )
+
+
+class ModelBusy(ModelFailed):
+    """Too many requests, or the quota is used up."""
+
+    hint = "wait a little, or look at the limits and the credit of the account"
+
+
+class ModelOverflow(ModelFailed):
+    """The prompt is larger than the model's context window."""
+
+    hint = "send less, or choose a model with a larger context window"
+
+
+class ModelTimeout(ModelFailed):
+    """There was no whole answer within the time limit."""
+
+    hint = "give it longer with `llm.timeout`, or choose a faster model"
+
+
+class OverBudget(ModelFailed):
+    """The call would use more tokens than it may; nothing was sent."""
+
+    hint = "raise `llm.budget` if that is what you want, or send less"
+
+
+class ModelNonsense(ModelFailed):
+    """There was an answer, and it is not what was asked for."""
+
+    hint = "try again, or choose a model that follows instructions better"
+
+
+class WindowFull(VadeError):
+    """Nothing more can leave the window, and it is still too large."""
+
+    hint = "use a model with a larger window, or fewer tools, or a shorter system prompt"
+
+
+class HostFailed(VadeError):
+    """A callback raised, did not answer in time, or answered nonsense."""
+
+    hint = "the session goes on without it; what happened stands in its transcript"
 
 
 class StorageFailed(VadeError):

@@ -98,6 +98,8 @@ class Entry:
     superseded: str | None = None
     start: int = 1
     end: int = 1
+    cites: str | None = None  # fingerprints of the lines of code it cites, as they were then
+    stale: str | None = None  # what it cites that is no longer there
 
     @property
     def live(self) -> bool:
@@ -177,6 +179,7 @@ class Finding(NamedTuple):
     why: str
     mend: str = ""
     severity: str = "warning"
+    place: Place | None = None  # whose it is, where that is known
 
 
 class ChangeKind(StrEnum):

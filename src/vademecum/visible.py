@@ -30,3 +30,8 @@ def visible(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text
     return _UNSEEN.sub("", _SEQUENCES.sub("", _BREAKS.sub("\n", text)))
+
+
+def spelled(text: str) -> str:
+    """A text with what cannot be seen written out, for a person who has to decide about it."""
+    return _UNSEEN.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", text)

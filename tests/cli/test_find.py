@@ -222,6 +222,22 @@ def test_the_json_of_an_answer_has_the_documented_shape(birds: Vade, command: st
     assert birds.json("search", "nothing of the kind xyzzy")["results"] == []
 
 
+def test_what_was_said_in_a_session_follows_the_notes_and_can_be_read_by_its_path(birds: Vade) -> None:
+    said = [("user", "Where is the heron?"), ("assistant", "In the barn.")]
+    (birds.base / "talk.json").write_text(json.dumps([{"role": who, "content": text} for who, text in said]))
+    assert birds.code == birds("sessions", "import", str(birds.base / "talk.json")).count("failed") == 0
+    found = birds.json("search", "heron")
+    assert [each["source"] for each in found["results"]][-1] == "transcript"
+    assert found["results"][0]["source"] == "memory"
+    assert found["coverage"]["sessions"] == 1
+    (only,) = birds.json("search", "heron", "--source", "transcript")["results"]
+    assert (only["snippet"], only["origin"], only["scope"]) == ("Where is the heron?", "tool", "project")
+    assert f"{only['path']}#L2" in birds("search", "heron", "--source", "transcript", "--explain")
+    read = birds.json("get", only["path"], "--from", str(only["startLine"]), "--lines", "1")
+    assert "Where is the heron?" in read["text"]
+    assert "is not a file of this memory" in (birds("get", "transcripts/other/x.jsonl") or birds.err)
+
+
 def test_explain_adds_the_numbers_for_programs_and_bars_for_people(birds: Vade) -> None:
     first = birds.json("search", "heron", "--explain")["results"][0]
     assert set(first) == PASSAGE | {"components", "arithmetic"}

@@ -161,7 +161,7 @@ def test_an_agent_may_search_but_not_import_export_or_look_everywhere(
     vade("import", "--all")
     agent = connect(home=vade.home, origin=Origin.AGENT)
     (session,) = agent.sessions()
-    assert agent.session_search("Frankfurt")
+    assert agent.session_search("Frankfurt").hits
     assert agent.session_get(session.id, "toolu_1")
     for refused in (
         lambda: agent.import_sessions(sample),

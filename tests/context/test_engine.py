@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import random
 import threading
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from vademecum.context.base import WindowFull
-from vademecum.context.engine import TAKEN_BACK, ContextEngine, Prepared, Settings
+from vademecum.context.engine import ContextEngine, Prepared, Settings
 from vademecum.context.replay import replay
 from vademecum.context.sizes import estimate_request
 from vademecum.context.units import gather
-from vademecum.transcripts.events import Checkpoint, Compacted, Flushed, Said, Summary, Trimmed, Used
+from vademecum.errors import WindowFull
+from vademecum.transcripts.events import Checkpoint, Flushed, Said, Summary, Trimmed, Used
 from vademecum.transcripts.log import InMemory, Log
 from vademecum.transcripts.messages import Message, Role, Text, ToolCall, ToolResult
 
-from .conversations import conversation, orphans
+from .conversations import orphans
+from .hosting import cycles
 from .hosts import FACT, Asked, ScriptedHost, is_flush, obedient
 
 if TYPE_CHECKING:
@@ -46,17 +47,9 @@ def long_talk(count: int, *, chars: int = 600) -> list[Message]:
     return found
 
 
-def cycles(log: Log) -> list[list[str]]:
-    """The outcomes of the flushes of each cycle, and of the one that has begun."""
-    found: list[list[str]] = [[]]
-    for event in log.events():
-        if isinstance(event, Flushed):
-            found[-1].append(event.outcome)
-        cuts_only = isinstance(event, Trimmed) and not event.ids and event.why == "compaction"
-        drop = isinstance(event, Trimmed) and event.why != TAKEN_BACK and not cuts_only
-        if drop or isinstance(event, Compacted):
-            found.append([])
-    return found
+def tool_use(name: str, chars: int) -> list[Message]:
+    call = Message(Role.ASSISTANT, (ToolCall(name, "bash", "{}"),), id=f"{name}-call")
+    return [call, Message(Role.TOOL, (ToolResult(name, (Text("x" * chars),)),), id=f"{name}-result")]
 
 
 def check(engine: ContextEngine, log: Log, sent: Prepared, thread: Sequence[Message]) -> None:
@@ -66,54 +59,6 @@ def check(engine: ContextEngine, log: Log, sent: Prepared, thread: Sequence[Mess
     assert replay(log.events()) == sent.messages
     held = [event.message.parts for event in log.events() if isinstance(event, Said)]
     assert [message.parts for message in thread] == held
-
-
-def run_schedule(seed: int, *, turns: int) -> int:
-    """One generated session with everything that can happen to it; returns how many cycles it had."""
-    chance = random.Random(seed)
-    replies: tuple[Any, ...] = (None, obedient, lambda _: FACT, lambda _: "NO_REPLY", lambda _: 7)
-    reply = chance.choice(replies)
-    host, log = ScriptedHost(reply), new_log()
-    context = chance.choice((4_000, 8_000, 16_000))
-    engine = ContextEngine(log, host, context)
-    talk = [
-        SYSTEM,
-        user(TASK),
-        *(m for m in conversation(seed, turns=turns, huge=20_000) if m.role is not Role.SYSTEM),
-    ]
-    at = 0
-    while at < len(talk):
-        at = min(at + chance.randint(1, 6), len(talk))
-        sent = engine.prepare(talk[:at])
-        check(engine, log, sent, talk[:at])
-        what = chance.random()
-        if what < 0.08:
-            for _ in range(chance.randint(1, 3)):
-                check(engine, log, engine.overflowed("prompt is too long"), talk[:at])
-        elif what < 0.14:
-            check(engine, log, engine.compact(), talk[:at])
-        elif what < 0.2:
-            engine = ContextEngine(log, host, context, estimator=engine.estimator)
-            assert engine.prepare(talk[:at]).messages[0] == SYSTEM
-        if what < 0.9:
-            engine.observe(Used(input=int(sent.tokens.total * chance.uniform(0.9, 1.1)), output=10))
-    found = cycles(log)
-    assert all(len(each) == 1 for each in found[:-1])
-    assert len(found[-1]) <= 1
-    return len(found) - 1
-
-
-@pytest.mark.parametrize("part", range(4))
-def test_over_generated_sessions_nothing_is_lost_split_or_too_large(part: int) -> None:
-    made = [run_schedule(seed, turns=14) for seed in range(part * 50, part * 50 + 50)]
-    assert sum(made) > 100
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("part", range(20))
-def test_over_many_more_sessions_too(part: int) -> None:
-    for seed in range(1_000 + part * 100, 1_100 + part * 100):
-        run_schedule(seed, turns=25)
 
 
 @pytest.mark.parametrize("reply", [None, obedient])
@@ -184,6 +129,27 @@ def test_the_reactive_path_goes_down_the_ladder_and_ends_with_an_error() -> None
     assert engine.overflowed("again").messages  # once it was answered, the ladder begins anew
 
 
+@pytest.mark.parametrize("again", [False, True])
+def test_what_a_narrow_block_left_out_is_in_the_next_one_that_has_room(again: bool) -> None:
+    log = new_log()
+    engine = ContextEngine(log, ScriptedHost(), 16_000, NO_MODEL)
+    talk = [*long_talk(60), Message(Role.ASSISTANT, (Text("Decision: keep both readers until spring."),))]
+    talk += [user("Please look at the release notes of the parser"), *long_talk(3, chars=100)[2:]]
+    engine.prepare(talk)
+    for _ in range(3):
+        narrow = engine.overflowed("prompt is too long").messages[1].text
+        assert f"[original] {TASK}" in narrow
+    if again:
+        engine = ContextEngine(log, ScriptedHost(), 16_000, NO_MODEL)
+    engine.observe(Used(input=2_000))
+    for at in range(80):
+        talk.append(user(f"Please inspect module number {at}: " + "word " * 100))
+        sent = engine.prepare(talk)
+    assert f"[original] {TASK}" in sent.messages[1].text
+    assert "keep both readers until spring" in sent.messages[1].text
+    assert "keep both readers until spring" not in narrow
+
+
 def test_the_manual_path_flushes_and_summarizes_with_the_focus() -> None:
     host, log = ScriptedHost(obedient), new_log()
     engine = ContextEngine(log, host, 32_000)
@@ -221,6 +187,22 @@ def test_a_session_taken_up_again_goes_on_exactly_where_it_was() -> None:
     assert sum(1 for _ in log.events()) == lines
     nameless = [message._replace(id="", time="") for message in talk]
     assert again.prepare(nameless).messages == sent.messages
+
+
+@pytest.mark.parametrize(("minutes", "pruned"), [(1, False), (10, True)])
+def test_a_session_taken_up_again_is_pruned_only_when_the_cache_is_cold(minutes: int, pruned: bool) -> None:
+    host = ScriptedHost()
+    log = Log("s", InMemory(), now=host.now)
+    talk = [SYSTEM, user(TASK), *tool_use("a", 9_000), *(m for at in range(4) for m in tool_use(f"b{at}", 9))]
+    engine = ContextEngine(log, host, 32_000)
+    engine.prepare(talk[:2])
+    engine.observe(Used(input=200))
+    sent = engine.prepare(talk)
+    engine.observe(Used(input=4_000))
+    host.time += timedelta(minutes=minutes)
+    again = ContextEngine(log, host, 32_000).prepare(talk)
+    assert bool(again.pruned) == pruned
+    assert (again.messages == sent.messages) == (not pruned)
 
 
 class Killed(BaseException):

@@ -16,13 +16,13 @@ from vademecum.context.summary import (
     Summary,
     anchor,
     fit,
-    is_substantive,
     merge,
     parse,
     render,
     summarize,
 )
 from vademecum.transcripts.messages import Message, Role, Text, ToolCall, ToolResult
+from vademecum.transcripts.small_talk import is_substantive
 
 from .conversations import SMALL_TALK, conversations
 

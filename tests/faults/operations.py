@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from unittest import mock
 
-from vademecum.errors import UsageError, VadeError
+from vademecum.errors import StorageFailed, UsageError, VadeError
 from vademecum.memory import Memory, connect
 from vademecum.store import audit, ids, locks, purge
 from vademecum.store.home import Home
@@ -23,6 +23,7 @@ from vademecum.types import Origin
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from vademecum.lifecycle.runner import Outcome
     from vademecum.types import Record
 
 Tree = dict[str, bytes | None]  # every path below the ground; None for a folder
@@ -36,6 +37,8 @@ SECOND = "The cache of the build lies in /var/cache/ninja."
 THIRD = "Builds of a release are signed by hand."
 AFTER = "This came after everything else."
 LIKE_FIRST = "The build runs on ninja with eight jobs!"
+SLOW, FAST = "The build timeout is 60 seconds.", "The build timeout is 30 seconds."
+STALE = "The rest of it is in vault/gone.py#L3."
 
 
 class Ground:
@@ -325,6 +328,36 @@ def _attached(here: Ground, memory: Memory) -> None:
     memory.add_source(here.vault, name="vault")
 
 
+def _too_many(here: Ground, memory: Memory) -> None:
+    _three(here, memory)
+    settings = 'sweep = "off"\n[decay]\nmax_count = 1\npercentage = 0.5\n'
+    (here.home / "config.toml").write_text(settings)
+
+
+def _said_twice(here: Ground, memory: Memory) -> None:
+    _prepared(here, memory)
+    memory.store(LIKE_FIRST, key="third", scope="global", tags=["ninja"])
+
+
+def _swept(here: Ground, memory: Memory) -> None:
+    _too_many(here, memory)
+    here.memory(PREPARE).sweep(apply=True)
+
+
+def _whole(outcome: Outcome) -> None:
+    """What a run left alone and told of is no acknowledgement: for whoever asked, it has failed."""
+    told = [*(each.why for each in outcome.findings), *(each.why for each in outcome.skipped)]
+    if told:
+        raise StorageFailed(f"not all was done: {told[0]}")
+
+
+def _contradicted(here: Ground, memory: Memory) -> None:
+    _prepared(here, memory)
+    memory.store(SLOW, key="timeout")
+    memory.store(FAST, key="timeout")
+    memory.store(STALE, key="cited")
+
+
 def _edit(here: Ground, memory: Memory) -> None:
     _, before = memory.editable("build", scope="global")
     memory.edited("build", before, f"{before}\n{SECOND}\n", scope="global")
@@ -537,6 +570,40 @@ OPERATIONS = (
         lambda here, memory: memory.remove_source("vault"),
         lambda here, memory: memory.add_source(here.vault, name="vault"),
         lambda memory: not _decided(memory, "sources", "vault"),
+    ),
+    Operation(
+        "sweep-cap",
+        _too_many,
+        lambda here, memory: memory.sweep(apply=True),
+        _store_after,
+        lambda memory: _gone(memory, "neighbour", "build") and len(memory.list().records) == 2,
+        earlier=(NEIGHBOUR, FIRST, SECOND),
+    ),
+    Operation(
+        "sweep-duplicates",
+        _said_twice,
+        lambda here, memory: memory.sweep(apply=True),
+        _store_after,
+        lambda memory: _gone(memory, "third") and memory.show("build").tags == ("ninja",),
+        earlier=(NEIGHBOUR, FIRST, LIKE_FIRST),
+    ),
+    Operation(
+        "heal",
+        _contradicted,
+        lambda here, memory: _whole(memory.heal(apply=True)),
+        _store_after_in_project,
+        lambda memory: bool(
+            memory.show("timeout").entries[0].superseded and memory.show("cited").entries[0].stale
+        ),
+        earlier=(NEIGHBOUR, FIRST, SLOW, FAST, STALE),
+    ),
+    Operation(
+        "undo",
+        _swept,
+        lambda here, memory: memory.undo(),
+        _store_after,
+        lambda memory: len(memory.list().records) == 3 and _says(memory, FIRST),
+        earlier=(NEIGHBOUR, FIRST, SECOND),
     ),
     Operation(
         "first-write",

@@ -481,3 +481,61 @@ def test_any_block_is_read_or_malformed_and_an_edit_of_it_reads_back(
 @settings(max_examples=60_000, deadline=1000, suppress_health_check=[HealthCheck.too_slow])
 def test_many_more_blocks_are_read_or_malformed(block: str, opening: str, closing: str) -> None:
     _read_or_refused(f"{opening}{block}{closing}# Title\n")
+
+
+# -------------------------------------------------------------------- read without a reader of YAML
+
+_WORDS = (
+    "a type null true No 12 -3 0.5 1. human:user 2026-11-15T10:03:33Z 2026-11-15 /a/b a:b a::b 1e5 +1 007 ~ _"
+    " [ ] { } : - ' # @x a@b a.b. a- a: 752f064762a9 % & * ! | > ? ---"
+)
+_PIECES = [
+    *_WORDS.split(),
+    '"a, b"',
+    '"x: y"',
+    '""',
+    '"',
+    "x y",
+    ", ",
+    ": ",
+    " ",
+    "  ",
+    "\t",
+    "\n",
+    "\\",
+    "é",
+]
+
+
+def test_what_is_read_the_easy_way_is_what_yaml_would_read() -> None:
+    chosen = random.Random(6)
+    easy = 0
+    for _ in range(20_000):
+        lines = []
+        for _ in range(chosen.randint(1, 3)):
+            atoms = ["".join(chosen.choices(_PIECES, k=chosen.choice((1, 1, 1, 2)))) for _ in range(3)]
+            shape = chosen.choice(("{0}", "[{0}, {1}]", "{{a: {0}, b: {1}}}", "[]", "{0}{1}{2}"))
+            lines.append(f"{chosen.choice(('type', 'id', 'true', 'k-1'))}: {shape.format(*atoms)}")
+        block = "\n".join(lines) + "\n"
+        found = frontmatter._easily(block)
+        if found is not None:
+            easy += 1
+            assert repr(found) == repr({key.value: value for key, value, _ in frontmatter._items(block)})
+    assert easy > 1000
+
+
+def test_a_record_as_we_write_it_needs_no_reader_of_yaml() -> None:
+    values = {
+        "type": "feedback",
+        "id": "0198c9b2-6f4e-7c1a-9a52-3d1c5b7e9f10",
+        "num": 41,
+        "title": "Testing framework",
+        "scope_id": "752f064762a9",
+        "tags": ["testing", "pytest"],
+        "created": "2026-04-16T10:30:00Z",
+        "generated": {"by": "process:main", "at": "2026-05-02T08:00:00Z"},
+        "confidence": 0.9,
+        "protected": True,
+    }
+    text = frontmatter.edit("", values)
+    assert frontmatter._easily(text.removeprefix("---\n").removesuffix("---\n")) == values

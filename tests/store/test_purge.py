@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import errno
+import json
+import os
+import stat
+import subprocess
+import sys
+import time
+import tracemalloc
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from vademecum.errors import UsageError
+from vademecum.errors import StorageFailed, UsageError
 from vademecum.memory import Memory, connect
 from vademecum.types import Origin
 
@@ -95,3 +103,121 @@ def test_a_file_that_cannot_be_read_is_cleaned_byte_by_byte(tmp_path: Path) -> N
 def test_a_text_too_short_to_mean_anything_is_refused(tmp_path: Path, wanted: str) -> None:
     with pytest.raises(UsageError):
         opened(tmp_path).purge_text(wanted)
+
+
+# --- logs ---------------------------------------------------------------------------------------------------
+
+
+def log_of(base: Path, lines: int, size: int) -> Path:
+    path = base / "home" / "transcripts" / "p" / "s.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        for number in range(lines):
+            said = f"CANARY {number} " if number % 7 == 0 else f"words {number} "
+            part = {"type": "text", "text": said + "x" * size}
+            message = {"role": "user", "parts": [part]}
+            file.write(json.dumps({"seq": number + 1, "kind": "message", "message": message}) + "\n")
+    path.chmod(0o600)
+    return path
+
+
+def test_a_long_transcript_is_rewritten_in_little_memory(tmp_path: Path) -> None:
+    memory = opened(tmp_path)
+    path = log_of(tmp_path, 700, 40_000)
+    assert path.stat().st_size > 28_000_000
+    before = path.read_bytes().splitlines()
+    tracemalloc.start()
+    found = memory.purge_text("CANARY")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 6_000_000
+    assert [(each.where, each.count, each.gone) for each in found] == [("transcripts/p/s.jsonl", 100, True)]
+    after = path.read_bytes().splitlines()
+    assert [line for number, line in enumerate(after) if number % 7] == [
+        line for number, line in enumerate(before) if number % 7
+    ]
+    assert b"CANARY" not in path.read_bytes()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert [each.name for each in path.parent.iterdir()] == ["s.jsonl"]
+
+
+def test_a_rewrite_that_fails_leaves_the_transcript_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = opened(tmp_path)
+    path = log_of(tmp_path, 50, 10)
+    before = path.read_bytes()
+
+    def full(_fd: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as broken:
+        broken.setattr("vademecum.store.purge.os.fsync", full)
+        with pytest.raises(StorageFailed):
+            memory.purge_text("CANARY")
+    assert path.read_bytes() == before
+    assert [each.name for each in path.parent.iterdir()] == ["s.jsonl"]
+    memory.purge_text("CANARY")
+    assert b"CANARY" not in path.read_bytes()
+
+
+def test_what_a_person_writes_into_a_log_meanwhile_is_not_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = opened(tmp_path)
+    path = log_of(tmp_path, 50, 10)
+    real = os.fsync
+    calls: list[int] = []
+
+    def meanwhile(fd: int) -> None:
+        real(fd)
+        if not calls:
+            calls.append(fd)
+            with path.open("a") as file:
+                file.write('{"seq": 51, "kind": "renamed", "name": "the CANARY of a person"}\n')
+
+    with monkeypatch.context() as slow:
+        slow.setattr("vademecum.store.purge.os.fsync", meanwhile)
+        memory.purge_text("CANARY")
+    assert calls
+    lines = path.read_text().splitlines()
+    assert len(lines) == 51
+    assert "the [purged] of a person" in lines[-1]
+    assert "CANARY" not in path.read_text()
+
+
+def test_killed_at_any_time_a_purge_leaves_the_old_transcript_or_the_new_one(tmp_path: Path) -> None:
+    memory = opened(tmp_path)
+    path = log_of(tmp_path, 400, 4_000)
+    old = path.read_bytes()
+    memory.purge_text("CANARY")
+    new = path.read_bytes()
+    code = (
+        "import sys; from pathlib import Path; from vademecum.memory import connect; print(flush=True);"
+        "base = Path(sys.argv[1]); connect(home=base / 'home', cwd=base / 'work', origin='user')"
+        ".purge_text('CANARY')"
+    )
+    for delay in (0.0, 0.05, 0.1, 0.15, 0.2, 0.3):
+        path.write_bytes(old)
+        command = [sys.executable, "-c", code, str(tmp_path)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as running:
+            assert running.stdout is not None
+            running.stdout.readline()
+            time.sleep(delay)
+            running.kill()
+        assert path.read_bytes() in (old, new)
+    opened(tmp_path).purge_text("CANARY")
+    assert path.read_bytes() == new
+    assert [each.name for each in path.parent.iterdir()] == ["s.jsonl"]
+
+
+def test_every_index_goes_with_a_purge_that_of_the_sessions_too(tmp_path: Path) -> None:
+    memory = opened(tmp_path)
+    memory.store("a CANARY bird", key="topic")
+    index = tmp_path / "home" / "index"
+    index.mkdir(exist_ok=True)
+    for name in ("main.sessions.db", "main.sessions.db-wal", "other.db", "other.sessions.db"):
+        (index / name).write_bytes(b"CANARY")
+    memory.purge_text("CANARY")
+    assert not [each.name for each in index.iterdir() if b"CANARY" in each.read_bytes()]
+    assert not (index / "other.sessions.db").exists()

@@ -12,6 +12,7 @@ import string
 import subprocess
 import sys
 import time
+import tracemalloc
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vademecum.errors import SecretFound
-from vademecum.store.secrets import KINDS, Secret, find, gate, redact
+from vademecum.store.secrets import EVERYTHING, KINDS, Secret, clues, find, gate, redact
 from vademecum.types import SecretPolicy
 
 if TYPE_CHECKING:
@@ -667,6 +668,64 @@ def test_warning_changes_nothing_and_says_the_same_as_redacting(text: str) -> No
     assert kept == text
     assert warned == gate(text, SecretPolicy.REDACT)[1]
     assert list(warned) == sorted(set(warned))
+
+
+def same_by_its_clues(parts: list[str], name: str) -> None:
+    """Each part of a line of JSON: found by the line's clues, by its own, and by a search for everything."""
+    line = json.dumps([{name: part} for part in parts], ensure_ascii=False, separators=(",", ":"))
+    among = clues(line)
+    for part in [*parts, *(json.dumps({name: part}, ensure_ascii=False) for part in parts)]:
+        every = find(part, EVERYTHING)
+        assert find(part, among) == every, part
+        assert find(part) == every, part
+
+
+NAMES = st.one_of(st.sampled_from(["text", "password", "x-api-key", "AWS_SECRET"]), st.text(max_size=5))
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(TEXTS, max_size=4), NAMES)
+def test_clues_of_a_line_lose_nothing_that_a_full_search_finds(parts: list[str], name: str) -> None:
+    same_by_its_clues(parts, name)
+
+
+@pytest.mark.soak
+@settings(max_examples=20_000, deadline=None)
+@given(st.lists(TEXTS, max_size=4), NAMES)
+def test_clues_of_many_lines_lose_nothing_that_a_full_search_finds(parts: list[str], name: str) -> None:
+    same_by_its_clues(parts, name)
+
+
+def test_clues_lose_none_of_the_seeded_secrets_and_flag_no_clean_line() -> None:
+    rng = random.Random(SEED)
+    samples, lines = secrets(rng), clean_lines(rng, 1000)
+    for at, sample in enumerate(samples):
+        same_by_its_clues([lines[at % 1000], sample.text, f"\x01{sample.text}\t{sample.text}"], "content")
+    assert sum(bool(find(sample.text, EVERYTHING)) for sample in samples) >= 0.99 * len(samples)
+    assert not any(find(line, EVERYTHING) for line in lines)
+
+
+@pytest.mark.parametrize("at", [-600, -120, -40, -20, -3, 0, 3])
+def test_a_secret_where_two_blocks_of_a_large_text_meet_is_found(
+    at: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("vademecum.store.secrets._BLOCK", 3000)
+    rng = random.Random(SEED)
+    for kind in sorted(SHAPED):
+        for turn in range(3):
+            value = shaped(rng, kind, turn)
+            start = 3000 * (turn + 1) + at
+            text = "ab " * (start // 3) + " " * (start % 3) + value + " cd" * 1500
+            assert find(text) == find(text, EVERYTHING) != [], kind
+
+
+def test_words_of_a_large_text_are_not_all_in_memory() -> None:
+    text = "some/long/path/of/a/file.py and words, " * 700_000
+    tracemalloc.start()
+    assert not find(text)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 3.2 * len(text)  # in lower case, as bytes, and what is left of a block
 
 
 # --- the gate -----------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from vademecum.store import state as state_module
 from vademecum.store.home import Home
-from vademecum.store.state import State, Use
+from vademecum.store.state import VERSION, State, Use
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -410,7 +410,7 @@ def test_no_damage_is_ever_raised(scars: list[tuple[float, bytes]]) -> None:
 def test_a_newer_file_is_left_alone_and_unused(home: Home, state: State) -> None:
     state.used([RECORD], at=NOON)
     with contextlib.closing(apsw.Connection(state.path)) as other:
-        other.execute("pragma user_version = 2; pragma wal_checkpoint(truncate)").fetchall()
+        other.execute(f"pragma user_version = {VERSION + 1}; pragma wal_checkpoint(truncate)").fetchall()
     state.close()
     before = (home.path / "state.db").read_bytes()
     newer = State(home)
@@ -420,6 +420,31 @@ def test_a_newer_file_is_left_alone_and_unused(home: Home, state: State) -> None
     assert newer.vectors(MODEL, [hash_of(1)]) == {}
     newer.close()
     assert (home.path / "state.db").read_bytes() == before
+
+
+def test_what_was_learned_of_a_model_is_kept_and_lost_with_the_file(home: Home, state: State) -> None:
+    assert state.ratio("sonnet") is None
+    assert not (home.path / "state.db").exists()
+    state.learned("sonnet", 3.25)
+    state.learned("opus", 2.5)
+    state.learned("sonnet", 3.5)
+    state.close()
+    assert (State(home).ratio("sonnet"), State(home).ratio("opus")) == (3.5, 2.5)
+    (home.path / "state.db").unlink()
+    assert State(home).ratio("sonnet") is None
+
+
+def test_a_file_of_the_first_version_keeps_what_it_has_and_learns(home: Home, state: State) -> None:
+    state.used([RECORD], at=NOON)
+    state.keep(MODEL, [(hash_of(1), b"one")], largest=1000)
+    state.close()
+    with contextlib.closing(apsw.Connection(state.path)) as older:
+        older.execute("drop table ratios; pragma user_version = 1")
+    newer = State(home)
+    newer.learned("sonnet", 3.25)
+    assert newer.ratio("sonnet") == 3.25
+    assert newer.uses([RECORD])[RECORD].count == 1
+    assert newer.vectors(MODEL, [hash_of(1)]) == {hash_of(1): b"one"}
 
 
 def test_a_link_is_not_followed(home: Home, tmp_path: Path) -> None:

@@ -517,6 +517,16 @@ def test_what_is_read_goes_into_a_transcript_and_back(name: str, tmp_path: Path)
         assert from_json(json.loads(text)) == message
 
 
+@pytest.mark.parametrize("name", IN_LINES)
+def test_a_file_whose_first_line_is_long_is_recognised(name: str, tmp_path: Path) -> None:
+    form, file, body = SAMPLES[name]
+    first, _, rest = body.partition(b"\n")
+    (tmp_path / file).write_bytes(first[:-1] + b', "pasted": "' + b"x" * 200_000 + b'"}\n' + rest)
+    known = recognise(tmp_path / file)
+    assert known is not None
+    assert known.name == form
+
+
 def test_formats_are_found_by_name() -> None:
     assert [each.name for each in known()] == [
         "claude-code",
@@ -862,6 +872,24 @@ def test_an_unknown_role_is_carried(tmp_path: Path) -> None:
 
 
 # Damage.
+
+
+@pytest.mark.parametrize("name", ["claude-code", "codex", "list-lines"])
+def test_what_is_written_behind_a_torn_end_meanwhile_waits_for_the_next_time(
+    name: str, tmp_path: Path
+) -> None:
+    form, file, body = SAMPLES[name]
+    path = tmp_path / file
+    cut = body.rindex(b"\n", 0, -1) - 20  # within the last line but one
+    path.write_bytes(body[:cut])
+
+    def grow(count: int) -> None:
+        if count == cut:  # its reader has just seen the torn end
+            path.write_bytes(body)
+
+    found = list(named(form).read(path, grow))
+    path.write_bytes(body[:cut])
+    assert found == list(named(form).read(path))
 
 
 def cut_off(name: str, folder: Path) -> Iterator[tuple[bytes, Read]]:

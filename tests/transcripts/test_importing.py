@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import signal
+import subprocess
+import sys
 import tracemalloc
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 import pytest
 
 from vademecum.errors import NotFound
-from vademecum.store import identity, scopes
+from vademecum.store import files, identity, scopes
 from vademecum.store.home import Home
 from vademecum.transcripts import views
 from vademecum.transcripts.events import Ended, Event, Renamed, Said, Started, Trimmed, Used
@@ -21,7 +27,7 @@ from vademecum.transcripts.sessions import Sessions
 from vademecum.types import Origin
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 DATA = Path(os.environ.get("VADE_DATA", "")) / "transcripts"
 needs_data = pytest.mark.skipif(
@@ -241,6 +247,170 @@ def test_progress_ends_at_its_total(vault: Vault, tmp_path: Path) -> None:
     list(import_files(found, home=vault.home, caller=vault.caller, progress=lambda *each: steps.append(each)))
     assert len(steps) == 2
     assert steps[-1][1] == steps[-1][2] > 0
+
+
+def test_progress_tells_of_bytes_within_a_large_file(vault: Vault, tmp_path: Path) -> None:
+    large = [line(at, "user", f"{at} " + "words " * 20_000) for at in range(100)]
+    path = write(tmp_path / "t" / "a.jsonl", large)
+    write(tmp_path / "t" / "b.jsonl", [line(500, "user", "Something else entirely.")])
+    steps: list[int] = []
+    found = find_in(tmp_path / "t", without=vault.home.path)
+
+    def progress(_what: str, done: int, _total: int) -> None:
+        steps.append(done)
+
+    list(import_files(found, home=vault.home, caller=vault.caller, progress=progress))
+    assert steps == sorted(steps)
+    assert len([each for each in steps if each < path.stat().st_size]) >= 3
+    assert steps[-1] == sum(each.stat().st_size for each in (tmp_path / "t").iterdir())
+
+
+# -------------------------------------------------------------------- cut short
+
+
+def told(vault: Vault, found: Imported) -> list[tuple[str, str]]:
+    """Kinds and ids of a log's whole lines, in order; ids that are made anew each time are left out."""
+    events = [each for each in vault.log(found).events() if isinstance(each, Event)]
+    assert [each.seq for each in events] == list(range(1, len(events) + 1))
+    return [(each.kind, each.id if isinstance(each, Said | Used) else "") for each in events]
+
+
+def later(count: int) -> list[dict[str, Any]]:
+    """The same talk when it has grown, with a title, and with an answer that went on since."""
+    more = line(1, "assistant", "And here is the rest of it.")
+    title = {"type": "summary", "summary": "A talk", "leafUuid": "u1", "sessionId": "s-1"}
+    return [*talk(2), more, *talk(count)[2:], title]
+
+
+def failing(at: int, fail: Callable[[int, bytes], None]) -> Callable[[int, bytes], None]:
+    """Writing as it is, but for one write."""
+    left = iter(range(at, -10_000, -1))
+    real = files.write_all
+
+    def write_all(fd: int, content: bytes) -> None:
+        if content.startswith((b'{"seq":', b"\n{")) and next(left) == 0:
+            fail(fd, content)
+        real(fd, content)
+
+    return write_all
+
+
+def no_space(fd: int, content: bytes) -> None:
+    os.write(fd, content[: len(content) // 2])
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def die(fd: int, content: bytes) -> None:
+    os.write(fd, content[: len(content) // 2])
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def die_whole(fd: int, content: bytes) -> None:
+    os.write(fd, content)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def in_a_child(call: Callable[[], object]) -> bool:
+    """Whether a child came to its end."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # xdist has threads; the child never meets them
+        child = os.fork()
+    if child == 0:
+        try:
+            call()
+        finally:
+            os._exit(0)
+    return os.waitpid(child, 0)[1] == 0
+
+
+@pytest.mark.parametrize("grown", [False, True])
+@pytest.mark.parametrize("fail", [die, die_whole, no_space])
+def test_cut_short_at_any_line_an_import_is_completed_by_the_next_and_nothing_is_doubled(
+    tmp_path: Path, fail: Callable[[int, bytes], None], grown: bool
+) -> None:
+    at, cut = 0, True
+    while cut:
+        vaults = []
+        for name in ("whole", "cut"):
+            (tmp_path / f"{name}{at}").mkdir()
+            vaults.append(Vault(tmp_path / f"{name}{at}"))
+        path = write(tmp_path / "a.jsonl", talk(3))
+        if grown:
+            for each in vaults:
+                each.one(path)
+            write(path, later(6))
+        with mock.patch.object(files, "write_all", failing(at, fail)):
+            if fail is no_space:
+                cut = vaults[1].one(path).outcome == "failed"
+            else:
+                cut = not in_a_child(lambda: vaults[1].one(path))  # noqa: B023 (called before it changes)
+        wanted, found = vaults[0].one(path), vaults[1].one(path)
+        assert found.session == wanted.session
+        assert found.outcome != "failed"
+        names = [(kind, id) for kind, id in told(vaults[1], found) if kind != "renamed"]
+        assert names == [(kind, id) for kind, id in told(vaults[0], wanted) if kind != "renamed"]
+        assert names[0][0] == "started"
+        assert names[-1][0] == "ended"
+        assert [kind for kind, _ in names].count("ended") == 1 + grown
+        assert vaults[1].one(path).outcome == "same"
+        assert told(vaults[1], found)[-1][0] == "ended"
+        at += 1
+    assert at > 5
+
+
+WRITER = """
+import json, sys, time
+with open(sys.argv[1], "a", buffering=1) as file:
+    for each in json.load(sys.stdin):
+        words = json.dumps(each) + chr(10)
+        file.write(words[: len(words) // 2]); file.flush(); time.sleep(0.002)
+        file.write(words[len(words) // 2 :]); file.flush(); time.sleep(0.002)
+"""
+
+
+def test_a_transcript_that_its_agent_is_writing_meanwhile_is_whole_and_once_in_the_end(
+    vault: Vault, tmp_path: Path
+) -> None:
+    values = talk(200)
+    path = write(tmp_path / "a.jsonl", values[:2])
+    command = [sys.executable, "-c", WRITER, str(path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, text=True) as writer:
+        assert writer.stdin is not None
+        json.dump(values[2:], writer.stdin)
+        writer.stdin.close()
+        outcomes = []
+        while writer.poll() is None:
+            outcomes.append(vault.one(path).outcome)
+    assert writer.returncode == 0
+    assert outcomes.count("grown") > 1
+    assert set(outcomes) <= {"new", "grown", "same"}
+    found = vault.one(path)
+    assert vault.texts(found) == [f"Words number {at}, please." for at in range(200)]
+    assert vault.one(path).outcome == "same"
+
+
+def test_originals_are_never_touched(vault: Vault, tmp_path: Path) -> None:
+    below = tmp_path / "agents"
+    write(below / "a" / "one.jsonl", talk(5))
+    write(below / "a" / "torn.jsonl", [line(900, "user", "Of another session.", sessionId="s-9")])
+    with (below / "a" / "torn.jsonl").open("a") as file:
+        file.write('{"torn')
+    (below / "list.json").write_text(json.dumps([{"role": "user", "content": "Hello there, you."}]))
+    (below / "empty.jsonl").write_text("")
+
+    def states() -> dict[Path, tuple[object, ...]]:
+        found: dict[Path, tuple[object, ...]] = {}
+        for each in [below, *sorted(below.rglob("*"))]:
+            state = each.stat()
+            content = each.read_bytes() if each.is_file() else b""
+            times = state.st_mtime_ns, state.st_ctime_ns
+            found[each] = (*times, state.st_ino, state.st_size, state.st_mode, content)
+        return found
+
+    before = states()
+    assert {each.outcome for each in vault.take(below)} == {"new"}
+    assert {each.outcome for each in vault.take(below)} == {"same"}
+    assert states() == before
 
 
 def test_an_imported_session_is_listed_but_never_gone_on_with_by_itself(vault: Vault, tmp_path: Path) -> None:

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     from vademecum.transcripts.messages import Part
 
+KEY = "gh" + "p_" + "aB3x" * 9
 START = datetime(2026, 11, 15, 8, 0, tzinfo=UTC)
 WRITER = """
 import sys
@@ -122,6 +123,37 @@ def test_many_events_under_one_lock_are_one_write_each(tmp_path: Path) -> None:
     assert (calls.count("write"), calls.count("fsync")) == (20, 1)
     assert [event.seq for event in here.events() if isinstance(event, Event)] == list(range(1, 21))
     assert here.extend([]) == 0
+
+
+def test_many_events_come_back_as_they_are_kept(tmp_path: Path) -> None:
+    here = on_disk(tmp_path)
+    assert here.append_all([]) == []
+    assert not file_of(tmp_path).exists()
+    given = [said("one"), said(f"use {KEY}"), Used(input=3, id="own"), said("two")]
+    with Tap(root=os.fspath(file_of(tmp_path))) as tap:
+        kept = here.append_all(given, sync=True)
+    assert sum(call.name == "write" for call in tap.trace) == 4
+    assert kept == list(here.events())
+    assert [each.seq for each in kept] == [1, 2, 3, 4]
+    assert kept[2].id == "own"
+    assert "[REDACTED:" in str(kept[1])
+
+
+def test_a_log_that_is_put_in_the_place_of_another_meanwhile_is_the_one_written_to(tmp_path: Path) -> None:
+    here = on_disk(tmp_path)
+    here.append(said("before"))
+
+    def events() -> Iterator[Event]:
+        yield said("one")
+        yield said("two")
+        path = file_of(tmp_path)
+        path.with_suffix(".new").write_bytes(path.read_bytes())
+        path.with_suffix(".new").rename(path)
+        yield said("three")
+        yield said("four")
+
+    here.extend(events())
+    assert said_in(here) == ["before", "one", "two", "three", "four"]
 
 
 def test_a_clock_that_goes_back_changes_no_order(tmp_path: Path) -> None:
@@ -311,6 +343,45 @@ def test_a_long_log_is_read_in_bounded_memory(tmp_path: Path) -> None:
     tracemalloc.stop()
 
 
+READER = """
+import sys
+from pathlib import Path
+from vademecum.store.home import Home
+from vademecum.transcripts.events import Event
+from vademecum.transcripts.log import Log, OnDisk
+def peak():  # of this program alone: what getrusage tells may be its parent's
+    return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM"))
+before = peak()
+log = Log("s", OnDisk(Home(Path(sys.argv[1]), 5), "p", "s"))
+found = list(log.tail(3))
+print(sum(isinstance(each, Event) for each in log.events()), len(found))
+print(peak() - before)
+"""
+
+
+@pytest.mark.soak
+@pytest.mark.skipif(sys.platform != "linux", reason="counts memory in the units of Linux")
+def test_a_log_of_a_gibibyte_is_read_in_a_few_megabytes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given_file(tmp_path, b"")
+    line = events.render(said("words that are said " * 10_000)) + b"\n"
+    count = (1 << 30) // len(line) + 1
+    with open(file_of(tmp_path), "wb") as file:
+        for _ in range(count):
+            file.write(line)
+    assert file_of(tmp_path).stat().st_size >= 1 << 30
+    done = subprocess.run(
+        [sys.executable, "-c", READER, str(tmp_path / "home")], check=True, capture_output=True, text=True
+    )
+    read, last, grown = map(int, done.stdout.split())
+    file_of(tmp_path).unlink()
+    assert (read, last) == (count, 3)
+    with capsys.disabled():
+        print(f"\na log of 1 GiB was read in {grown / 1024:.1f} MiB above an idle process")
+    assert grown < 32 * 1024
+
+
 def test_a_log_in_memory_behaves_like_one_on_disk_and_leaves_nothing(tmp_path: Path) -> None:
     there, here = on_disk(tmp_path, now=lambda: START), Log("s", InMemory(), now=lambda: START)
     given = [said("one"), Used(input=2), said("two")]
@@ -325,20 +396,24 @@ def test_a_log_in_memory_behaves_like_one_on_disk_and_leaves_nothing(tmp_path: P
 # -------------------------------------------------------------------- R14
 
 
-def test_eight_processes_append_fifty_lines_of_200_kb_each_and_all_are_there(tmp_path: Path) -> None:
-    running = [writer(tmp_path, f"w{number}", 50, 200_000) for number in range(8)]
+@pytest.mark.parametrize("lines", [10, pytest.param(50, marks=pytest.mark.soak)])
+def test_eight_processes_append_lines_of_200_kb_each_and_all_are_there(tmp_path: Path, lines: int) -> None:
+    running = [writer(tmp_path, f"w{number}", lines, 200_000) for number in range(8)]
     for each in running:
         each.communicate()
         assert each.returncode == 0
     found = list(on_disk(tmp_path).events())
-    assert [type(event) for event in found] == [Said] * 400
-    assert [event.seq for event in found if isinstance(event, Said)] == list(range(1, 401))
+    assert [type(event) for event in found] == [Said] * 8 * lines
+    assert [event.seq for event in found if isinstance(event, Said)] == list(range(1, 8 * lines + 1))
     told = {event.message.text.split()[0] for event in found if isinstance(event, Said)}
-    assert told == {f"w{writer}-{number}" for writer in range(8) for number in range(50)}
-    assert file_of(tmp_path).stat().st_size > 400 * 200_000
+    assert told == {f"w{writer}-{number}" for writer in range(8) for number in range(lines)}
+    assert file_of(tmp_path).stat().st_size > 8 * lines * 200_000
 
 
-def test_cut_at_each_of_the_last_4096_offsets_whole_lines_are_read_and_the_next_never_glues() -> None:
+@pytest.mark.parametrize("step", [11, pytest.param(1, marks=pytest.mark.soak)])
+def test_cut_at_each_of_the_last_4096_offsets_whole_lines_are_read_and_the_next_never_glues(
+    step: int,
+) -> None:
     fast = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     with tempfile.TemporaryDirectory(dir=fast) as folder:
         base = Path(folder)
@@ -350,7 +425,10 @@ def test_cut_at_each_of_the_last_4096_offsets_whole_lines_are_read_and_the_next_
         ends = [at for at, byte in enumerate(whole) if byte == 10]
         first = max(len(whole) - 4096, 0)
         assert first > 0
+        near_an_end = {end + by for end in ends for by in (-1, 0, 1, 2)}
         for cut in range(first, len(whole) + 1):
+            if cut % step and cut not in near_an_end:
+                continue
             path.write_bytes(whole[:cut])
             intact = sum(end <= cut for end in ends)  # a line that lacks nothing but its end is whole
             found = list(here.events())
@@ -621,6 +699,29 @@ def test_arguments_stay_json_when_a_secret_reaches_beyond_its_quotes() -> None:
 def test_what_holds_no_secret_is_kept_as_it_is(value: Any) -> None:
     if not secrets.find(json.dumps(value, ensure_ascii=False)):
         assert log.cleaned(value) == value
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.recursive(
+        st.sampled_from(
+            ["password", "tok\ten", "hunter2Wq9", "a\nsk-", "x" * 30, "\u200b", "ключ", "\ud800", "{"]
+        )
+        | st.text(max_size=12)
+        | st.sampled_from([KEY, f'{{"api_key": "{KEY}"}}', f"\t{KEY}\n", float("nan"), 1.5, None, True]),
+        lambda inner: (
+            st.lists(inner, max_size=4)
+            | st.dictionaries(st.sampled_from(["text", "password", "a", KEY]) | st.text(max_size=6), inner)
+        ),
+        max_leaves=12,
+    )
+)
+def test_what_a_whole_line_tells_finds_what_a_full_search_of_each_part_finds(value: Any) -> None:
+    with mock.patch.object(secrets, "clues", return_value=secrets.EVERYTHING):
+        wanted = log.cleaned(value)
+    assert log.cleaned(value) == wanted
+    if isinstance(value, str) and KEY in value:
+        assert KEY not in str(wanted)
 
 
 # -------------------------------------------------------------------- purge

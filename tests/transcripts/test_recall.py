@@ -14,7 +14,15 @@ from vademecum.store import identity, scopes
 from vademecum.store.home import Home
 from vademecum.transcripts.events import Said
 from vademecum.transcripts.messages import Message, Role, Text, ToolCall, ToolResult
-from vademecum.transcripts.recall import PREVIEW, ask, preview, score, session_get, session_search
+from vademecum.transcripts.recall import (
+    PREVIEW,
+    ask,
+    check_ranking,
+    preview,
+    score,
+    session_get,
+    session_search,
+)
 from vademecum.transcripts.sessions import Sessions
 
 if TYPE_CHECKING:
@@ -47,7 +55,7 @@ class Past:
         return log
 
     def find(self, query: str, **given: int) -> Sequence[Hit]:
-        return session_search(query, self.sessions.list(), self.sessions.read, **given)  # type: ignore[arg-type]  # numbers only
+        return session_search(query, self.sessions.list(), self.sessions.read, **given).hits
 
 
 @pytest.fixture
@@ -151,12 +159,26 @@ def test_a_torn_line_and_a_file_that_is_gone_do_not_stop_the_search(past: Past, 
     assert len(past.find("purple")) == 1
     (tmp_path / "home" / log.path).unlink()
     fresh = Sessions(past.sessions.home, past.sessions.caller)
-    assert not session_search("purple", listed, fresh.read)
+    assert not session_search("purple", listed, fresh.read).hits
 
 
-def test_another_ranking_is_refused_by_name(past: Past) -> None:
+def test_a_ranking_that_there_is_not_is_refused_by_name() -> None:
+    assert check_ranking("keywords") == "keywords"
     with pytest.raises(UnknownName, match="magic"):
-        session_search("x", [], past.sessions.read, ranking="magic")
+        check_ranking("magic")
+
+
+def test_it_says_in_how_many_sessions_was_looked_and_which_could_not_be_read(
+    past: Past, tmp_path: Path
+) -> None:
+    past.talk("x", "We chose the purple colour.")
+    past.talk("y", "We chose the green colour.")
+    assert session_search("purple", past.sessions.list(), past.sessions.read).sessions == 2
+    assert session_search("purple", past.sessions.list(), past.sessions.read, max_sessions=1).sessions == 1
+    (tmp_path / "home" / "transcripts" / "acme" / "led-astray.jsonl").symlink_to("/dev/null")
+    found = session_search("purple", past.sessions.list(), past.sessions.read)
+    assert found.sessions == 2
+    assert "led-astray" in found.degraded[0]
 
 
 @given(st.text(max_size=50), st.text(max_size=2000), st.sampled_from(list(Role)))

@@ -479,3 +479,15 @@ def test_a_caller_without_a_project_is_told(tmp_path: Path) -> None:
     nowhere = replace(here.caller, project=None)
     with pytest.raises(UsageError, match="needs a project"):
         Sessions(here.home, nowhere).new()
+
+
+def test_an_import_that_was_cut_off_is_not_the_session_to_go_on_with(tmp_path: Path) -> None:
+    own = sessions(tmp_path)
+    begun = own.new()
+    copied = own.new()
+    first = copied.path
+    whole = (tmp_path / "home" / first).read_text()
+    (tmp_path / "home" / first).write_text(
+        whole.replace('"kind":"started"', '"kind":"started","import":{"format":"codex"}')
+    )
+    assert own.current().session == begun.session

@@ -631,6 +631,38 @@ def test_the_results_of_one_turn_reach_anthropic_in_one_message() -> None:
     ]
 
 
+def test_a_result_from_elsewhere_joins_one_of_anthropics_that_has_fields_of_its_own() -> None:
+    calls: list[dict[str, object]] = [
+        {"type": "tool_use", "id": each, "name": "look", "input": {}} for each in ("a", "b")
+    ]
+    answer = {
+        "role": "user",
+        "content": [{"type": "tool_result", "tool_use_id": "b", "content": "seen"}],
+        "x": 1,
+    }
+    ours = shape("anthropic").read([{"role": "assistant", "content": calls}, answer])
+    repaired = Message(Role.TOOL, (ToolResult("a", (Text("no result"),)),))
+    written = shape("anthropic").write([ours[0], repaired, ours[1]])
+    assert [each["role"] for each in written] == ["assistant", "user"]
+    assert [block["tool_use_id"] for block in written[1]["content"]] == ["a", "b"]
+    written = shape("anthropic").write([*ours, repaired])
+    assert [block["tool_use_id"] for block in written[1]["content"]] == ["b", "a"]
+    assert written[1]["x"] == 1
+
+
+def test_results_that_came_in_several_messages_go_back_in_several() -> None:
+    for more in ({}, {"x": 1}):
+        theirs = [
+            {
+                "role": "user",
+                "content": [{"type": "tool_result", "tool_use_id": each, "content": each}],
+                **more,
+            }
+            for each in ("a", "b", "c")
+        ]
+        assert shape("anthropic").write(shape("anthropic").read(theirs)) == theirs
+
+
 def test_an_anthropic_message_of_results_and_words_is_two_of_ours() -> None:
     theirs = [
         {"role": "assistant", "content": [{"type": "tool_use", "id": "a", "name": "look", "input": {}}]},

@@ -27,6 +27,7 @@ from vademecum.transcripts.events import (
 )
 from vademecum.transcripts.log import InMemory, Log
 from vademecum.transcripts.messages import Message, Role, Text, ToolCall, ToolResult
+from vademecum.transcripts.small_talk import says_something
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -196,10 +197,10 @@ def test_replaying_any_course_gives_back_exactly_what_was_sent(seed: int) -> Non
 
 def test_torn_lines_and_unknown_events_count_for_nothing() -> None:
     events: list[Event | Torn] = []
-    for each in kept(said("one"), said("two")):
+    for each in kept(said("mend it"), said("two")):
         events += [Torn("cut", 3), each, Unknown(name="dreamt")]
-    assert texts(views.window(events)) == ["one", "two"]
-    assert views.name(events) == "one"
+    assert texts(views.window(events)) == ["mend it", "two"]
+    assert views.name(events) == "mend it"
     assert views.usage(events) == views.Usage()
 
 
@@ -301,7 +302,7 @@ def test_a_session_in_which_somebody_spoke_again_has_not_ended() -> None:
     ],
 )
 def test_greetings_consent_and_commands_are_no_requests(text: str) -> None:
-    assert not views.is_substantive(text)
+    assert not says_something(text)
 
 
 @pytest.mark.parametrize(
@@ -312,7 +313,7 @@ def test_greetings_consent_and_commands_are_no_requests(text: str) -> None:
     ],
 )
 def test_a_request_says_something_of_its_own(text: str) -> None:
-    assert views.is_substantive(text)
+    assert says_something(text)
 
 
 def test_a_session_is_named_after_its_first_real_request_until_somebody_names_it() -> None:

@@ -11,7 +11,7 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Protocol
 
-from vademecum.errors import VadeError
+from vademecum.errors import HostFailed
 from vademecum.transcripts.messages import Message
 
 if TYPE_CHECKING:
@@ -51,14 +51,6 @@ class Host(Protocol):
 
     def git(self) -> Git | None:
         """Recent activity in the repository, if the session is in one."""
-
-
-class HostFailed(VadeError):
-    """A callback raised, did not answer in time, or answered nonsense."""
-
-
-class WindowFull(VadeError):
-    """Nothing more can leave the window, and it is still too large."""
 
 
 def ask(function: Callable[..., Any], *values: Any, seconds: float) -> Any:

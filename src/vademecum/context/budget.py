@@ -20,11 +20,13 @@ class TrimSettings(NamedTuple):
 
 
 class FlushSettings(NamedTuple):
-    """The numbers of `[flush]`."""
+    """`[flush]`: whether and when it runs, and other words than those in the files beside it."""
 
     enabled: bool = True
     reserve_tokens: int = 20_000
     soft_tokens: int = 4_000
+    system_prompt: str = ""
+    prompt: str = ""
 
 
 TRIM = TrimSettings()

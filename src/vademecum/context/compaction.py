@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from vademecum.context.base import HostFailed, ask, prompt, reply_of
+from vademecum.context.base import ask, prompt, reply_of
 from vademecum.context.silence import is_silent
 from vademecum.context.units import clip
+from vademecum.errors import HostFailed
 from vademecum.tokens import weigh
 from vademecum.transcripts.messages import Message, Role, Text, Thinking, ToolCall, ToolResult
 
@@ -95,7 +96,7 @@ def compact(task: Task, host: Host, *, seconds: float = SECONDS) -> Compaction:
             if not defects:
                 return Compaction(text)
             again = prompt("compact_again").format(defects="\n".join(f"- {each}" for each in defects))
-            said = Message(Role.ASSISTANT, (Text(text or "(nothing)"),))
+            said = Message(Role.ASSISTANT, (Text(clip(text, task.chars, "") or "(nothing)"),))
             messages += [said, Message(Role.USER, (Text(again),))]
         return Compaction(why=defects[0])
     except HostFailed as error:
@@ -106,13 +107,19 @@ def find_defects(text: str, task: Task) -> list[str]:
     """What keeps a summary from being used, in words its writer understands."""
     if not text or is_silent(text):
         return ["it is empty"]
+    if len(text) > task.chars * 4:  # not even read: it would only take time
+        return [_too_long(text, task)]
     lines = {line.strip().rstrip(":").lower() for line in text.splitlines()}
     found = [f"the heading `{each}` is missing" for each in HEADINGS if each.lower() not in lines]
     found += [f"the identifier `{each}` is missing" for each in task.identifiers if each not in text]
     found += [f"the request is missing: {each}" for each in task.requests if not _mentions(text, each)]
     if len(text) > task.chars:
-        found.append(f"it has {len(text)} characters; at most {task.chars} fit")
+        found.append(_too_long(text, task))
     return found
+
+
+def _too_long(text: str, task: Task) -> str:
+    return f"it has {len(text)} characters; at most {task.chars} fit"
 
 
 _TOKEN = re.compile(

@@ -11,8 +11,10 @@ import re
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from vademecum.context.base import HostFailed, ask, ask_for, prompt, reply_of
+from vademecum.context.base import ask, ask_for, prompt, reply_of
+from vademecum.context.budget import FLUSH, FlushSettings
 from vademecum.context.silence import is_silent
+from vademecum.errors import HostFailed
 from vademecum.transcripts.messages import Message, Role, Text
 
 if TYPE_CHECKING:
@@ -27,6 +29,7 @@ SECONDS = 60.0
 _WRITE_SECONDS = 20.0
 _NOTES = 50  # of one flush
 _NOTE_CHARS = 2000
+_READ_CHARS = 4 * _NOTES * _NOTE_CHARS  # of a reply
 
 JOURNAL_TOOL = "journal_append"
 RECORD_TOOL = "memory_store"
@@ -51,7 +54,9 @@ class Notes(NamedTuple):
     records: tuple[str, ...] = ()
 
 
-def flush(messages: Sequence[Message], host: Host, *, seconds: float = SECONDS) -> str:
+def flush(
+    messages: Sequence[Message], host: Host, *, settings: FlushSettings = FLUSH, seconds: float = SECONDS
+) -> str:
     """Run the flush turn over a window; returns its outcome."""
     try:
         barred = ask(lambda: host.barred, seconds=_WRITE_SECONDS)
@@ -60,20 +65,28 @@ def flush(messages: Sequence[Message], host: Host, *, seconds: float = SECONDS) 
             return f"skipped:{barred}"
         if complete is None:
             return "skipped:no model"
-        return _turn(messages, host, complete, seconds)
+        return _turn(messages, host, complete, settings, seconds)
     except HostFailed as error:
         return f"failed:{error}"
 
 
 def _turn(
-    messages: Sequence[Message], host: Host, complete: Callable[..., Message | str], limit: float
+    messages: Sequence[Message],
+    host: Host,
+    complete: Callable[..., Message | str],
+    settings: FlushSettings,
+    limit: float,
 ) -> str:
     now = ask_for(host, "now", seconds=_WRITE_SECONDS)
     if not isinstance(now, datetime):
         raise HostFailed(f"the clock callback gave {type(now).__name__}, not a time")
-    question = prompt("flush_user").format(date=f"{now:%Y-%m-%d}", time=f"{now:%Y-%m-%d %H:%M %Z}".strip())
+    # Not `format`: a person's own prompt may have braces of its own.
+    question = settings.prompt or prompt("flush_user")
+    question = question.replace("{date}", f"{now:%Y-%m-%d}")
+    question = question.replace("{time}", f"{now:%Y-%m-%d %H:%M %Z}".strip())
     asked = [*messages, Message(Role.USER, (Text(question),))]
-    reply = reply_of(ask(complete, asked, prompt("flush_system"), TOOLS, limit, seconds=limit))
+    system = settings.system_prompt or prompt("flush_system")
+    reply = reply_of(ask(complete, asked, system, TOOLS, limit, seconds=limit))
     found = read(reply)
     if found is None:
         return "nothing"
@@ -92,7 +105,7 @@ def _turn(
 
 def read(reply: Message | str) -> Notes | None:
     """What a reply wants to be written; None when it is silent. Raises HostFailed for what says neither."""
-    text = reply if isinstance(reply, str) else reply.text
+    text = (reply if isinstance(reply, str) else reply.text)[:_READ_CHARS]
     calls = () if isinstance(reply, str) else reply.calls
     journal = [_argument(call) for call in calls if call.name == JOURNAL_TOOL]
     records = [_argument(call) for call in calls if call.name == RECORD_TOOL]

@@ -171,7 +171,13 @@ def _clears(
     """Clear the oldest until less than the threshold could still be pruned."""
     left = {(each.message, each.part): _trimmed_chars(each) for each in trims}
     sizes = [left.get((message.id, index), _chars(result)) for message, index, result in results]
-    clearable = [size if size > len(settings.placeholder) else 0 for size in sizes]
+    # The placeholder has no pointer of its own: a cleared result is read back by its call's id.
+    ids = Counter(result.id for _, _, result in results)
+    lead_back = [result.id and not result.id.isdecimal() and ids[result.id] == 1 for _, _, result in results]
+    clearable = [
+        size if size > len(settings.placeholder) and sure else 0
+        for size, sure in zip(sizes, lead_back, strict=True)
+    ]
     total = sum(clearable)
     found = []
     for (message, index, result), size in zip(results, clearable, strict=True):

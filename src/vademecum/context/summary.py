@@ -13,8 +13,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from vademecum.context.units import is_request
-from vademecum.tokens import weigh
 from vademecum.transcripts.messages import Role
+from vademecum.transcripts.small_talk import is_command, is_substantive, telling
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -123,26 +123,6 @@ def merge(older: Summary, newer: Summary, *, caps: Caps = CAPS) -> Summary:
 
 # --- the task ------------------------------------------------------------------------------------------
 
-_ENOUGH_BYTES = 50
-_ENOUGH_WORDS = 4
-_ENOUGH_TELLING = 18
-_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")
-_SMALL_TALK = frozenset(
-    """a about absolutely ack again agreed ahead all alright also am amazing and another any approve
-    approved are as at awesome b back be best bitte both but bye c can cheers clear continue cool
-    correct could course danke definitely do does doing don't done either else everything exactly
-    excellent fantastic far fine first for from gerne go going good got great gut haha hallo have hello
-    help here hey hi hmm how i i'm if in indeed instead is it it's ja just keep last later let let's
-    lets lgtm like lol looking looks love makes many maybe me merci mind more move much my nah nein next
-    nice no none nope not nothing now of off ok okay okey oki on one onward option or other oui our out
-    over perfect please pls possible proceed proceeding ready really resume right same second see sense
-    shall ship should si so some sounds start still stop stuff super sure sweet sì sí ta take thank
-    thanks that that's thats the them then there these they thing things think third this those thumbs
-    thx to too try two up us use very vielen wait want was way we weiter well what when which will with
-    wonderful work works would wow wunderbar y ya yay yeah yep yes yet you you're your yup 好 好的 是 是的 对
-    继续 可以 行 嗯 谢谢 はい うん お願いします ありがとう 네 예 да нет хорошо спасибо""".split()
-)
-_COMMAND = re.compile(r"/[\w:-]+(?:\s|$)")
 _WRAPPED = re.compile(r"<([a-z][\w-]*)[\s>]")
 
 
@@ -155,23 +135,12 @@ def anchor(messages: Iterable[Message], previous: str = "", *, chars: int = CAPS
     newest = ""
     for message in reversed(list(messages)):
         text = request_text(message)
-        if not text or not _words(text):
+        if not text or not telling(text):
             continue
         if is_substantive(text):
             return _clip(text, chars)
         newest = newest or text
     return previous or _clip(newest, chars)
-
-
-def is_substantive(text: str) -> bool:
-    """Whether a text can be a task: four words that are no small talk, or 50 bytes of which some are none.
-
-    Bytes, because 17 Chinese signs are a sentence; only some, because "yes, that looks good to me, please
-    commit it and go on" is long and still a confirmation.
-    """
-    words = _words(text)
-    telling = sum(map(weigh, words))
-    return len(words) >= _ENOUGH_WORDS or (weigh(text) >= _ENOUGH_BYTES and telling >= _ENOUGH_TELLING)
 
 
 def request_text(message: Message) -> str:
@@ -180,15 +149,9 @@ def request_text(message: Message) -> str:
         return ""
     text = message.text.strip()
     wrapped = _WRAPPED.match(text)
-    if _COMMAND.match(text) or (wrapped and text.endswith(f"</{wrapped[1]}>")):
+    if is_command(text) or (wrapped and text.endswith(f"</{wrapped[1]}>")):
         return ""
     return _line(text)
-
-
-def _words(text: str) -> list[str]:
-    """The words of a text that are no small talk; enough of them to judge it by."""
-    words = (word.lower().replace("’", "'") for word in _WORD.findall(text[:2000]))
-    return [word for word in words if word not in _SMALL_TALK and not word.isdecimal()]
 
 
 # --- extraction ----------------------------------------------------------------------------------------
@@ -249,7 +212,7 @@ def _extract(messages: Sequence[Message], caps: Caps) -> Summary:
 def _requests(messages: Iterable[Message], caps: Caps) -> Iterator[str]:
     for message in messages:
         text = request_text(message)
-        if text and _words(text):
+        if text and telling(text):
             yield _clip(text, caps.request_chars)
 
 
@@ -412,8 +375,12 @@ def fit(summary: Summary, chars: int) -> Summary:
         summary = summary._replace(**lighter)
     excess = len(render(summary)) - chars
     if excess > 0:
-        half = max((len(summary.task) + len(summary.original) - excess) // 2 - 3, 0)
-        summary = summary._replace(task=_clip(summary.task, half), original=_clip(summary.original, half))
+        room = max(len(summary.task) + len(summary.original) - excess - 6, 0)
+        least = min(len(summary.task), len(summary.original), room // 2)
+        summary = summary._replace(
+            task=_clip(summary.task, max(least, room - len(summary.original))),
+            original=_clip(summary.original, max(least, room - len(summary.task))),
+        )
     return summary
 
 

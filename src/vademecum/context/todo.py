@@ -9,10 +9,12 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.errors import InvalidText, NotFound, UnknownName
+from vademecum.transcripts.events import Todo as Event
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from vademecum.transcripts.log import Log
     from vademecum.transcripts.messages import Json
 
 OPERATIONS = ("write", "update", "add", "list", "done")
@@ -141,6 +143,20 @@ def from_json(value: Mapping[str, Json]) -> Todo:
         Item(int(each["id"]), str(each["title"]), Status(each["status"])) for each in value["items"]
     )
     return Todo(items, max([int(value.get("next", 1)), *(item.number + 1 for item in items)]))
+
+
+def in_log(log: Log) -> Todo:
+    """The list as it is in a log, where whoever offers it to the agent writes it."""
+    last = None
+    for raw in log.raw():
+        last = raw if raw.kind == Event.kind else last
+    event = last.read() if last else None
+    if not isinstance(event, Event):
+        return Todo()
+    try:
+        return from_json({"items": event.items, "next": event.next or 1})
+    except (ValueError, KeyError, TypeError):
+        return Todo()
 
 
 def _update_asked(todo: Todo, entries: Iterable[Json]) -> Todo:

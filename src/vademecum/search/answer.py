@@ -4,10 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from vademecum.types import Scope
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from vademecum.search.engine import Options
+    from vademecum.search.query import Query
     from vademecum.types import Place
+
+
+TRANSCRIPT = "transcript"  # the source of what was said in a session
+
+
+class Cited(NamedTuple):
+    """Something of the project that a passage cites, and how it stands now."""
+
+    cited: str
+    standing: str  # verified, moved, changed or gone
+    why: str = ""
 
 
 class Passage(NamedTuple):
@@ -31,6 +46,9 @@ class Passage(NamedTuple):
     origin: str | None = None
     superseded: str | None = None
     arithmetic: Mapping[str, float] | None = None
+    claims: tuple[Cited, ...] = ()
+    stale: str | None = None  # how its entry is marked
+    related: Mapping[str, str] | None = None  # to which hit, how and by whose word, when it is none itself
 
 
 class Coverage(NamedTuple):
@@ -41,6 +59,7 @@ class Coverage(NamedTuple):
     pending: int = 0
     failed: int = 0
     vectors_pending: int = 0
+    sessions: int = 0  # that were searched as well; none when notes had filled every place
 
     @property
     def share(self) -> float:
@@ -53,10 +72,25 @@ class Answer(NamedTuple):
 
     results: tuple[Passage, ...]
     mode: str
-    coverage: Coverage
+    coverage: Coverage = Coverage()
     degraded: tuple[str, ...] = ()
     provider: str = "none"
     model: str = ""
+
+
+def places_left(query: Query, options: Options, taken: int) -> int:
+    """How many places what was said in sessions may take: those that notes left free, and few of all.
+
+    Notes come first, whatever was said; only who asks for nothing else gets nothing else.
+    """
+    if query.type is not None or query.tags or query.scope not in (None, Scope.PROJECT):
+        return 0  # what was said has neither, and belongs to a project
+    if query.sources == (TRANSCRIPT,):
+        return options.max_results
+    by_words = options.mode in ("hybrid", "bm25") and bool(query.text)
+    if (TRANSCRIPT not in query.sources) if query.sources else not by_words:
+        return 0
+    return max(0, min(options.max_results - taken, max(1, options.max_results // 3)))
 
 
 def nothing(why: str) -> Answer:

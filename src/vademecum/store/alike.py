@@ -14,6 +14,8 @@ _NEGATIONS = frozenset(
     wasnt werent wont wouldnt shouldnt couldnt mustnt stop avoid except unless instead""".split()
 )
 
+_BEYOND_LETTERS = 0x530  # after Latin, Greek and Cyrillic
+
 
 def likeness(one: str, other: str, *, threshold: float) -> float | None:
     """How alike two texts are, from the threshold to 100; None when they say different things."""
@@ -24,6 +26,25 @@ def likeness(one: str, other: str, *, threshold: float) -> float | None:
     if found < threshold or _differ(first, second):
         return None
     return float(found)
+
+
+def is_negation(word: str) -> bool:
+    """Whether a word, in small letters and without apostrophes, turns a statement round."""
+    return word in _NEGATIONS
+
+
+def is_slip(one: str, other: str) -> bool:
+    """Whether one word may be the other one mistyped: a letter or two, in a word long enough to tell.
+
+    Only of scripts that write a word with many letters: in others a single sign is a word of its own.
+    """
+    from rapidfuzz.distance import OSA
+
+    longer = max(len(one), len(other))
+    allowed = 0 if longer < 5 else 1 if longer < 8 else 2
+    if not one or not other or max(map(ord, one + other)) >= _BEYOND_LETTERS:
+        return False
+    return allowed > 0 and OSA.distance(one, other, score_cutoff=allowed) <= allowed
 
 
 def _differ(one: str, other: str) -> bool:

@@ -28,7 +28,7 @@ RECORDS = "records"
 JOURNAL = "journal"
 PINNED = "pinned"
 KEPT = "kept"
-FORGOTTEN = ("forget", "clear")
+FORGOTTEN = ("forget", "clear", "retire")
 
 
 class Image(NamedTuple):
@@ -51,11 +51,15 @@ class Image(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """What the log knows of an entry: its record, how it stands, and whether it was taken out through us."""
+    """What the log knows of an entry: its record, how it stands, whether it was taken out through us.
+
+    `said` names the sessions that said it: here, and not in the file, where anybody could write them.
+    """
 
     record: str | None
     entry: Entry
     taken: bool = False
+    said: tuple[str, ...] = ()
 
 
 def keep(home: Home, shelf: Shelf, kind: str, name: str, content: bytes, *, why: str, at: datetime) -> Image:
@@ -86,9 +90,11 @@ def names(home: Home, shelf: Shelf, kind: str) -> list[str]:
     return home.names("archive", *area(shelf), kind)
 
 
-def log_kept(home: Home, shelf: Shelf, kind: str, name: str, entry: Entry, *, record: str | None) -> None:
-    """Write down an entry as it was acknowledged; the caller holds the lock of its file."""
-    _log(home, shelf, kind, name, Kept(record, entry))
+def log_kept(
+    home: Home, shelf: Shelf, kind: str, name: str, entry: Entry, *, record: str | None, by: str | None = None
+) -> None:
+    """Write down an entry as it was acknowledged, and who said it; the caller holds the lock of its file."""
+    _log(home, shelf, kind, name, Kept(record, entry, said=(by,) if by else ()))
 
 
 def log_superseded(
@@ -114,10 +120,37 @@ def log_taken(
             _log(home, shelf, kind, name, state._replace(taken=True))
 
 
+def log_returned(
+    home: Home, shelf: Shelf, kind: str, name: str, entries: Iterable[Entry], *, record: str | None
+) -> None:
+    """Write down that entries stand in the file again as they once were, of those acknowledged here."""
+    log = _states(home, shelf, kind, name)
+    for entry in entries:
+        state = log.get((record, fingerprint(entry)))
+        if state is not None and (state.taken or state.entry.superseded != entry.superseded):
+            again = replace(state.entry, superseded=entry.superseded)
+            _log(home, shelf, kind, name, Kept(state.record, again))
+
+
 def kept(home: Home, shelf: Shelf, kind: str, name: str) -> Iterator[tuple[str | None, Entry]]:
     """Every entry that was acknowledged for a file, as it was last known, with the record it was for."""
     for state in _states(home, shelf, kind, name).values():
         yield state.record, state.entry
+
+
+def log_said(
+    home: Home, shelf: Shelf, kind: str, name: str, entry: Entry, *, record: str | None, by: str | None
+) -> bool:
+    """Write down that a session said an entry too; False when the entry was never acknowledged here."""
+    state = _states(home, shelf, kind, name).get((record, fingerprint(entry)))
+    if state is not None and by is not None and by not in state.said:
+        _log(home, shelf, kind, name, state._replace(said=(by,)))
+    return state is not None
+
+
+def said(home: Home, shelf: Shelf, kind: str, name: str) -> dict[tuple[str | None, str], tuple[str, ...]]:
+    """Which sessions said what, by record and fingerprint of the entry."""
+    return {mark: state.said for mark, state in _states(home, shelf, kind, name).items()}
 
 
 def kept_names(home: Home, shelf: Shelf, kind: str) -> list[str]:
@@ -163,6 +196,8 @@ def _log(home: Home, shelf: Shelf, kind: str, name: str, state: Kept) -> None:
         line["superseded"] = entry.superseded
     if state.taken:
         line["taken"] = True
+    if state.said:
+        line["said"] = list(state.said)
     with home.folder("archive", "kept", *area(shelf), kind, create=True) as folder:
         files.append_line(folder, f"{name}.jsonl", json.dumps(line, ensure_ascii=False).encode())
 
@@ -175,7 +210,9 @@ def _states(home: Home, shelf: Shelf, kind: str, name: str) -> dict[tuple[str | 
         try:
             line: dict[str, Any] = json.loads(raw)
             entry = Entry(line["text"], line["time"], Origin(line["origin"]), line.get("superseded"))
-            state = Kept(line["record"], entry, line.get("taken") is True)
+            known = found.get((line["record"], fingerprint(entry)))
+            told = dict.fromkeys([*(known.said if known else ()), *map(str, line.get("said") or ())])
+            state = Kept(line["record"], entry, line.get("taken") is True, tuple(told))
             found[state.record, fingerprint(entry)] = state
         except (ValueError, KeyError, TypeError):
             continue  # a stump left by a crash was never acknowledged

@@ -3,6 +3,9 @@
 A line says when, who, what and to which record, never the text or the key. A changed or missing line breaks
 the chain; a cut-off end falls behind the head, and the next line follows the head, so the gap stays. The head
 is written after its line, so a killed process can leave the log ahead of the head, and that is no alarm.
+
+Days that the user no longer keeps are cut off at the beginning: `start` says where the chain goes on, and a
+line in what is left says that it was cut there. A beginning that is missing without such a line is an alarm.
 """
 
 from __future__ import annotations
@@ -25,9 +28,12 @@ if TYPE_CHECKING:
     from vademecum.types import Scope
 
 HEAD = "head"
+START = "start"
+CUT = "cut"
 _HEAD_SIZE = 128
 _TAIL = 16 * 1024  # several times the longest line
 _GENESIS = "0" * 64
+_DAY = re.compile(r"\d{4}-\d\d-\d\d\.jsonl")
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -86,23 +92,64 @@ def lines(home: Home) -> Iterator[dict[str, Any]]:
                 yield line
 
 
+def days_before(home: Home, before: datetime) -> list[str]:
+    """The logs of days before a moment; the newest log always stays, since the next line follows its end."""
+    day = clock.stamp(before)[:10]
+    return [name for name in _log_names(home)[:-1] if _DAY.fullmatch(name) and name[:10] < day]
+
+
+def cut(home: Home, before: datetime, *, at: datetime, actor: str) -> list[str]:
+    """Delete the days before a moment; what is left still verifies."""
+    with home.lock("audit"):
+        gone = days_before(home, before)
+        end = _parse_head(home.read("audit", START)) or (0, _GENESIS)
+        for name in gone:
+            for _, line in _parsed(home.lines("audit", name)):
+                if line is not None and _number(line.get("seq"), 0) > end[0]:
+                    end = _number(line.get("seq"), 0), str(line.get("hash"))
+    if not gone:
+        return []
+    # The line first: until `start` says otherwise, the whole chain is looked at. Then the days, oldest first.
+    write(home, at=at, actor=actor, operation=CUT, before=_vouched(*end))
+    with home.lock("audit"), home.folder("audit") as folder:
+        files.update(folder, START, lambda _: _head_block(*end))
+        for name in gone:
+            files.delete(folder, name)
+    return gone
+
+
 def verify(home: Home) -> Report:
     """Walk the chain and compare its end with the head."""
     problems: list[Finding] = []
-    seq, last = 0, _GENESIS
-    seen: dict[int, str] = {}
+    start = _parse_head(home.read("audit", START))
+    seq, last = start or (0, _GENESIS)
+    seen: dict[int, str] = {} if start is None else {start[0]: start[1]}
+    vouched = start is None
     for name in _log_names(home):
         for number, line in _parsed(home.lines("audit", name)):
             if line is None:
                 continue  # a stump of a crash, or a line made unreadable: then the next one breaks the chain
+            if start is not None:
+                if seq == start[0] and 0 < _number(line.get("seq"), 0) <= start[0]:
+                    continue  # cut off already, and the killed cutter has not come to delete it
+                said = files.digest(_vouched(*start))
+                vouched = vouched or (line.get("op") == CUT and line.get("before") == said)
             where = f"audit/{name}#L{number}"
             problem = _problem(line, seq, last)
             if problem:
                 problems.append(Finding("audit", where, problem, severity="error"))
             seq, last = _number(line.get("seq"), seq + 1), str(line.get("hash"))
             seen[seq] = last
+    if not vouched:
+        why = "the beginning of the chain was cut off, and no line tells of it"
+        problems.append(Finding("audit", f"audit/{START}", why, severity="error"))
     problems.extend(_against_head(home, seq, seen))
-    return Report(len(seen), tuple(problems))
+    return Report(len(seen) - (start is not None), tuple(problems))
+
+
+def _vouched(seq: int, last: str) -> bytes:
+    """What a line that tells of a cut has a hash of: where the chain goes on."""
+    return f"{seq} {last}".encode()
 
 
 def _problem(line: dict[str, Any], seq: int, last: str) -> str:

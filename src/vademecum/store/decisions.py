@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +42,28 @@ def every(home: Home, kind: str) -> Iterator[tuple[str, dict[str, Any]]]:
             decision = _load(home.read("decisions", kind, name))
             if decision is not None:
                 yield name.removesuffix(".json"), decision
+
+
+VERIFIED = "verified"
+
+
+def verify(home: Home, text: str, *, at: str, by: str) -> None:
+    """Keep a person's word that exactly this text is true, wherever it stands."""
+    put(home, VERIFIED, _exactly(text), {"at": at, "by": by})
+
+
+def verified(home: Home, text: str) -> bool:
+    """Whether a person has verified exactly this text; one that was edited since is another text."""
+    return get(home, VERIFIED, _exactly(text)) is not None
+
+
+def unverify(home: Home, text: str) -> bool:
+    """Take that word back; False when it was never given."""
+    return drop(home, VERIFIED, _exactly(text))
+
+
+def _exactly(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
 
 
 def damaged(home: Home) -> Iterator[str]:

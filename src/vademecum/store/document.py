@@ -80,6 +80,8 @@ class Document(NamedTuple):
             superseded=signed.get("superseded"),
             start=start,
             end=end,
+            cites=signed.get("cites"),
+            stale=signed.get("stale"),
         )
 
 
@@ -141,15 +143,25 @@ def insert(text: str, entry: Entry) -> str:
 
 
 def sign(
-    document: Document, index: int, *, origin: Origin | None = None, superseded: str | None = None
+    document: Document,
+    index: int,
+    *,
+    origin: Origin | None = None,
+    superseded: str | None = None,
+    stale: str | None = None,
 ) -> str:
-    """Write an entry's signature anew, with another origin or marked as superseded, and return the text."""
+    """Write an entry's signature anew, with another origin or a mark, and return the text.
+
+    An empty `stale` takes that mark away.
+    """
     section = document.sections[index]
     signed = section.signed or f"origin: {Origin.USER}"
     if origin is not None:
         signed = _with(signed, "origin", str(origin))
     if superseded is not None:
         signed = _with(signed, "superseded", superseded)
+    if stale is not None:
+        signed = _with(signed, "stale", _one_part(stale))
     before, newline = document.source[: section.text_end], frontmatter.line_ending(document.source)
     if section.signed is not None:
         return f"{before}<!-- {signed} -->{document.source[section.signature_end :]}"
@@ -213,13 +225,23 @@ def _render(entry: Entry) -> str:
     signed = f"origin: {entry.origin or Origin.USER}"
     if entry.superseded is not None:
         signed = _with(signed, "superseded", entry.superseded)
+    for name, value in (("cites", entry.cites), ("stale", entry.stale)):
+        if value:
+            signed = _with(signed, name, _one_part(value))
     return f"## {entry.time}\n{escape(entry.text)}\n<!-- {signed} -->\n"
 
 
 def _with(signed: str, name: str, value: str) -> str:
     """A signature with one part set, and every other part as it was."""
     parts = [part for part in signed.split(" | ") if part.partition(":")[0].strip() != name]
+    if not value:
+        return " | ".join(parts)
     return " | ".join([f"{name}: {value}", *parts] if name == "origin" else [*parts, f"{name}: {value}"])
+
+
+def _one_part(value: str) -> str:
+    """A value that cannot end its part, the signature or the line."""
+    return " ".join(value.replace("|", "/").replace("-->", "->").split())
 
 
 def _fields(signed: str | None) -> dict[str, str]:

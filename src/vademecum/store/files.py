@@ -204,31 +204,41 @@ def append_line(folder: Folder, name: str, line: bytes, *, mode: int = 0o600, sy
     It is on disk before it returns, unless `sync` is off. The caller holds the lock of this log, so a line
     that could not be written whole can be taken back.
     """
-    fd = folder.open(name, os.O_RDWR | os.O_APPEND | os.O_CREAT, mode)
+    fd = open_log(folder, name, mode=mode)
     try:
-        size = os.fstat(fd).st_size
-        if size == 0:
-            folder.sync()  # before the first line, so that a log with lines in it has its name on disk
-        stump = size > 0 and _byte_at(fd, size - 1) != b"\n"
-        try:
-            whole = (b"\n" if stump else b"") + line + b"\n"
-            _write_all(fd, whole)
-            if sync:
-                os.fsync(fd)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.ftruncate(fd, size)
-            raise
-        return size + len(whole)
+        return append_to(folder, fd, line, sync=sync)
     finally:
         os.close(fd)
+
+
+def open_log(folder: Folder, name: str, *, mode: int = 0o600) -> int:
+    """Open a log for `append_to`, for who has many lines to add."""
+    return folder.open(name, os.O_RDWR | os.O_APPEND | os.O_CREAT, mode)
+
+
+def append_to(folder: Folder, fd: int, line: bytes, *, sync: bool) -> int:
+    """`append_line` on a log that is open."""
+    size = os.fstat(fd).st_size
+    if size == 0:
+        folder.sync()  # before the first line, so that a log with lines in it has its name on disk
+    stump = size > 0 and _byte_at(fd, size - 1) != b"\n"
+    try:
+        whole = (b"\n" if stump else b"") + line + b"\n"
+        write_all(fd, whole)
+        if sync:
+            os.fsync(fd)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.ftruncate(fd, size)
+        raise
+    return size + len(whole)
 
 
 def overwrite_block(folder: Folder, name: str, block: bytes) -> None:
     """Overwrite a file of one small, fixed size in place: one sector, old or new after a power cut."""
     fd = folder.open(name, os.O_WRONLY | os.O_CREAT)
     try:
-        _write_all(fd, block)
+        write_all(fd, block)
     finally:
         os.close(fd)
 
@@ -275,7 +285,7 @@ def _stage(folder: Folder, name: str, old: bytes | None, new: bytes, mode: int) 
         fd = folder.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
         try:
             try_lock(fd)  # so that a sweeper in another container, blind to our pid, sees a living owner
-            _write_all(fd, new)
+            write_all(fd, new)
             os.fsync(fd)
             folder.rename(temp, staged)
         finally:
@@ -436,7 +446,8 @@ def _discard(folder: Folder, name: str) -> None:
         _abandoned.add(name)
 
 
-def _write_all(fd: int, content: bytes) -> None:
+def write_all(fd: int, content: bytes) -> None:
+    """Write a whole content, however little of it the system takes at once."""
     view = memoryview(content)
     while view:
         count = os.write(fd, view)

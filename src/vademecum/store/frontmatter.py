@@ -58,7 +58,9 @@ def parse(text: str) -> Front:
     if block is None:
         return Front({}, 1 if text.startswith("\ufeff") else 0, 0)
     start, end, body = block
-    values = {key.value: value for key, value, _ in _items(text[start:end])}
+    values = _easily(text[start:end])
+    if values is None:
+        values = {key.value: value for key, value, _ in _items(text[start:end])}
     return Front(values, body, text.count("\n", 0, body))
 
 
@@ -130,6 +132,54 @@ def _block(text: str) -> tuple[int, int, int] | None:
         raise Malformed(f"the frontmatter is longer than {LARGEST // 1024} KiB")
     body = closing.end()
     return opening.end(), closing.start(), body + 1 if text[body : body + 1] == "\n" else body
+
+
+class _Hard(Exception):
+    """This takes a reader of YAML."""
+
+
+def _easily(block: str) -> dict[str, Any] | None:
+    """The values of a block that is as `render` writes it, in ASCII; None for any other.
+
+    Loading a reader of all of YAML takes longer than most memories take to read.
+    """
+    if not block.isascii() or not block.endswith("\n"):
+        return None
+    values: dict[str, Any] = {}
+    try:
+        for line in block[:-1].split("\n"):
+            key, value = _easy_pair(line)
+            if key in values:
+                return None
+            ends = value[:1] + value[-1:]
+            if ends == "[]":
+                values[key] = [_easy(each) for each in value[1:-1].split(", ")] if value != "[]" else []
+            elif ends == "{}" and value != "{}":
+                pairs = [_easy_pair(each) for each in value[1:-1].split(", ")]
+                values[key] = {name: _easy(each) for name, each in pairs}
+            else:
+                values[key] = _easy(value)
+    except _Hard:
+        return None
+    return values
+
+
+def _easy_pair(line: str) -> tuple[str, str]:
+    key, mark, value = line.partition(": ")
+    if not mark or len(key) > 60 or not key.replace("-", "_").isidentifier() or key[0] == "-":
+        raise _Hard
+    return key, value
+
+
+def _easy(text: str) -> Any:
+    if text[:1] == '"':
+        inner = text[1:-1]
+        if len(text) < 2 or text[-1] != '"' or not inner.isprintable() or '"' in inner or "\\" in inner:
+            raise _Hard
+        return inner
+    if any(kind.fullmatch(text) for kind in (_PLAIN, _TIME, _INT, _UUID, _FLOAT)):
+        return _resolve(text)
+    raise _Hard
 
 
 def _items(block: str) -> Iterator[tuple[Any, Any, Any]]:

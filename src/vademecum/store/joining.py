@@ -6,14 +6,14 @@ Pure text in, text out, so that the same joining can be done again on top of a p
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.store import document, frontmatter
 from vademecum.store.texts import decode
 from vademecum.types import Entry, Origin, Outcome, RecordType
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from vademecum.store.scopes import Caller
     from vademecum.types import Place, Record
@@ -32,6 +32,20 @@ class Draft:
     mode: str = "append"
     confidence: float | None = None
     protected: bool | None = None
+    name: str = ""  # the words its key is made from, when not its own first ones
+    labels: Callable[[Mapping[str, Any]], dict[str, Any]] | None = None  # its own, joined to a record's
+    cites: str | None = None  # fingerprints of the code it cites
+
+
+class Known(NamedTuple):
+    """The record that already teaches a lesson, and the entry that does.
+
+    It `stays` as it is worded when it says more than the new text, or came from someone trusted more.
+    """
+
+    record: Record
+    entry: Entry
+    stays: bool
 
 
 class Joining:
@@ -77,7 +91,7 @@ class Joining:
     def _begin(self) -> str:
         """A new file."""
         draft, at = self.draft, self.entry.time
-        values = {
+        values: dict[str, Any] = {
             "type": str(draft.type or RecordType.PROJECT),
             "id": self.id,
             "num": self.num,
@@ -94,11 +108,16 @@ class Joining:
             "confidence": draft.confidence,
             "protected": draft.protected or None,
         }
+        if draft.labels is not None:
+            values |= {"confirmed": self._confirmations({}), **draft.labels({})}
         return document.append(frontmatter.edit(f"# {self.key}\n\n", values), self.entry)
 
     def _superseding(self, parsed: document.Document) -> str:
         """The text with the entry that this one replaces marked so."""
         self.outcome = Outcome.REPLACED if self._replaces_last else Outcome.APPENDED
+        if self.entry.superseded is not None:  # kept, and the wording that stands there stays
+            self.outcome = Outcome.CONSOLIDATED
+            return parsed.source
         live = _living(parsed)
         target = None
         if self.supersede is not None:
@@ -117,8 +136,12 @@ class Joining:
         changes: dict[str, Any] = {
             "updated": self.entry.time,
             "generated": {"by": self.caller.actor, "at": self.entry.time},
-            **self._labels(values),
         }
+        if self.draft.labels is not None:
+            changes["confirmed"] = self._confirmations(values)
+        changes |= self._labels(values)
+        if self.entry.live and "verified" in values:
+            changes["verified"] = None  # it was said of another text
         if not values.get("id"):
             changes |= {"id": self.id, "key": self.key, "scope": str(self.place.scope)}
         if self.num is not None:
@@ -139,22 +162,27 @@ class Joining:
             changes["confidence"] = draft.confidence
         if draft.protected:
             changes["protected"] = True
-        return changes
+        return changes if draft.labels is None else changes | draft.labels(values)
+
+    def _confirmations(self, values: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """One confirmation per session, the newest five."""
+        mine = {"by": self.caller.actor, "session": self.caller.session or "", "at": self.entry.time}
+        listed = values.get("confirmed")
+        earlier = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
+        others = [
+            each for each in earlier if (each.get("by"), each.get("session")) != (mine["by"], mine["session"])
+        ]
+        return [*others, mine][-_CONFIRMATIONS:]
 
     def _confirm(self, parsed: document.Document, said: int) -> str:
-        """The text with one confirmation per session, the newest five, and the labels."""
+        """The text with this confirmation, and the labels."""
         self.outcome = Outcome.CONFIRMED
         entries = parsed.entries
         self.said = entries[said]
         at = self.said.time
         self.superseded = tuple(each for each in entries if at is not None and each.superseded == at)
-        mine = {"by": self.caller.actor, "session": self.caller.session or "", "at": self.entry.time}
-        listed = parsed.front.values.get("confirmed")
-        earlier = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
-        others = [
-            each for each in earlier if (each.get("by"), each.get("session")) != (mine["by"], mine["session"])
-        ]
-        changes = {"confirmed": [*others, mine][-_CONFIRMATIONS:], **self._labels(parsed.front.values)}
+        values = parsed.front.values
+        changes = {"confirmed": self._confirmations(values), **self._labels(values)}
         return frontmatter.edit(parsed.source, changes)
 
     def _source(self) -> str | None:

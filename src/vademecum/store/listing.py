@@ -7,17 +7,21 @@ from typing import TYPE_CHECKING
 from vademecum.store import files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
 
     from vademecum.store.home import Shelf
     from vademecum.types import Record
 
 NAME = "index.md"
 _LONGEST = 120
+_NOTHING: Mapping[str, Sequence[Record]] = {}
 
 
-def render(records: Iterable[Record]) -> str:
-    """The listing: one line a record, by type, in the form the Open Knowledge Format gives it."""
+def render(records: Iterable[Record], also: Mapping[str, Sequence[Record]] = _NOTHING) -> str:
+    """The listing: one line a record, by type, in the form the Open Knowledge Format gives it.
+
+    `also` has the records beside it that go with the one at a path.
+    """
     by_type: dict[str, list[Record]] = {}
     for record in records:
         by_type.setdefault(record.type, []).append(record)
@@ -25,20 +29,29 @@ def render(records: Iterable[Record]) -> str:
     for kind in sorted(by_type):
         lines += [f"## {kind.capitalize()}", ""]
         for record in sorted(by_type[kind], key=lambda each: each.key):
-            name = record.path.rpartition("/")[2].replace(" ", "%20")
-            lines.append(f"* [{_plain(record.title)}]({name}) - {_plain(record.text)}")
+            lines.append(f"* {_link(record)} - {_plain(record.text)}")
+            others = also.get(record.path)
+            if others:
+                lines.append(f"  See also: {', '.join(map(_link, others))}")
         lines.append("")
     return "\n".join(lines)
 
 
-def write(shelf: Shelf, records: Iterable[Record]) -> str | None:
+def write(
+    shelf: Shelf, records: Iterable[Record], also: Mapping[str, Sequence[Record]] = _NOTHING
+) -> str | None:
     """Write the listing beside the records; None when the shelf holds none."""
     folder = shelf.open("records")
     if folder is None:
         return None
     with folder:
-        files.update(folder, NAME, lambda _: render(records).encode(), mode=shelf.file_mode)
+        files.update(folder, NAME, lambda _: render(records, also).encode(), mode=shelf.file_mode)
     return shelf.name_of("records", NAME)
+
+
+def _link(record: Record) -> str:
+    name = record.path.rpartition("/")[2].replace(" ", "%20")
+    return f"[{_plain(record.title)}]({name})"
 
 
 def _plain(text: str) -> str:

@@ -12,15 +12,16 @@ import functools
 import json
 import os
 import re
-import sys
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vademecum.errors import Malformed, OutsideMemory, UsageError
+from vademecum.errors import Malformed, OutsideMemory, StorageFailed, UsageError
 from vademecum.store import archive, decisions, document, files, frontmatter, listing, names
 from vademecum.store.folders import Folder
 from vademecum.store.home import Shelf
+from vademecum.store.locks import try_lock
 from vademecum.store.records import is_record
 from vademecum.store.texts import decode
 from vademecum.types import Origin, Place, Scope
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 MARK = "[purged]"
 SHORTEST = 3
+_TRIES = 10
+_BLOCK = 1 << 20  # bytes of lines that are written at once
 
 # Labels with a meaning of their own; all others are words of a person.
 _LABELS = {"type", "id", "num", "key", "scope", "scope_id", "category", "source", "created", "updated"} | {
@@ -190,10 +193,10 @@ def _below(home: Home, top: Path, start: tuple[str, ...], wanted: str) -> Iterat
         _sweep(top, parts)
         counts = 0
         for name in sorted(inside):
-            replace = _way((*parts, name))
-            if replace is None:
+            way = _way((*parts, name))
+            if way is None:
                 continue
-            found = _replace(home, top, (*parts, name), functools.partial(replace, forms=forms))
+            found = _replace(home, top, (*parts, name), functools.partial(way, forms=forms))
             counts += found.count
             where = "/".join((*parts, name))
             if found.count:
@@ -212,14 +215,16 @@ def _sweep(top: Path, parts: tuple[str, ...]) -> None:
 
 
 def _way(parts: tuple[str, ...]) -> Callable[..., _Replaced] | None:
-    """How a text is taken out of a file; None for one that is no text of ours."""
+    """How a text is taken out of a file, or out of each line of a log; None for what is no text of ours."""
     ending = os.path.splitext(parts[-1])[1]
     if ending == ".md" and parts[0] not in ("decisions", "audit"):
         return _in_markdown
+    if parts == ("chat-history",):
+        return _in_markdown
     if ending == ".jsonl" and parts[:2] == ("archive", "kept"):
-        return functools.partial(_in_log, way=_in_line)
+        return _in_line
     if ending == ".jsonl" and parts[0] == "transcripts":
-        return functools.partial(_in_log, way=_in_event)
+        return _in_event
     return _only_counted if ending in (".md", ".json", ".jsonl", ".toml") else None
 
 
@@ -240,17 +245,81 @@ def _raise(error: OSError) -> None:
 
 def _replace(home: Home, top: Path, parts: tuple[str, ...], way: Callable[[bytes], _Replaced]) -> _Replaced:
     """Take a text out of one file, under the lock that its writers take."""
-    # A log grows for ever, and what it holds must be reached all the same.
-    largest = sys.maxsize if parts[-1].endswith(".jsonl") else files.LARGEST
+    name = parts[-1]
     try:
         with Folder.at(top) as folder, folder.enter(*parts[:-1]) as inner:
-            found = way(files.read(inner, parts[-1], largest=largest) or b"")
+            # A log grows for ever, and what it holds must be reached all the same: line by line.
+            log = name.endswith(".jsonl")
+            found = _look_through(inner, name, way) if log else way(files.read(inner, name) or b"")
             if found.count:
                 with home.lock(_lock_of(home, top, parts)):
-                    files.update(inner, parts[-1], lambda now: way(now or b"").content, largest=largest)
+                    if log:
+                        found = _rewrite(inner, name, way)
+                    else:
+                        files.update(inner, name, lambda now: way(now or b"").content)
     except OutsideMemory:  # a link, pipe or device: what it leads to is not ours
         return _Replaced(b"", 0)
     return found
+
+
+def _look_through(
+    folder: Folder,
+    name: str,
+    way: Callable[[bytes], _Replaced],
+    write: Callable[[bytes], object] | None = None,
+) -> _Replaced:
+    """How often a text stands in a log; each line without it is handed on, all others byte for byte."""
+    count = left = size = 0
+    waiting: list[bytes] = []
+    with contextlib.suppress(FileNotFoundError):
+        for raw in files.lines(folder, name):
+            body = raw.removesuffix(b"\n")
+            found = way(body)
+            count, left = count + found.count, left + found.left
+            if write is not None:
+                waiting += (found.content, raw[len(body) :])
+                size += len(found.content)
+                if size > _BLOCK:
+                    write(b"".join(waiting))
+                    waiting, size = [], 0
+    if write is not None and waiting:
+        write(b"".join(waiting))
+    return _Replaced(b"", count, left)
+
+
+def _rewrite(folder: Folder, name: str, way: Callable[[bytes], _Replaced]) -> _Replaced:
+    """Put a log without a text in the place of the one that has it; only a line of it is ever in memory."""
+    for _ in range(_TRIES):
+        before = folder.stat(name)
+        if before is None:
+            break
+        copy = f"{files.PREFIX}{os.getpid()}-{os.urandom(8).hex()}{files.TEMP}"
+        fd = folder.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL, stat.S_IMODE(before.st_mode))
+        try:
+            try:
+                try_lock(fd)  # so that no sweeper takes it for a dead one's
+                found = _look_through(folder, name, way, functools.partial(files.write_all, fd))
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+            if _mark(folder.stat(name)) == _mark(before):  # else somebody wrote without the lock
+                folder.rename(copy, name)
+                folder.sync()
+                return found
+            folder.unlink(copy)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                folder.unlink(copy)
+            raise
+    else:
+        raise StorageFailed(
+            f"{folder.path}/{name} changes all the time; purge again when nobody writes to it"
+        )
+    return _Replaced(b"", 0)
+
+
+def _mark(state: os.stat_result | None) -> object:
+    return state and (state.st_ino, state.st_size, state.st_mtime_ns)
 
 
 def _lock_of(home: Home, top: Path, parts: tuple[str, ...]) -> str:
@@ -339,17 +408,6 @@ def _gaps(start: int, end: int, fixed: list[tuple[int, int]]) -> Iterator[tuple[
             start = last
     if start < end:
         yield start, end
-
-
-def _in_log(content: bytes, forms: re.Pattern[str], way: Callable[..., _Replaced]) -> _Replaced:
-    """Take it out of the lines that hold it; all others stay byte for byte."""
-    count = left = 0
-    lines = []
-    for raw in content.split(b"\n"):
-        found = way(raw, forms)
-        lines.append(found.content)
-        count, left = count + found.count, left + found.left
-    return _Replaced(b"\n".join(lines), count, left)
 
 
 def _in_line(raw: bytes, forms: re.Pattern[str]) -> _Replaced:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from vademecum.errors import OutsideMemory
 from vademecum.store import archive, files, names, scopes, sources, texts
@@ -11,6 +11,10 @@ from vademecum.types import Audience
 
 if TYPE_CHECKING:
     from vademecum.store.home import Home, Shelf
+
+
+MOST = 8 * 1024 * 1024  # bytes of a log that one answer holds
+BLOCK = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,30 @@ def lines_of(path: str, content: bytes | None, *, start: int = 1, count: int | N
         every.pop()
     chosen = every[start - 1 :] if count is None else every[start - 1 : start - 1 + count]
     return Text(path, "\n".join(chosen), start, start + len(chosen) - 1, len(every))
+
+
+def streamed(path: str, file: BinaryIO, *, start: int = 1, count: int | None = None) -> Text:
+    """A range of the lines of a file of any length; what does not fit into one answer is left for the next.
+
+    An answer holds at least a whole line, and `lines` is the count of all.
+    """
+    chosen: list[bytes] = []
+    held = number = 0
+    full = False
+    while piece := file.readline(BLOCK):
+        number += 1
+        wanted = number >= start and not full and (count is None or len(chosen) < count)
+        line = [piece] if wanted else []
+        while not piece.endswith(b"\n") and (piece := file.readline(BLOCK)):
+            if wanted:
+                line.append(piece)
+        if wanted:
+            whole = b"".join(line).removesuffix(b"\n")
+            held += len(whole)
+            full = bool(chosen) and held > MOST
+            chosen += [] if full else [whole]
+    text = "\n".join(each.decode(errors="replace") for each in chosen)
+    return Text(path, text, start, start + len(chosen) - 1, number)
 
 
 def from_shelf(shelf: Shelf, *names_below: str) -> bytes | None:

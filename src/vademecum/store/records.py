@@ -21,6 +21,7 @@ from vademecum.store import (
     archive,
     audit,
     clock,
+    decisions,
     document,
     files,
     frontmatter,
@@ -29,7 +30,7 @@ from vademecum.store import (
     numbers,
     scopes,
 )
-from vademecum.store.joining import Draft, Joining, may_supersede, read_tags, saying
+from vademecum.store.joining import Draft, Joining, Known, may_supersede, read_tags, saying
 from vademecum.store.texts import decode
 from vademecum.types import Change, ChangeKind, Entry, Finding, Origin, Record, RecordType, Stored
 
@@ -160,6 +161,95 @@ class Records:
             shelf, name = self._free_key(shelves, draft)
             return self._write(shelf, name, draft)
 
+    def learn(
+        self,
+        draft: Draft,
+        *,
+        scope: Scope,
+        likely: Callable[[bytes], bool],
+        known: Callable[[Iterable[Record]], Known | None],
+    ) -> Stored:
+        """Keep a lesson: in the record of its type that teaches it already, or in one of its own.
+
+        `known` picks that record among those whose files are `likely` to hold it.
+        """
+        place = scopes.place_for(self.caller, scope)
+        shelves = scopes.shelves(self.home, self.caller, place)
+        # One at a time per place, or two processes would each find the lesson new.
+        with self.home.lock(f"place {place}"):
+            of_type = self.typed(shelves, str(draft.type), likely=likely)
+            listed = {each.record.path: each for each in of_type}
+            match = known(each.record for each in listed.values())
+            if match is None:
+                return self.begin(shelves, draft)
+            shelf, name = listed[match.record.path][1:]
+            if document.same(draft.text, match.entry.text):
+                return self._write(shelf, name, draft)
+            outdone = next((e for e in match.record.entries if document.same(e.text, draft.text)), None)
+            if outdone is not None:  # said before, in words that others have replaced: those are confirmed
+                return self._write(shelf, name, replace(draft, text=match.entry.text), heard=outdone)
+            if match.stays:
+                return self._write(shelf, name, draft, yields=True)
+            return self._write(shelf, name, draft, supersede=match.entry.text)
+
+    def join(self, found: Found, draft: Draft) -> Stored:
+        """Keep a text in this very record."""
+        return self._write(found.shelf, found.name, draft)
+
+    def typed(
+        self, shelves: Iterable[Shelf], *types: str, likely: Callable[[bytes], bool] = bool
+    ) -> Iterator[Found]:
+        """The records of these types on the shelves that may be written; only those are read to the end."""
+        for shelf in shelves:
+            folder = shelf.open(archive.RECORDS) if shelf.trusted else None
+            if folder is None:
+                continue
+            with folder:
+                for name in filter(is_record, folder.names()):
+                    try:
+                        content = files.read(folder, name)
+                        if content is None or not any(each.encode() in content for each in types):
+                            continue
+                        if not likely(content):
+                            continue
+                        if self._labelled(shelf, name, content).type in types:
+                            yield Found(self.parse(shelf, name, content), shelf, name)
+                    except (Malformed, OutsideMemory, OSError):
+                        continue  # told by the listing
+
+    def begin(self, shelves: Sequence[Shelf], draft: Draft) -> Stored:
+        """Keep a text in a new record, under the first free key made from its words."""
+        wanted = names.auto_key(draft.name or draft.text)
+        for number in range(1, 10_000):
+            shelf, name = self._locate(shelves, wanted if number == 1 else names.numbered(wanted, number))
+            folder = shelf.open(archive.RECORDS)
+            if folder is None:
+                return self._write(shelf, name, draft)
+            with folder:
+                taken = folder.stat(name) is not None
+            if not taken:
+                return self._write(shelf, name, draft)
+        raise Collision(f"there are too many records called {wanted}", hint="forget some of them")
+
+    def revise(
+        self, found: Found, change: Callable[[Mapping[str, Any]], dict[str, Any]], *, operation: str
+    ) -> Record:
+        """Set frontmatter keys to what follows from those that are there now."""
+
+        def edit(text: str) -> str:
+            return frontmatter.edit(text, change(frontmatter.parse(text).values))
+
+        return self._rewrite(found, edit, operation=operation)
+
+    def said(self, record: Record) -> Mapping[str, tuple[str, ...]]:
+        """Which sessions said each entry of a record, as this home knows it, by fingerprint."""
+        for shelf in scopes.shelves(self.home, self.caller, record.place):
+            name = record.path.rpartition("/")[2]
+            if shelf.name_of(archive.RECORDS, name) == record.path:
+                told = archive.said(self.home, shelf, archive.RECORDS, name)
+                return {mark: by for (owner, mark), by in told.items() if owner == record.id}
+        return {}
+
     def change_fields(self, found: Found, fields: dict[str, Any], *, operation: str) -> Record:
         """Set frontmatter keys of a record and nothing else."""
 
@@ -249,11 +339,27 @@ class Records:
 
     # ---------------------------------------------------------------- parts
 
-    def _write(self, shelf: Shelf, name: str, draft: Draft, *, supersede: str | None = None) -> Stored:
-        """Join a text to the record in this file, or begin the record with it."""
+    def _write(
+        self,
+        shelf: Shelf,
+        name: str,
+        draft: Draft,
+        *,
+        supersede: str | None = None,
+        yields: bool = False,
+        heard: Entry | None = None,
+    ) -> Stored:
+        """Join a text to the record in this file, or begin the record with it.
+
+        A text that `yields` is kept as superseded; `heard` is the entry with the caller's own words, when
+        those confirm another one.
+        """
         self._prepare(shelf)
         at = self.now()
-        entry = Entry(draft.text, clock.stamp(at), self.caller.origin)
+        stamp = clock.stamp(at)
+        entry = Entry(
+            draft.text, stamp, self.caller.origin, stamp if yields else None, cites=draft.cites or None
+        )
         with self.locked(shelf, name), self._folder(shelf, create=True) as folder:
             current = files.read(folder, name)
             if current is None:
@@ -274,24 +380,45 @@ class Records:
                 archive.keep(self.home, shelf, archive.RECORDS, name, current, why="replace", at=at)
             written = files.update(folder, name, join, mode=shelf.file_mode)
             record = self._labelled(shelf, name, written.after)
-            self._log(shelf, name, join, record=record.id)
+            self._log(shelf, name, join, record=record.id, heard=heard)
+            if heard is None:
+                self._vouch(shelf, join)
             self._audit(str(join.outcome), record, before=written.before, after=written.after)
         self.announce(Change(ChangeKind.WRITTEN, shelf.place, record.path))
         return Stored(join.outcome, record.key, record.num, record.id, shelf.place, record.path)
 
-    def _log(self, shelf: Shelf, name: str, join: Joining, *, record: str | None) -> None:
-        """Log what was acknowledged; a confirmed entry too if it never was: its own store may have failed."""
-        entry = join.entry
+    def _log(
+        self, shelf: Shelf, name: str, join: Joining, *, record: str | None, heard: Entry | None = None
+    ) -> None:
+        """Log what was acknowledged, and who said it; a confirmed entry too if it never was.
+
+        Its own store may have failed, or another session may be saying it now.
+        """
+        entry, by = join.entry, self._identity
         if join.said is not None:
-            # The text is this caller's own as well; in the home the file says whose it was first.
-            origin = self.caller.origin if shelf.shared else join.said.origin or Origin.USER
-            entry = replace(join.said, origin=origin)
-            kept = archive.kept(self.home, shelf, archive.RECORDS, name)
-            if (record, archive.fingerprint(entry)) in {(owner, archive.fingerprint(e)) for owner, e in kept}:
+            # In the home the file says whose it was first. In a shared folder it may say anything: there a
+            # person's word makes it theirs, and an agent's repetition does not make it the agent's.
+            own = self.caller.origin if self.caller.origin is Origin.USER else Origin.EXTERNAL
+            entry = replace(join.said, origin=own if shelf.shared else join.said.origin or Origin.USER)
+            words = entry if heard is None else heard
+            if archive.log_said(self.home, shelf, archive.RECORDS, name, words, record=record, by=by):
                 return
         # The entry goes last: once it is there, nothing of this is logged again.
         archive.log_superseded(self.home, shelf, archive.RECORDS, name, join.superseded, record=record)
-        archive.log_kept(self.home, shelf, archive.RECORDS, name, entry, record=record)
+        archive.log_kept(self.home, shelf, archive.RECORDS, name, entry, record=record, by=by)
+
+    @property
+    def _identity(self) -> str | None:
+        """Who vouches for a text by saying it: not a tool, and not the file it was imported from."""
+        return self.caller.identity if self.caller.origin in (Origin.USER, Origin.AGENT) else None
+
+    def _vouch(self, shelf: Shelf, join: Joining) -> None:
+        """A person who says what stands there already has verified it."""
+        if self.caller.origin is not Origin.USER or join.said is None:
+            return
+        if shelf.shared or (join.said.origin or Origin.USER) is not Origin.USER:
+            at = clock.stamp(self.now())
+            decisions.verify(self.home, join.said.text, at=at, by=self.caller.actor)
 
     def _log_edit(self, found: Found, seen: bytes, edited: str, *, record: str | None) -> None:
         """Log the entries that an edit through us brought, and those it took away."""

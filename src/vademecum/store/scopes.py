@@ -37,6 +37,11 @@ class Caller:
     origin: Origin = Origin.AGENT
     actor: str = "process:main"
 
+    @property
+    def identity(self) -> str | None:
+        """Which agent in which session; None when either is unknown, as nobody can be told apart then."""
+        return f"{self.agent}:{self.session}" if self.agent and self.session else None
+
 
 def parse_scope(name: str | Scope) -> Scope:
     """The scope of that name."""

@@ -5,7 +5,8 @@ what it is, so that nothing built on it can print one.
 
 Time is linear in the text. Every search starts at a literal that `str.find` looks for; what is read from
 there is bounded (`_WINDOW`, and the widths in the patterns) until it is accepted, and what is accepted is
-not read again.
+not read again. Which of these literals there are is asked once, of a whole text: `clues`. Who has many parts
+of one text, such as the strings on a line of JSON, asks it of the line.
 """
 
 from __future__ import annotations
@@ -32,16 +33,23 @@ class Secret:
     end: int
 
 
-def find(text: str) -> list[Secret]:
-    """List the secrets of a text in order, none overlapping, each as wide as the whole value."""
+def find(text: str, among: Clues | None = None) -> list[Secret]:
+    """List the secrets of a text in order, none overlapping, each as wide as the whole value.
+
+    `among` is what `clues` says of a text that this one is a part of.
+    """
+    clue = clues(text) if among is None else among
+    if not any(clue):
+        return []
     found: list[Secret] = []
-    pending = _between(0, len(text), [match.span() for match in _re(_MARK).finditer(text)])
+    marks = [match.span() for match in _re(_MARK).finditer(text)] if clue.marked else []
+    pending = _between(0, len(text), marks)
     # What a redaction leaves on both sides is looked at again, alone, so that a redacted text is clean: a
     # replaced value can turn its neighbour into one. Two rounds are the rule; the cap keeps the time linear.
     for _ in range(_ROUNDS):
         cut: list[tuple[int, int]] = []
         for start, end in pending:
-            hits = [Secret(kind, start + a, start + b) for kind, a, b in _scan(text[start:end])]
+            hits = [Secret(kind, start + a, start + b) for kind, a, b in _scan(text[start:end], clue)]
             if hits:
                 found += hits
                 cut += _between(start, end, [(hit.start, hit.end) for hit in hits])
@@ -61,11 +69,13 @@ def redact(text: str, secrets: Sequence[Secret]) -> str:
     return "".join([*parts, text[at:]])
 
 
-def gate(text: str, policy: SecretPolicy) -> tuple[str, tuple[str, ...]]:
+def gate(text: str, policy: SecretPolicy, among: Clues | None = None) -> tuple[str, tuple[str, ...]]:
     """Return the text that may be kept and the kinds found in it, or refuse it."""
-    secrets = find(text)
+    secrets = find(text, among)
+    if not secrets:
+        return text, ()
     kinds = tuple(sorted({secret.kind for secret in secrets}))
-    if secrets and policy is SecretPolicy.REFUSE:
+    if policy is SecretPolicy.REFUSE:
         raise SecretFound(f"the text holds what looks like a secret: {_places(text, secrets)}")
     if policy is SecretPolicy.REDACT:
         text = redact(text, secrets)
@@ -395,14 +405,16 @@ def _between(start: int, end: int, holes: Sequence[tuple[int, int]]) -> list[tup
     return [(a, b) for a, b in zip(edges[::2], edges[1::2], strict=True) if a < b]
 
 
-def _scan(text: str) -> list[tuple[str, int, int]]:
+def _scan(text: str, clue: Clues) -> list[tuple[str, int, int]]:
     """Find what one look at a text shows, overlaps united under the kind of which most is known."""
-    hits = list(_look(text))
-    if not text.isascii() and _re(_HIDDEN).search(text):
+    hits = list(_look(text, clue))
+    if clue.hidden and not text.isascii() and _re(_HIDDEN).search(text):
         # Characters that nobody sees can split a secret; each find is mapped back over what was left out.
-        kept = [at for at, char in enumerate(text) if not _re(_HIDDEN).match(char)]
-        plain = "".join([text[at] for at in kept])
-        hits += [hit._replace(start=kept[hit.start], end=kept[hit.end - 1] + 1) for hit in _look(plain)]
+        holes = [match.span() for match in _re(_HIDDEN).finditer(text)]
+        seen = _between(0, len(text), holes)
+        kept = [at for start, end in seen for at in range(start, end)]
+        plain = "".join([text[start:end] for start, end in seen])
+        hits += [hit._replace(start=kept[hit.start], end=kept[hit.end - 1] + 1) for hit in _look(plain, clue)]
     hits.sort(key=lambda hit: hit.start)
     united: list[_Hit] = []
     for hit in hits:
@@ -414,9 +426,21 @@ def _scan(text: str) -> list[tuple[str, int, int]]:
     return [(hit.kind, hit.start, hit.end) for hit in united]
 
 
-def _look(text: str) -> Iterator[_Hit]:
-    for kind, start, end in (*_formed(text), *_keyed(text), *_in_addresses(text), *_assigned(text)):
-        yield _Hit(_RANKS[kind], kind, start, end)
+def _look(text: str, clue: Clues) -> Iterator[_Hit]:
+    if clue.anchored:
+        yield from _formed(text, clue.anchored)
+    if clue.dotted:
+        yield from _dotted(text)
+    if clue.keyed:
+        yield from _keyed(text)
+    if clue.addressed:
+        yield from _in_addresses(text)
+    if clue.stems:
+        yield from _assigned(text, clue.stems)
+
+
+def _hit(kind: str, start: int, end: int) -> _Hit:
+    return _Hit(_RANKS[kind], kind, start, end)
 
 
 def _occurrences(text: str, word: str) -> Iterator[int]:
@@ -432,35 +456,31 @@ def _starts_word(text: str, at: int) -> bool:
     return not (before.isascii() and before.isalnum()) or text[max(at - 2, 0) : at] in ("\\n", "\\r", "\\t")
 
 
-def _formed(text: str) -> Iterator[tuple[str, int, int]]:
+def _formed(text: str, anchored: Iterable[tuple[_Form, str]]) -> Iterator[_Hit]:
     """Find the credentials that have a shape of their own."""
-    # Ordinary words are short and all of these are long: most texts end here, for the price of a split.
-    long_words = " ".join([word for word in text.split() if len(word) >= _SHORTEST])
-    if not long_words:
-        return
-    for form in _FORMS:
-        for anchor in form.anchors.split():
-            if anchor not in long_words:
+    for form, anchor in anchored:
+        past = 0
+        for at in _occurrences(text, anchor):
+            if at < past or (form.edge and not _starts_word(text, at)):
                 continue
-            past = 0
-            for at in _occurrences(text, anchor):
-                if at < past or (form.edge and not _starts_word(text, at)):
-                    continue
-                match = _re(form.pattern).match(text, at)
-                if match is None:
-                    continue
-                start, end = match.span("secret" if match.re.groups else 0)
-                if form.left:
-                    start = _widen_left(text, start)
-                if _is_sample(text[start : start + _WINDOW]) or (form.jumbled and _is_wordy(text[start:end])):
-                    continue
-                past = _widen_right(text, end)
-                yield form.kind, start, past
-    # Discord's have no literal but the dots between their three parts.
+            match = _re(form.pattern).match(text, at)
+            if match is None:
+                continue
+            start, end = match.span("secret" if match.re.groups else 0)
+            if form.left:
+                start = _widen_left(text, start)
+            if _is_sample(text[start : start + _WINDOW]) or (form.jumbled and _is_wordy(text[start:end])):
+                continue
+            past = _widen_right(text, end)
+            yield _hit(form.kind, start, past)
+
+
+def _dotted(text: str) -> Iterator[_Hit]:
+    """Find Discord's, which have no literal but the dots between their three parts."""
     for match in _re(rf"\.(?={_W}{{6}}\.({_W}{{27,60}}+))").finditer(text):
         start = _widen_left(text, match.start())
         if match.start() - start >= 23 and not _is_wordy(text[start : match.end(1)]):
-            yield "discord-token", start, _widen_right(text, match.end(1))
+            yield _hit("discord-token", start, _widen_right(text, match.end(1)))
 
 
 def _widen_left(text: str, at: int) -> int:
@@ -494,10 +514,13 @@ _KEY_END = (
 )
 
 
-def _keyed(text: str) -> Iterator[tuple[str, int, int]]:
+_KEY_ANCHORS = ("---- BEGIN ", "-----BEGIN ", "PuTTY-User-Key-File-")
+
+
+def _keyed(text: str) -> Iterator[_Hit]:
     """Find private key blocks, whole or cut off; a header alone, as prose has it, is none."""
     past = 0
-    for anchor in ("---- BEGIN ", "-----BEGIN ", "PuTTY-User-Key-File-"):
+    for anchor in _KEY_ANCHORS:
         for at in _occurrences(text, anchor):
             begin = _re(_KEY_BEGIN).match(text, at)
             if begin is None or at < past:
@@ -512,7 +535,7 @@ def _keyed(text: str) -> Iterator[tuple[str, int, int]]:
                     end = rest.end()
                 past = end
                 google = re.search(r"private_key\\?[\"']\s{0,4}:", text[max(at - 30, 0) : at])
-                yield ("gcp-service-account" if google else "private-key"), at, end
+                yield _hit("gcp-service-account" if google else "private-key", at, end)
 
 
 # --- passwords in addresses ---------------------------------------------------------------------------------
@@ -521,7 +544,7 @@ _ADDRESS = r"://(?P<user>[^\s/?#:@\"'<>`]{0,100}+):(?P<secret>[^\s/@\"'<>`]{4,20
 _CURL_USER = r"(?:-u|--user)[ =]{1,3}[\"']?(?P<user>[^\s:\"'`$<]{1,64}+):(?P<secret>[^\s\"'`]{4,128}+)"
 
 
-def _in_addresses(text: str) -> Iterator[tuple[str, int, int]]:
+def _in_addresses(text: str) -> Iterator[_Hit]:
     """Find `scheme://user:password@host` and `curl -u user:password`."""
     anchors = [("://", _ADDRESS)] if "@" in text else []
     if "curl" in text:
@@ -530,7 +553,7 @@ def _in_addresses(text: str) -> Iterator[tuple[str, int, int]]:
         for at in _occurrences(text, anchor):
             match = _re(pattern).match(text, at)
             if match and _could_be_address_password(match["user"], match["secret"]):
-                yield "url-password", *match.span("secret")
+                yield _hit("url-password", *match.span("secret"))
 
 
 def _could_be_address_password(user: str, value: str) -> bool:
@@ -584,11 +607,15 @@ _UNLIKE_WORDS = r"[0-9!@#$%^&?~+]|[a-z][A-Z]"  # one of these is in every value 
 _RUN = r"[^\s\"'`<>,;|，。；、）」]{1,128}+"
 
 
-def _assigned(text: str) -> Iterator[tuple[str, int, int]]:
+def _lower(text: str) -> str:
+    """A text in lower case, each letter where it was; only this one changes its length."""
+    return text.replace("\u0130", "I").lower()
+
+
+def _assigned(text: str, stems: Iterable[str]) -> Iterator[_Hit]:
     """Find the values that the name before them makes secret."""
-    # Only this letter changes its length in lower case; offsets must stay those of the text.
-    lower = text.replace("\u0130", "I").lower()
-    for stem in _STEMS:
+    lower = _lower(text)
+    for stem in stems:
         past = 0
         for at in _occurrences(lower, stem):
             if at < past:
@@ -602,7 +629,7 @@ def _assigned(text: str) -> Iterator[tuple[str, int, int]]:
             kind = _kind(name, found)
             if kind is not None:
                 past = _end_of_value(text, found)
-                yield kind, found.start, past
+                yield _hit(kind, found.start, past)
 
 
 class _Value(NamedTuple):
@@ -834,3 +861,85 @@ def _is_code(value: str, quote: str) -> bool:
     if value.startswith("/"):
         return _is_wordy(value) or (value.count("/") > 1 and len(value) < 32)
     return _re(_MEMBER).fullmatch(value) is not None and _is_wordy(value)
+
+
+# --- what there is to look for ------------------------------------------------------------------------------
+
+
+class Clues(NamedTuple):
+    """Where searches of a text can start at all; in no part of it are there more."""
+
+    anchored: tuple[tuple[_Form, str], ...]
+    stems: tuple[str, ...]
+    keyed: bool
+    addressed: bool
+    dotted: bool
+    marked: bool
+    hidden: bool
+
+
+_ANCHORED = tuple((form, anchor) for form in _FORMS for anchor in form.anchors.split())
+EVERYTHING = Clues(_ANCHORED, _STEMS, *(True,) * 5)  # the full search: of a text nothing is known of
+
+_BLOCK = 1 << 20
+_OVERLAP = 512  # more than an anchor and what must stand around it
+_DOTTED = 58  # the shortest that Discord's can be
+# All that a credential with a shape of its own consists of, and whatever else as a blank.
+_LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_%+/=.@~-"
+_BLANKED = bytes(byte if byte in _LETTERS else 0x20 for byte in range(256))
+
+
+def clues(text: str) -> Clues:
+    """Say where searches of a text can start, and those of every part of it.
+
+    A line of JSON that was written without escapes to ASCII counts as the text that its strings are parts
+    of: no literal that a search starts at has a character that JSON escapes.
+    """
+    if not text.isascii() and _re(_HIDDEN).search(text):
+        return EVERYTHING  # what they split is not seen here
+    lower = _lower(text)
+    stems = _STEMS[: -len(_PASSWORDS_ELSEWHERE)] if lower.isascii() else _STEMS
+    anchors, dotted = _anchors(text.encode(errors="replace"))
+    return Clues(
+        tuple(each for each in _ANCHORED if each[1] in anchors) if anchors else (),
+        tuple(stem for stem in stems if stem in lower),
+        keyed=any(anchor in text for anchor in _KEY_ANCHORS),
+        addressed=("@" in text and "://" in text) or "curl" in text,
+        dotted=dotted,
+        marked="[REDACTED:" in text,
+        hidden=False,
+    )
+
+
+def _anchors(content: bytes) -> tuple[set[str], bool]:
+    """The anchors that stand in long words, and whether one of these has the dots of Discord's.
+
+    Ordinary words are short and all credentials with a shape are long: most texts end here, for the price of
+    a split. It goes block by block, so that the words of a large text are never all in memory.
+    """
+    found: set[str] = set()
+    dotted = False
+    for start in range(0, len(content), _BLOCK):
+        block = content[start : start + _BLOCK + _OVERLAP]
+        words = {word for word in block.translate(_BLANKED).split() if len(word) >= _SHORTEST}
+        if not words:
+            continue
+        dotted = dotted or any(len(word) >= _DOTTED and word.count(b".") > 1 for word in words)
+        long_words = b" ".join([b"", *words])
+        if _edges().search(long_words):
+            found |= {anchor for form, anchor in _ANCHORED if form.edge and anchor.encode() in long_words}
+        found |= {anchor for anchor, literal in _inner() if literal in block}
+    return found, dotted
+
+
+@cache
+def _edges() -> re.Pattern[bytes]:
+    """An anchor where a word begins: behind a mark, or an escaped line end or control character."""
+    anchors = "|".join(re.escape(anchor) for form, anchor in _ANCHORED if form.edge)
+    behind = r"(?:(?<![A-Za-z0-9])|(?<= [bfnrt])|(?<= u00[01][0-9a-f]))"
+    return re.compile(f"{behind}(?:{anchors})".encode())
+
+
+@cache
+def _inner() -> list[tuple[str, bytes]]:
+    return [(anchor, anchor.encode()) for form, anchor in _ANCHORED if not form.edge]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,6 +58,16 @@ class Source:
                 # A pipe would keep its reader waiting for ever.
                 if not path.is_symlink() and path.is_file():
                     yield path
+
+    def newest(self, most: int, *, chars: int) -> Iterator[tuple[str, str]]:
+        """The beginnings of its newest Markdown files, with their paths."""
+        aged = []
+        for path in self.markdown():
+            with contextlib.suppress(OSError):
+                aged.append((-path.stat().st_mtime_ns, str(path)))
+        for _, name in sorted(aged)[:most]:
+            with contextlib.suppress(OSError), open(name, "rb") as file:
+                yield name, file.read(4 * chars).decode(errors="ignore")[:chars]
 
     def holds(self, path: str) -> tuple[str, tuple[str, ...]] | None:
         """Where a file of this source lies, as its top and the names below; None for any other file."""

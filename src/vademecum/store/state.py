@@ -1,4 +1,4 @@
-"""The home's `state.db`: how often things were used, and vectors that were dear to make.
+"""The home's `state.db`: how often things were used, vectors that were dear to make, learned ratios.
 
 Nothing in it is the truth, so nothing waits for it and nothing fails with it: what cannot be read is as if it
 were not there, what cannot be written is written later or not at all. Knows items by their ids and vectors by
@@ -31,7 +31,7 @@ else:
 T = TypeVar("T")
 
 NAME = "state.db"
-VERSION = 1
+VERSION = 2
 COMPANIONS = ("-wal", "-shm", "-journal")
 MINUTE, DAY = 60, 86_400
 # How long anything that answers a person waits for another process, at each step.
@@ -43,7 +43,7 @@ MAX_WAITING = 10_000
 # Down to what share of the largest size the cache is emptied: else every new vector would drop an old one.
 KEPT = 0.9
 
-_TABLES = {"uses", "vectors", "blobs", "totals"}
+_TABLES = {"uses", "vectors", "blobs", "totals", "ratios"}
 # A vector's bytes lie apart from its tick: marking it as used must not write them again.
 _SCHEMA = """
 create table uses(
@@ -69,6 +69,13 @@ create table totals(
     value integer not null
 ) without rowid;
 insert into totals values('bytes', 0);
+"""
+# What the second version added; vectors that were kept by the first are not thrown away for it.
+_RATIOS = """
+create table ratios(
+    model blob primary key,
+    ratio real not null
+) without rowid;
 """
 
 
@@ -141,6 +148,17 @@ class State:
 
         return self._do(read, create=False, seconds=BRIEFLY) or {}
 
+    def forget_uses(self, items: Iterable[str]) -> bool:
+        """Begin to count some items anew; whether that could be done."""
+        keys = [_key(item) for item in items]
+
+        def write(connection: apsw.Connection) -> bool:
+            with _writing(connection):
+                connection.executemany("delete from uses where item = ?", [(key,) for key in keys])
+            return True
+
+        return self._do(write, create=False, seconds=PATIENTLY) or False
+
     def _write_waiting(self) -> None:
         with self._brief:
             waiting, self._waiting = self._waiting, {}
@@ -203,6 +221,50 @@ class State:
                 lambda connection: _keep(connection, _model(identity), given, largest), seconds=PATIENTLY
             )
 
+    # ---------------------------------------------------------------- ratios
+
+    def ratio(self, model: str) -> float | None:
+        """How many bytes a token of a language model has, as learned; None when nothing was."""
+
+        def read(connection: apsw.Connection) -> float | None:
+            found = _value(connection, "select ratio from ratios where model = ?", (_model(model),))
+            return None if found is None else float(found)
+
+        return self._do(read, create=False, seconds=BRIEFLY)
+
+    def learned(self, model: str, ratio: float) -> None:
+        """Keep what was learned of a model; costs no call more than a moment, and never fails."""
+
+        def write(connection: apsw.Connection) -> None:
+            with _writing(connection):
+                connection.execute("insert or replace into ratios values(?, ?)", (_model(model), ratio))
+
+        self._do(write, seconds=BRIEFLY)
+
+    # ---------------------------------------------------------------- moments
+
+    def moment(self, what: str) -> int | None:
+        """When something was last done, in seconds; None when nobody remembers."""
+
+        def read(connection: apsw.Connection) -> int | None:
+            found = _value(connection, "select value from totals where name = ?", (f"at {what}",))
+            return None if found is None else int(found)
+
+        return self._do(read, create=False, seconds=BRIEFLY)
+
+    def happened(self, what: str, at: datetime | None) -> None:
+        """Remember that something was done now, or forget that it was; never fails."""
+
+        def write(connection: apsw.Connection) -> None:
+            with _writing(connection):
+                if at is None:
+                    connection.execute("delete from totals where name = ?", (f"at {what}",))
+                    return
+                values = (f"at {what}", int(at.timestamp()))
+                connection.execute("insert or replace into totals values(?, ?)", values)
+
+        self._do(write, seconds=PATIENTLY)
+
     # ---------------------------------------------------------------- the file
 
     def _do(self, work: Callable[[apsw.Connection], T], *, create: bool = True, seconds: float) -> T | None:
@@ -254,7 +316,7 @@ class State:
             if version > VERSION:
                 connection.close(True)
                 return None
-            if not version:
+            if version < VERSION:
                 self._fill(connection, seconds)
             # The next process begins by reading the log: with 250 pages that takes no time.
             connection.execute("pragma synchronous = normal; pragma wal_autocheckpoint = 250").fetchall()
@@ -284,13 +346,14 @@ class State:
             return self._stamp()
 
     def _fill(self, connection: apsw.Connection, seconds: float) -> None:
-        """Make the tables, unless another process just has."""
+        """Make the tables that are not there yet, unless another process just has."""
         with self._making(seconds):
             connection.execute("pragma journal_mode = wal").fetchall()
             with _writing(connection):
-                if not _value(connection, "pragma user_version"):
+                version = _value(connection, "pragma user_version")
+                if version < VERSION:
                     try:
-                        connection.execute(_SCHEMA)
+                        connection.execute(_RATIOS if version else _SCHEMA + _RATIOS)
                     except apsw.SQLError as error:  # somebody else's tables are in the way
                         raise _Damaged from error
                     connection.execute(f"pragma user_version = {VERSION}")

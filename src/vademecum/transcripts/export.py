@@ -153,49 +153,58 @@ def _fenced(text: str) -> str:
 
 def as_html(events: Iterable[Event | Torn], title: str) -> Iterator[str]:
     """One page that needs nothing else: no address is fetched, and nothing but its own search runs."""
+    return page(title, _articles(events), what="this session")
+
+
+def page(title: str, body: Iterable[str], *, what: str) -> Iterator[str]:
+    """A page around articles, with a search through them; whatever is in them, only that search runs."""
     policy = (
         f"default-src 'none'; style-src '{_allowed(_STYLE)}'; script-src '{_allowed(_SCRIPT)}'; "
         "img-src data:; base-uri 'none'; form-action 'none'"
     )
-    name = _escaped(_heading(title))
+    name = escaped(_heading(title))
     yield (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{_escaped(policy)}">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{escaped(policy)}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="referrer" content="no-referrer">\n'
         f"<title>{name}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
         f'<header>\n<h1>{name}</h1>\n<input id="search" type="search" placeholder="Search" '
-        'aria-label="Search this session" autocomplete="off">\n<p id="found" aria-live="polite"></p>\n'
+        f'aria-label="Search {escaped(what)}" autocomplete="off">\n<p id="found" aria-live="polite"></p>\n'
         "</header>\n<main>\n"
     )
+    yield from body
+    yield f"</main>\n<script>{_SCRIPT}</script>\n</body>\n</html>\n"
+
+
+def _articles(events: Iterable[Event | Torn]) -> Iterator[str]:
     for event in _safe(events):
         if isinstance(event, Started):
             said = " · ".join(f"{name} {value}" for name, value in _about(event))
-            yield f"<p>{_escaped(said)}</p>\n"
+            yield f"<p>{escaped(said)}</p>\n"
         elif isinstance(event, Summary | Compacted):
             yield (
-                f'<article class="aside"><h2>summary · {_escaped(event.time)}</h2>'
-                f"<pre>{_escaped(event.text)}</pre></article>\n"
+                f'<article class="aside"><h2>summary · {escaped(event.time)}</h2>'
+                f"<pre>{escaped(event.text)}</pre></article>\n"
             )
         elif isinstance(event, Said):
             aside = " aside" if is_aside(event.message) else ""
-            yield f'<article class="{event.message.role}{aside}"><h2>{_escaped(_who(event))}</h2>\n'
+            yield f'<article class="{event.message.role}{aside}"><h2>{escaped(_who(event))}</h2>\n'
             for part in event.message.parts:
                 yield _html(part) + "\n"
             yield "</article>\n"
-    yield f"</main>\n<script>{_SCRIPT}</script>\n</body>\n</html>\n"
 
 
 def _html(part: Part) -> str:
     if isinstance(part, Text):
-        return f"<pre>{_escaped(part.text)}</pre>"
+        return f"<pre>{escaped(part.text)}</pre>"
     if isinstance(part, Image):
         return _picture(part)
     pictures = part.content if isinstance(part, ToolResult) else ()
     shown = "".join(_picture(each) for each in pictures if isinstance(each, Image))
     return (
-        f"<details><summary>{_escaped(label(part))}</summary>"
-        f"<pre>{_escaped(inside(part))}</pre>{shown}</details>"
+        f"<details><summary>{escaped(label(part))}</summary>"
+        f"<pre>{escaped(inside(part))}</pre>{shown}</details>"
     )
 
 
@@ -203,7 +212,7 @@ def _picture(image: Image) -> str:
     """A picture that is in the log; one that lies elsewhere is named and not fetched."""
     if image.media_type in _PICTURES and _BASE64.fullmatch(image.data):
         return f'<img alt="" src="data:{image.media_type};base64,{"".join(image.data.split())}">'
-    return f"<p>[{_escaped(label(image))}]</p>"
+    return f"<p>[{escaped(label(image))}]</p>"
 
 
 def _allowed(content: str) -> str:
@@ -282,5 +291,6 @@ def _visible(text: str) -> str:
     return _INVISIBLE.sub("", text)
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
+    """A text for a page, without anything that hides what it says."""
     return html.escape(_visible(text), quote=True)

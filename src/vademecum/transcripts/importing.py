@@ -19,11 +19,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.errors import NotFound, VadeError
 from vademecum.store import clock, files, identity, scopes
+from vademecum.transcripts import echo
 from vademecum.transcripts.events import Ended, Event, Renamed, Said, Started, Trimmed, Used
 from vademecum.transcripts.formats import registry
-from vademecum.transcripts.formats.base import SIDE, Told, Unread, Usage
+from vademecum.transcripts.formats.base import SIDE, Told, Unread, Usage, unseen
 from vademecum.transcripts.log import ENDING, FOLDER, Log, OnDisk
 from vademecum.transcripts.messages import Message, to_json
+from vademecum.transcripts.sessions import IMPORT as FIELD
 from vademecum.transcripts.sessions import IMPORTED as WHY
 from vademecum.transcripts.sessions import one_line
 from vademecum.types import Scope
@@ -32,15 +34,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from vademecum.store.home import Home
-    from vademecum.transcripts.formats.base import Format
+    from vademecum.transcripts.formats.base import Format, Seen
 
     Progress = Callable[[str, int, int], None]
 
-FIELD = "import"  # what the first and last event of such a session have beside their own fields
 
 _LOOK = 50  # things from the beginning of a file that tell whose session it is
 _WAYS = {".json", ".jsonl"}
+_GONE = "no longer in the file"
 _BLOCK = 1024 * 1024
+_STEP = 2 * 1024 * 1024  # bytes of a file from one word about it to the next
 
 
 class Imported(NamedTuple):
@@ -124,8 +127,9 @@ def import_files(
         every = [(known, path, _size(path)) for known, path in found]
     total, done = sum(size for _, _, size in every), 0
     for known, path, size in every:
+        seen = unseen if progress is None else _within(progress, done, size, total)
         try:
-            yield import_file(known, path, home=home, caller=caller, now=now)
+            yield import_file(known, path, home=home, caller=caller, now=now, seen=seen)
         except (VadeError, OSError) as error:
             yield Imported(path, "failed", why=str(error))
         done += size
@@ -133,8 +137,27 @@ def import_files(
             progress("import", done, total)
 
 
+def _within(progress: Progress, done: int, size: int, total: int) -> Seen:
+    """Tell of every few megabytes of one file; it may have grown since it was measured."""
+    told = 0
+
+    def seen(count: int) -> None:
+        nonlocal told
+        if told + _STEP <= count < size:
+            told = count
+            progress("import", done + count, total)
+
+    return seen
+
+
 def import_file(
-    known: Format, path: Path, *, home: Home, caller: scopes.Caller, now: Callable[[], datetime] = clock.now
+    known: Format,
+    path: Path,
+    *,
+    home: Home,
+    caller: scopes.Caller,
+    now: Callable[[], datetime] = clock.now,
+    seen: Seen = unseen,
 ) -> Imported:
     """Keep one file as a log, or add to its log what the file has more by now."""
     with files.reported(f"read {path}"):
@@ -148,17 +171,29 @@ def import_file(
     with home.lock(f"import {session}"):
         kept = _kept(log)
         mark = [state.st_size, state.st_mtime_ns]
-        if kept.mark == mark:
+        if kept.closed and kept.mark == mark:
             return Imported(path, "same", session, project, unread=kept.unread)
         copy = _Copy(known, path, session, kept, mark)
         begun = [] if kept.begun else [_started(copy, head, caller, project)]
-        events = copy.events()
+        events = copy.events(seen)
         first = next(events)
-        if kept.ended and isinstance(first, Ended):  # touched, or found again elsewhere
+        if kept.closed and isinstance(first, Ended):  # touched, or found again elsewhere
             return Imported(path, "same", session, project, unread=copy.unread)
         log.extend(chain(begun, [first], events), sync=True)
     outcome = "grown" if kept.ended else "new"
     return Imported(path, outcome, session, project, copy.added, copy.unread)
+
+
+def log_of(done: Imported, *, home: Home, now: Callable[[], datetime] = clock.now) -> Log:
+    """The log that a file was kept in."""
+    return Log(done.session, OnDisk(home, done.project, done.session), now=now)
+
+
+def is_kept(known: Format, path: Path, *, home: Home) -> bool:
+    """Whether a file's session is here already, whatever has been added to the file since."""
+    with files.reported(f"read {path}"):
+        head = _head(known, path)
+        return head.first is not None and bool(_kept_in(home, f"{known.name}-{_identity(known, path, head)}"))
 
 
 class _Kept(NamedTuple):
@@ -166,6 +201,7 @@ class _Kept(NamedTuple):
 
     begun: bool = False
     ended: bool = False  # whether an import came to its end
+    closed: bool = False  # whether none was cut short after it
     mark: Sequence[int] = ()  # size and time of the file then
     title: str = ""
     unread: int = 0
@@ -176,23 +212,31 @@ class _Kept(NamedTuple):
 def _kept(log: Log) -> _Kept:
     """What is there, by the ids, since somebody may have gone on with the session here."""
     own = re.compile(rb'"id":"(' + re.escape(log.session).encode() + rb'-[0-9a-f]{16}-\d+)"')
-    kept, ids, shown = _Kept(), set(), set()
+    kept, ids, shown, last = _Kept(), set(), set(), (b"", "")
     for raw in log.raw():
+        seq = raw.content[: raw.content.find(b",")]
+        if last[1] and seq == last[0]:  # its writer was killed within that line: the number was given again
+            ids.discard(last[1])
+            shown.discard(last[1])
+        last = seq, ""
         if raw.kind in (Said.kind, Used.kind):
             match = own.search(raw.content, 0, 400)
-            if match:
-                ids.add(match[1].decode())
-                shown |= {match[1].decode()} if raw.kind == Said.kind else set()
+            if match and (raw.ended or isinstance(raw.read(), Event)):
+                last = seq, match[1].decode()
+                kept = kept._replace(closed=False)
+                ids.add(last[1])
+                shown |= {last[1]} if raw.kind == Said.kind else set()
         elif raw.kind in (Started.kind, Ended.kind, Trimmed.kind):
             event = raw.read()
             about = event.extra.get(FIELD) if isinstance(event, Ended) else None
             if isinstance(event, Started):
                 kept = kept._replace(begun=True)
             elif isinstance(event, Trimmed):
+                kept = kept._replace(closed=kept.closed and event.why != _GONE)
                 shown -= set(event.ids)
             elif isinstance(about, dict):
                 known = {name: about[name] for name in ("mark", "title", "unread") if name in about}
-                kept = kept._replace(ended=True, **known)
+                kept = kept._replace(ended=True, closed=True, **known)
     return kept._replace(ids=frozenset(ids), shown=frozenset(shown))
 
 
@@ -209,11 +253,11 @@ class _Copy:
         self.time = clock.stamp(datetime.fromtimestamp(mark[1] / 1e9, UTC))  # where the file names none
         self._seen: Counter[str] = Counter()
 
-    def events(self) -> Iterator[Event]:
+    def events(self, seen: Seen) -> Iterator[Event]:
         """What is to be written, in order; the last event says how far it went."""
         told = Told()
         gone = set(self.kept.shown)
-        for each in self.known.read(self.path):
+        for each in self.known.read(self.path, seen):
             if isinstance(each, Told):
                 told = _joined(told, each)
             elif isinstance(each, Unread):
@@ -225,7 +269,7 @@ class _Copy:
                 if id not in self.kept.ids:
                     yield self._event(each, id)
         if gone:  # an answer that was still being written then, or a turn that was taken back since
-            yield Trimmed(tuple(sorted(gone)), "no longer in the file", time=self.time)
+            yield Trimmed(tuple(sorted(gone)), _GONE, time=self.time)
         title = one_line(told.title)
         if title and title != self.kept.title:
             yield Renamed(title, time=self.time)
@@ -247,7 +291,7 @@ class _Copy:
         if isinstance(each, Usage):
             return Used(*each[:6], time=self.time, id=id)
         self.added += 1
-        return Said(each, time=self.time, id=id)
+        return Said(echo.without(each), time=self.time, id=id)
 
 
 def _started(copy: _Copy, head: _Head, caller: scopes.Caller, project: str) -> Started:
@@ -323,7 +367,10 @@ def _joined(told: Told, more: Told) -> Told:
 def _digest(each: Message | Usage) -> str:
     """What a message says; its marks may change when a branch is left behind it."""
     said = to_json(each._replace(extra={})) if isinstance(each, Message) else each
-    return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()[:16]
+    return hashlib.sha256(_encoder.encode(said).encode()).hexdigest()[:16]
+
+
+_encoder = json.JSONEncoder(sort_keys=True, default=str)
 
 
 def _size(path: Path) -> int:

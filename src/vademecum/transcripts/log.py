@@ -25,7 +25,7 @@ from vademecum.transcripts.events import LARGEST, Event, Torn
 from vademecum.types import SecretPolicy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from contextlib import AbstractContextManager
     from datetime import datetime
 
@@ -67,6 +67,14 @@ class Line(NamedTuple):
     number: int
     start: int
     end: int
+
+
+class _Draft(NamedTuple):
+    """An event that is ready to be written, but for its number."""
+
+    kind: str
+    fields: dict[str, Json]
+    line: bytes
 
 
 class Pen(Protocol):
@@ -114,47 +122,58 @@ class Log:
 
         With `sync` it and all before it survive a power cut; without, they survive the end of this process.
         """
-        prepared = self._prepared(event)
-        with files.reported(f"write to the transcript {self.path}"), self._paper.held() as pen:
-            return self._add(pen, *prepared, sync=sync)
+        return self.append_all([event], sync=sync)[0]
+
+    def append_all(self, events: Sequence[Event], *, sync: bool = False) -> list[Event]:
+        """Add events under one lock, one write each, and return them as they are kept. Synced at the end."""
+        drafts = [self._drafted(event) for event in events]
+        seqs = self._write(drafts, sync=sync) if drafts else []
+        return [_as_kept(*each) for each in zip(events, drafts, seqs, strict=True)]
 
     def extend(self, events: Iterable[Event], *, sync: bool = False) -> int:
-        """Add many events under one lock, one write each; returns how many. Synced at the end."""
-        count = 0
+        """Add however many events under one lock, each as it comes; returns how many. Synced at the end."""
+        return len(self._write(events, sync=sync))
+
+    def _write(self, events: Iterable[Event | _Draft], *, sync: bool) -> list[int]:
+        seqs: list[int] = []
         with files.reported(f"write to the transcript {self.path}"), self._paper.held() as pen:
             waiting = None
             for event in events:
                 if waiting is not None:
-                    self._add(pen, *waiting, sync=False)
-                waiting = self._prepared(event)
-                count += 1
+                    seqs.append(self._add(pen, waiting, sync=False))
+                waiting = self._drafted(event) if isinstance(event, Event) else event
             if waiting is not None:
-                self._add(pen, *waiting, sync=sync)
-        return count
+                seqs.append(self._add(pen, waiting, sync=sync))
+        return seqs
 
-    def _prepared(self, event: Event) -> tuple[Event, dict[str, Json]]:
-        """An event with its time and id, and its fields without secrets: all that needs no lock."""
-        event = replace(event, time=event.time or clock.stamp(self._now()), id=event.id or ids.new())
+    def _drafted(self, event: Event) -> _Draft:
+        """An event with its time and id and without secrets: all that needs no lock."""
         try:
-            return event, cleaned(kinds.to_json(event))
-        except RecursionError as error:
-            raise InvalidText(f"a {event.kind} event is nested too deeply to be kept") from error
-
-    def _add(self, pen: Pen, event: Event, fields: dict[str, Json], *, sync: bool) -> Event:
-        end = pen.end()
-        seq = (self._last[1] if self._last[0] == end else self._last_number()) + 1
-        event = replace(event, seq=seq)
-        fields["seq"] = seq
-        try:
-            line = kinds.encode(fields)
+            given = kinds.to_json(event)
+            if not (event.time and event.id):
+                envelope = {
+                    "seq": 0,
+                    "kind": given["kind"],
+                    "time": event.time or clock.stamp(self._now()),
+                    "id": event.id or ids.new(),
+                }
+                given = {**envelope, **given, **envelope}
+            del given["seq"]
+            fields, line = _cleaned_line(given)
         except (ValueError, TypeError, RecursionError) as error:
             raise InvalidText(f"a {event.kind} event cannot be written as JSON: {error}") from error
+        return _Draft(event.kind, fields, line)
+
+    def _add(self, pen: Pen, draft: _Draft, *, sync: bool) -> int:
+        end = pen.end()
+        seq = (self._last[1] if self._last[0] == end else self._last_number()) + 1
+        line = b'{"seq":%d,%b' % (seq, draft.line[1:])
         if len(line) > LARGEST:
             raise InvalidText(
-                f"a {event.kind} event is {len(line):,} bytes long; at most {LARGEST:,} are kept in one line"
+                f"a {draft.kind} event is {len(line):,} bytes long; at most {LARGEST:,} are kept in one line"
             )
         self._last = pen.write(line, sync=sync), seq
-        return event if fields == kinds.to_json(event) else kinds.from_json(fields)
+        return seq
 
     def _last_number(self) -> int:
         """The number of the last event that can be read."""
@@ -227,6 +246,12 @@ class Log:
         return 0
 
 
+def _as_kept(event: Event, draft: _Draft, seq: int) -> Event:
+    event = replace(event, seq=seq, time=draft.fields["time"], id=draft.fields["id"])
+    kept = {**draft.fields, "seq": seq}
+    return event if kept == kinds.to_json(event) else kinds.from_json(kept)
+
+
 def _raw(file: BinaryIO, start: int, number: int) -> Iterator[Raw]:
     while content := file.readline(LARGEST + 1):
         end, ended = start + len(content), content.endswith(b"\n")
@@ -266,7 +291,11 @@ class OnDisk:
             self._home.lock(f"transcript {self.path}"),
             self._home.folder(*self._folder, create=True) as folder,
         ):
-            yield _DiskPen(folder, self._name)
+            pen = _DiskPen(folder, self._name)
+            try:
+                yield pen
+            finally:
+                pen.close()
 
     def opened(self) -> BinaryIO | None:
         """Open the file for reading."""
@@ -280,16 +309,28 @@ class OnDisk:
 
 
 class _DiskPen:
+    """Keeps the file open from line to line, as long as it is the one that has the name."""
+
     def __init__(self, folder: Folder, name: str) -> None:
         self._folder = folder
         self._name = name
+        self._fd: int | None = None
 
     def end(self) -> int:
         state = self._folder.stat(self._name)
+        if self._fd is not None and not (state and os.path.samestat(state, os.fstat(self._fd))):
+            self.close()
         return 0 if state is None else state.st_size
 
     def write(self, line: bytes, *, sync: bool) -> int:
-        return files.append_line(self._folder, self._name, line, sync=sync)
+        if self._fd is None:
+            self._fd = files.open_log(self._folder, self._name)
+        return files.append_to(self._folder, self._fd, line, sync=sync)
+
+    def close(self) -> None:
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
 
 
 class InMemory:
@@ -326,27 +367,57 @@ class InMemory:
 
 def cleaned(value: Any) -> Any:
     """A JSON value with every secret in it replaced, and without numbers that JSON does not have."""
+    return _cleaned(value, _clues(_dumped(value)))
+
+
+def _cleaned_line(given: dict[str, Json]) -> tuple[dict[str, Json], bytes]:
+    """An object without secrets, and as a line; raises for what is no JSON."""
+    text = _dumped(given)
+    clues = _clues(text)
+    fields = _cleaned(given, clues) if any(clues) else given
+    if text and fields == given:
+        with contextlib.suppress(UnicodeEncodeError):
+            return fields, text.encode()
+    return fields, kinds.encode(fields)
+
+
+def _dumped(value: Any) -> str:
+    """A value as a line of JSON; nothing where it cannot be written before it is cleaned."""
+    try:
+        return _encoder.encode(value)
+    except (ValueError, TypeError):  # numbers that JSON does not have, or what it has no word for
+        return ""
+
+
+def _clues(text: str) -> secrets.Clues:
+    return secrets.clues(text) if text else secrets.EVERYTHING
+
+
+_encoder = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+def _cleaned(value: Any, clues: secrets.Clues) -> Any:
     if isinstance(value, str):
-        return _clean_text(value)
+        return _clean_text(value, clues)
     if isinstance(value, Mapping):
         found: dict[str, Json] = {}
         for key, each in value.items():
-            name = kept = _clean_text(key) if isinstance(key, str) else str(key)
+            name = kept = _clean_text(key, clues) if isinstance(key, str) else str(key)
             while name in found:  # two secrets as names: both values stay
                 name = f"{kept}-{len(found)}"
-            found[name] = _clean_named(key, each) if isinstance(each, str) else cleaned(each)
+            found[name] = _clean_named(key, each, clues) if isinstance(each, str) else _cleaned(each, clues)
         return found
     if isinstance(value, list | tuple):
-        return [cleaned(each) for each in value]
+        return [_cleaned(each, clues) for each in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
 
 
-def _clean_text(text: str) -> str:
+def _clean_text(text: str, clues: secrets.Clues) -> str:
     if len(text) < 8:  # no password is looked for in less
         return text
-    kept, found = secrets.gate(text, SecretPolicy.REDACT)
+    kept, found = secrets.gate(text, SecretPolicy.REDACT, clues)
     if found and text.lstrip()[:1] in ("{", "["):
         # Arguments of a tool are JSON, and must be so without their secrets.
         with contextlib.suppress(ValueError, RecursionError):
@@ -358,11 +429,11 @@ def _clean_text(text: str) -> str:
     return kept
 
 
-def _clean_named(name: Any, text: str) -> str:
+def _clean_named(name: Any, text: str, clues: secrets.Clues) -> str:
     """A value without secrets, those included that only the name of the field gives away."""
-    kept = _clean_text(text)
-    if kept == text and 4 <= len(text) <= _NAMED and name not in _OWN:
-        found = secrets.find(json.dumps({str(name): text}, ensure_ascii=False))
+    kept = _clean_text(text, clues)
+    if kept == text and 4 <= len(text) <= _NAMED and any(clues) and name not in _OWN:
+        found = secrets.find(json.dumps({str(name): text}, ensure_ascii=False), clues)
         if found:
             return f"[REDACTED:{found[0].kind}]"
     return kept

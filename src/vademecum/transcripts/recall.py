@@ -1,6 +1,7 @@
 """What was said in earlier sessions, found again by its words.
 
-Reads logs, newest session first, a line at a time; knows no index. A result needs a word of the question in
+By the points of the keywords: reads logs, newest session first, a line at a time, and knows no index
+(`finding` has one). A result needs a word of the question in
 it: what a message gains by its role or its session's title only orders those that have one.
 """
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from vademecum.transcripts.messages import Message
     from vademecum.transcripts.sessions import Session
 
-RANKINGS = ("keywords",)
+RANKINGS = ("relevance", "keywords")
 MAX_SESSIONS, MOST_SESSIONS = 10, 50
 MAX_RESULTS, MOST_RESULTS = 5, 20
 PREVIEW = 600
@@ -56,6 +57,15 @@ class Hit(NamedTuple):
     score: float
     keyword_hits: int
     exact: bool
+    relevance: float = 0.0  # from 0 to 1; the ranking by keywords knows none
+
+
+class Recalled(NamedTuple):
+    """What was found, in how many sessions it was looked for, and what was wrong with the others."""
+
+    hits: tuple[Hit, ...] = ()
+    sessions: int = 0
+    degraded: tuple[str, ...] = ()
 
 
 class Question(NamedTuple):
@@ -72,6 +82,20 @@ def ask(text: str) -> Question:
     return Question(lower, tuple(dict.fromkeys(words)))
 
 
+def check_ranking(name: str) -> str:
+    """Return the ranking if there is one of that name."""
+    if name not in RANKINGS:
+        raise UnknownName(
+            f"{names.shown(name)} is not a ranking", hint=f"the rankings are {', '.join(RANKINGS)}"
+        )
+    return name
+
+
+def bounded(max_sessions: int, max_results: int) -> tuple[int, int]:
+    """How many sessions and results may be asked for."""
+    return min(max(max_sessions, 0), MOST_SESSIONS), min(max(max_results, 0), MOST_RESULTS)
+
+
 def session_search(
     query: str,
     sessions: Iterable[Session],
@@ -79,26 +103,25 @@ def session_search(
     *,
     max_sessions: int = MAX_SESSIONS,
     max_results: int = MAX_RESULTS,
-    ranking: str = "keywords",
-) -> Sequence[Hit]:
-    """The messages that answer best, among equals the newest first; `sessions` come newest first."""
-    if ranking not in RANKINGS:
-        raise UnknownName(
-            f"{names.shown(ranking)} is not a ranking", hint=f"the rankings are {', '.join(RANKINGS)}"
-        )
+) -> Recalled:
+    """The messages with the most points, among equals the newest first; `sessions` come newest first."""
     wanted = ask(query)
-    most = min(max(max_results, 0), MOST_RESULTS)
+    many, most = bounded(max_sessions, max_results)
     best: list[Hit] = []
     if not wanted.text:
-        return best
-    readable = [each for each in sessions if not each.trouble]
-    for session in readable[: min(max(max_sessions, 0), MOST_SESSIONS)]:
+        return Recalled()
+    listed = list(sessions)
+    troubles = [f"{each.path}: {each.trouble}" for each in listed if each.trouble]
+    looked = 0
+    for session in [each for each in listed if not each.trouble][:many]:
         try:
             best += _best(_hits(session, read(session), wanted), most)
-        except (OutsideMemory, StorageFailed):
-            continue  # gone or unreadable since it was listed
+        except (OutsideMemory, StorageFailed) as error:  # gone or unreadable since it was listed
+            troubles.append(f"{session.path}: {error}")
+            continue
+        looked += 1
         best = sorted(best, key=lambda hit: -hit.score)[:most]
-    return best
+    return Recalled(tuple(best), looked, tuple(f"a session could not be read: {each}" for each in troubles))
 
 
 def _best(hits: Iterable[Hit], most: int) -> list[Hit]:

@@ -29,6 +29,7 @@ from vademecum.transcripts import views
 from vademecum.transcripts.events import Ended, Event, Renamed, Said, Started
 from vademecum.transcripts.log import ENDING, FOLDER, InMemory, Log, OnDisk
 from vademecum.transcripts.messages import Role
+from vademecum.transcripts.small_talk import is_command
 from vademecum.types import Audience, Origin, Scope, SecretPolicy
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from vademecum.types import Change
 
 NOTE_MESSAGES = 15
+IMPORT = "import"  # what the first and last event of such a session have beside their own fields
 IMPORTED = "imported"  # why a session that was copied from another agent's file ended
 SLUG_SECONDS = 20.0
 _SPOKEN = {Role.USER: "User", Role.ASSISTANT: "Assistant"}
@@ -336,7 +338,7 @@ class Sessions:
             times = [event.time for event in tail if isinstance(event, Event)]
             if begun is not None and begun.audience == str(self.caller.audience):
                 over = views.ended(tail)
-                if over is not None and over.why == IMPORTED:
+                if IMPORT in begun.extra or (over is not None and over.why == IMPORTED):
                     continue  # somebody else's session, however new, is not the one to go on with
                 ended = over is not None
                 card = Session(session, project, log.path, agent=begun.agent, audience=begun.audience)
@@ -429,7 +431,7 @@ def _newest_first(found: Iterator[Session] | Sequence[Session]) -> list[Session]
 
 def _is_spoken(message: Message) -> bool:
     text = message.text.strip()
-    plain = not views.is_aside(message) and not views.is_command(text)
+    plain = not views.is_aside(message) and not is_command(text)
     return message.role in _SPOKEN and bool(text) and plain
 
 

@@ -29,6 +29,7 @@ from vademecum.transcripts.events import (
 )
 from vademecum.transcripts.formats.base import LEFT, META, SIDE, SUMMARY
 from vademecum.transcripts.messages import Message, Role, Text, Thinking, ToolCall, ToolResult
+from vademecum.transcripts.small_talk import says_something
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -41,17 +42,6 @@ SHORT_TERM = 40  # messages
 LONGEST_NAME = 60
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
-# Words that greet, agree or hurry along; a message of nothing else asks for nothing.
-_SMALL = frozenset(
-    """hi hello hey hallo hola bonjour ciao moin servus salut good morning afternoon evening day there again
-    all everyone yes yeah yep yup no nope ok okay k kk sure fine right correct exactly agreed great nice cool
-    perfect awesome excellent thanks thank you thx ty cheers please go ahead do it that this so continue
-    proceed next carry on keep going start begin lgtm looks sounds to me done y n ja nein oui non si claro
-    danke bitte merci gracias weiter los stop wait hmm hm ah oh well test ping
-    你好 您好 好的 好 是 是的 可以 继续 谢谢 はい いいえ こんにちは ありがとう 続けて
-    안녕하세요 네 예 계속 감사합니다""".split()
-)
-_COMMAND = re.compile(r"/[a-z][\w-]*(?:\s|$)", re.IGNORECASE)
 
 
 # -------------------------------------------------------------------- the window
@@ -252,10 +242,10 @@ def name(events: Iterable[Event | Torn]) -> str:
 
 def name_from(message: Message) -> str:
     """A name from a user's request; empty when it is none, or only a greeting or a word of consent."""
-    if message.role is not Role.USER or is_aside(message) or not is_substantive(message.text):
+    if message.role is not Role.USER or is_aside(message) or not says_something(message.text):
         return ""
     lines = [line for line in message.text.splitlines() if line.strip()]
-    line = next(filter(is_substantive, lines), lines[0])
+    line = next(filter(says_something, lines), lines[0])
     words = " ".join(_CONTROL.sub("", line).split()).lstrip("#>*- ")
     if len(words) <= LONGEST_NAME:
         return words
@@ -263,22 +253,9 @@ def name_from(message: Message) -> str:
     return (short.rpartition(" ")[0] if " " in short[20:] else short).rstrip(" ,.;:") + "…"
 
 
-def is_substantive(text: str) -> bool:
-    """Whether a text asks for something: not a greeting, a short confirmation or a command of the chat."""
-    if is_command(text):
-        return False
-    words = re.findall(r"[^\W_]+", text.lower().replace("'", "").replace("’", ""))
-    return any(word not in _SMALL for word in words) and sum(map(len, words)) > 2
-
-
 def is_aside(message: Message) -> bool:
     """Whether a message of an import is no plain part of the conversation: machinery, a branch, a summary."""
     return any(message.extra.get(mark) for mark in (META, SIDE, LEFT, SUMMARY))
-
-
-def is_command(text: str) -> bool:
-    """Whether a text is a command to the chat, such as `/new`; a path is none."""
-    return bool(_COMMAND.match(text.strip()))
 
 
 _E = TypeVar("_E", bound=Event)

@@ -6,8 +6,20 @@ from __future__ import annotations
 def main() -> None:
     """Run the command line and leave with its exit code."""
     import gc
+    import sys
 
     gc.set_threshold(50_000, 20, 20)  # a twentieth of a short command's time went into looking for garbage
+    if sys.argv[1:2] == ["hook"]:
+        _hook(sys.argv[2:])
     from vademecum.interfaces.cli.app import run
 
     raise SystemExit(run())
+
+
+def _hook(words: list[str]) -> None:
+    """Answer an agent's hook without the command tree, which would take longer than the answer."""
+    agent, event, option, home = (*words, "", "", "", "")[:4]
+    if len(words) in (2, 4) and option in ("", "--home") and "-" not in (agent[:1], event[:1]):
+        from vademecum.interfaces.hooks.door import answer
+
+        answer(agent, event, home=home or None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,9 +14,10 @@ from vademecum.interfaces.cli import output
 from vademecum.interfaces.cli.options import common
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
 
     from vademecum.memory import Memory
+    from vademecum.transcripts.messages import Message
 
 
 class StepFailed(VadeError):
@@ -183,6 +184,137 @@ def find_the_lines(tour: Tour) -> str:
     )
 
 
+def overflow_three_times(tour: Tour) -> str:
+    """A session that is far too long for its window goes on as if it were not."""
+    from vademecum.transcripts.events import Used
+
+    with tour.memory() as memory:
+        log = memory.new_session(name="billing")
+        engine = memory.context(log, window=WINDOW, complete=_write_the_fact, compaction=False)
+        said: list[Message] = []
+        left: list[str] = []
+        for turn in _billing():
+            said += turn
+            made = engine.prepare(said)
+            left += made.trimmed
+            check(made.tokens.total <= made.tokens.limit, "every request to fit its window")
+            engine.observe(Used())
+        window = engine.inspect()
+        check(window.cycles >= 3, "the window to overflow three times")
+        sent = "\n".join(
+            text for each in made.messages for text in (each.text, *(result.text for result in each.results))
+        )
+        for each in (TASK, NOW, *(words for work in WORK for words in work)):
+            check(each in sent, f"{each!r} to be in the window")
+        whole = [line for each in left for line in memory.session_get("billing", each)]
+        check(len(left) > 0 and len(whole) == len(left), "every message that left to be in the log")
+    found = tour.memory().search("who is on call for the cut-over?").results
+    check(bool(found) and "/journal/" in found[0].path and "Ann is" in found[0].snippet, "the flushed fact")
+    return tour.say(
+        f"Let a session of {len(said)} messages overflow its window {window.cycles} times",
+        f"{len(left)} messages left it, {window.tokens.total:,} of {window.tokens.limit:,} tokens are in use",
+        f"still there: both tasks, {len(WORK)} commits, {len(WORK)} decisions; in the log: every message",
+        f"who is on call for the cut-over? → {found[0].path}#L{found[0].start}-L{found[0].end}",
+    )
+
+
+WINDOW = 16_000
+TASK = "Move the billing service from MySQL to PostgreSQL without downtime."
+NOW = "Now write the runbook for the cut-over, step by step, with a way back after each step."
+FACT = "The cut-over of billing is on Saturday at 06:00 UTC, and Ann is on call for it."
+WORK = (
+    (
+        "3f1c2a9",
+        "Write to both databases",
+        "Decision: write to both databases for a week before the cut-over",
+    ),
+    (
+        "b07d114",
+        "Backfill invoices in batches of 500",
+        "Decision: backfill in batches of 500 to spare the disk",
+    ),
+    (
+        "91ae5d0",
+        "Compare checksums every night",
+        "Decision: a night with a differing checksum stops the move",
+    ),
+    ("c4409fe", "Read from PostgreSQL behind a flag", "Decision: reads move first, one customer at a time"),
+    ("7d2b6e8", "Keep money as integers of cents", "Decision: amounts are integers of cents, never floats"),
+    ("e85f03c", "Drop the MySQL triggers", "Decision: triggers become code, since nobody reviews them"),
+)
+
+
+def _billing() -> Iterator[list[Message]]:
+    """What was said in a long session, turn by turn, as an agent's host would hand it over."""
+    import json
+
+    from vademecum.transcripts.messages import Message, Role, Text, ToolCall, ToolResult
+
+    def says(role: Role, text: str, *calls: ToolCall) -> Message:
+        return Message(role, (Text(text), *calls))
+
+    def runs(number: str, command: str, result: str, words: str) -> list[Message]:
+        call = ToolCall(number, "bash", json.dumps({"command": command}))
+        answer = Message(Role.TOOL, (ToolResult(number, (Text(result),)),))
+        return [says(Role.ASSISTANT, words, call), answer]
+
+    yield [says(Role.SYSTEM, "You are a careful engineer."), says(Role.USER, f"{TASK} {FACT}")]
+    for at, (commit, words, decision) in enumerate(WORK):
+        for step in range(4):
+            listing = "\n".join(f"services/billing/{at}_{step}_{row}.py: import mysql" for row in range(75))
+            yield runs(f"look-{at}-{step}", "grep -rn mysql services", listing, "I look where it is used.")
+        made = f"[main {commit}] {words}\n 3 files changed"
+        yield runs(f"commit-{at}", f"git commit -am '{words}'", made, decision)
+    yield [says(Role.ASSISTANT, "All of it is in place."), says(Role.USER, NOW)]
+
+
+def _write_the_fact(messages: Sequence[Message], system: str, tools: Sequence[Any], seconds: float) -> str:
+    """A model that knows one thing worth keeping, and says nothing once it is out of sight."""
+    return f"- {FACT}" if any(FACT in each.text for each in messages[:-1]) else "NO_REPLY"
+
+
+def learn_a_solution_twice(tour: Tour) -> str:
+    """The same lesson again makes it surer, and the newer words stand."""
+    error = "sqlite3.OperationalError: database is locked"
+    first = "Set a busy timeout of 5 s."
+    tour.memory().learn("solution", error=error, solution=first, examples=["src/db.py"])
+    before = tour.memory().knowledge(type="solution")[0]
+    again = "Set a busy timeout of 5 s, please."
+    stored = tour.memory().learn("solution", error=error, solution=again, examples=["src/jobs.py"])
+    found = tour.memory().knowledge(type="solution")
+    check(len(found) == 1, "one lesson, learned twice")
+    lesson = found[0].lesson
+    check(lesson.confidence > before.lesson.confidence, "more confidence than before")
+    check(lesson.examples == ("src/db.py", "src/jobs.py"), "the examples of both")
+    check(len(tour.memory().show(stored.key).entries) == 2, "the older wording to be kept, superseded")
+    return tour.say(
+        "Learn a solution twice: one lesson, surer than before",
+        f"{stored.key}: confidence {before.lesson.confidence:g} → {lesson.confidence:g}",
+    )
+
+
+def heal_a_contradiction(tour: Tour) -> str:
+    """Lint finds what cannot both be true, heal marks the older one, and the run can be undone."""
+    memory = tour.memory()
+    memory.store("The staging server listens on port 8080.", key="staging-port")
+    path = tour.home / memory.store("The staging server listens on port 9090.", key="staging-port").path
+    before = path.read_bytes()
+    findings = [each for each in tour.memory().lint() if each.what == "contradiction"]
+    check(len(findings) == 1 and "staging-port" in findings[0].where, "the contradiction to be found")
+    outcome = tour.memory().heal(apply=True)
+    live = [entry.text for entry in tour.memory().show("staging-port").live]
+    check(live == ["The staging server listens on port 9090."], "the newer entry alone to hold")
+    check(b"port 8080" in path.read_bytes(), "the older text to be kept")
+    run, told = tour.memory().undo()
+    check(run == outcome.run and all(each.done for each in told), "the run to be undone")
+    check(path.read_bytes() == before, "every byte as it was")
+    return tour.say(
+        "Find a contradiction, heal it, and take that back byte for byte",
+        f"{findings[0].where}: {findings[0].why}",
+        f"undid {run}",
+    )
+
+
 def show_the_audit(tour: Tour) -> str:
     """Every change has its line, and the lines are chained."""
     memory = tour.memory()
@@ -206,6 +338,9 @@ TOUR: tuple[Callable[[Tour], str], ...] = (
     guard_a_secret,
     forget_and_restore,
     find_the_lines,
+    overflow_three_times,
+    learn_a_solution_twice,
+    heal_a_contradiction,
     show_the_audit,
 )
 

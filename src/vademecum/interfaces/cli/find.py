@@ -31,7 +31,9 @@ _BAR = 24
 @click.option("--min-score", type=click.FloatRange(0, 1), help="The least relevance.  [default: 0.35]")
 @click.option("--mode", type=MODES, help="Which legs answer.  [default: hybrid]")
 @scope_option("Only this scope.")
-@click.option("--source", "sources", multiple=True, help="Only memory, journal, pinned, or a source's name.")
+@click.option(
+    "--source", "sources", multiple=True, help="Only memory, journal, pinned, transcript, or a source's name."
+)
 @click.option("--as-of", metavar="DATE", help="Answer as memory stood then.")
 @click.option("--sort-by", type=ORDERS, help="Another order than that of the score.")
 @click.option("--explain", is_flag=True, help="Show how each score came about.")
@@ -174,13 +176,19 @@ def show_answer(answer: Answer, query: str, *, explain: bool, as_json: bool) -> 
         output.line(_title(passage))
         text = output.plain(passage.snippet)
         click.echo("\n".join(f"  {each}" for each in _highlighted(text, query).split("\n")))
+        for claim in passage.claims:
+            output.line(f"  [{claim.standing}] {claim.why or claim.cited}")
+        if passage.stale and not passage.claims:
+            output.line(f"  [stale] {passage.stale}")
         if explain:
             _explain(passage)
     if not answer.results:
         output.line("nothing found")
     covered = answer.coverage
     if explain or covered.indexed < covered.files:
-        output.line(f"\n{answer.mode}, {covered.indexed} of {output.plural(covered.files, 'file')} covered")
+        said = f" and {output.plural(covered.sessions, 'session')}" if covered.sessions else ""
+        files = output.plural(covered.files, "file")
+        output.line(f"\n{answer.mode}, {covered.indexed} of {files}{said} covered")
     for said in answer.degraded:
         output.error(said)
 
@@ -199,6 +207,7 @@ def answer_json(answer: Answer, *, explain: bool) -> dict[str, Any]:
             "pending": covered.pending,
             "failed": covered.failed,
             "vectorsPending": covered.vectors_pending,
+            **({"sessions": covered.sessions} if covered.sessions else {}),
         },
         "degraded": list(answer.degraded),
     }
@@ -222,6 +231,15 @@ def passage_json(passage: Passage, *, explain: bool) -> dict[str, Any]:
         "origin": passage.origin,
         "superseded": passage.superseded,
     }
+    if passage.related is not None:
+        found["related"] = dict(passage.related)
+    if passage.claims:
+        found["claims"] = [
+            {"cited": each.cited, "standing": each.standing, "why": each.why or None}
+            for each in passage.claims
+        ]
+    if passage.stale:
+        found["stale"] = passage.stale
     if explain:
         found |= {"components": dict(passage.components), "arithmetic": dict(passage.arithmetic or {})}
     return found
@@ -230,6 +248,9 @@ def passage_json(passage: Passage, *, explain: bool) -> dict[str, Any]:
 def _title(passage: Passage) -> str:
     lines = f"#L{passage.start}-L{passage.end}" if passage.end > passage.start else f"#L{passage.start}"
     marks = f" · superseded {passage.superseded}" if passage.superseded else ""
+    if passage.related is not None:
+        said = passage.related
+        return f"{passage.path}{lines} · {said['relation']} {said['to']} ({said['origin']}){marks}"
     return f"{passage.path}{lines} · {passage.relevance:.2f}{marks}"
 
 

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from vademecum.index.sync import Survey
+    from vademecum.knowledge.related import Related
+    from vademecum.knowledge.trust import Trust
     from vademecum.memory import Memory, Status
     from vademecum.types import Entry, Finding, Record
 
@@ -98,10 +100,17 @@ def show(key: str, scope: str | None, as_json: bool, door: Door) -> None:
     record = memory.show(key, scope=scope)
     lost = list(memory.lost_entries(key, scope=scope))
     versions = list(memory.versions(key, scope=scope))
+    trust = [memory.trust_of(entry, record=record) for entry in record.entries]
+    related = memory.related(key, scope=scope)
     if as_json:
+        shown = record_json(record)
+        for entry, each in zip(shown["entries"], trust, strict=True):
+            entry["trust"] = trust_json(each)
         output.as_json(
             {
-                **record_json(record),
+                **shown,
+                "trust": trust_json(memory.trust_of(record)),
+                "related": [related_json(each) for each in related],
                 "lost": len(lost),
                 "versions": [{"id": each.id, "why": each.why, "path": each.path} for each in versions],
             }
@@ -112,16 +121,31 @@ def show(key: str, scope: str | None, as_json: bool, door: Door) -> None:
     output.line(f"{record.path}{'' if record.trusted else '  (not trusted)'}")
     if record.tags:
         output.line(f"tags: {', '.join(record.tags)}")
-    for entry in record.entries:
+    for entry, each in zip(record.entries, trust, strict=True):
         output.line()
-        output.line(heading(entry))
-        output.line("\n".join(f"  {each}" for each in entry.text.split("\n")))
+        output.line(f"{heading(entry)}{f' · {each.badge} {each.why}' if entry.live and each.badge else ''}")
+        output.line("\n".join(f"  {line}" for line in entry.text.split("\n")))
+    if related:
+        also = (f"{each.record.key} ({each.edge.relation}, {each.edge.origin})" for each in related)
+        output.line(f"\nSee Also: {', '.join(also)}")
     if versions:
         output.line(f"\nearlier versions, for `vade restore ID`: {', '.join(each.id for each in versions)}")
     if lost:
         output.line(
             f"\n{output.plural(len(lost), 'entry')} changed or left by hand; `vade restore {record.key}`"
         )
+
+
+def related_json(related: Related) -> dict[str, Any]:
+    """A record that goes with another, for programs."""
+    return {
+        "key": related.record.key,
+        "path": related.record.path,
+        "scope": str(related.record.place.scope),
+        "relation": str(related.edge.relation),
+        "origin": related.edge.origin,
+        "direction": "out" if related.outward else "in",
+    }
 
 
 @click.command()
@@ -405,6 +429,16 @@ def heading(entry: Entry) -> str:
     """When an entry was written, by whom, and whether it still holds."""
     state = f" · superseded {entry.superseded}" if entry.superseded else ""
     return f"{entry.time or 'undated'} · {entry.origin} · lines {entry.start}-{entry.end}{state}"
+
+
+def trust_json(trust: Trust) -> dict[str, Any]:
+    """How far a text is trusted, for programs."""
+    return {
+        "level": str(trust.level),
+        "badge": trust.badge,
+        "injectable": trust.injectable,
+        "why": trust.why,
+    }
 
 
 def short(text: str, length: int) -> str:

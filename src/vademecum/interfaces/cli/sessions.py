@@ -1,4 +1,4 @@
-"""Commands for what was said: list, show, search, import and export sessions."""
+"""Commands for what was said: list, show, search, import, export and trim sessions."""
 
 from __future__ import annotations
 
@@ -71,15 +71,38 @@ def show(which: str, last: int | None, everything: bool, as_json: bool, door: Do
 @click.option(
     "--max-results", type=click.IntRange(1, 20), default=5, show_default=True, help="How many messages."
 )
+@click.option(
+    "--ranking",
+    type=click.Choice(["relevance", "keywords"]),
+    default="relevance",
+    show_default=True,
+    help="By the index of all sessions, or by counting words in the newest.",
+)
 @_everything
 @common
 def search(
-    *, query: str, max_sessions: int, max_results: int, everything: bool, as_json: bool, door: Door
+    *,
+    query: str,
+    max_sessions: int,
+    max_results: int,
+    ranking: str,
+    everything: bool,
+    as_json: bool,
+    door: Door,
 ) -> None:
     """Find messages of earlier sessions by the words of QUERY."""
-    found = door().session_search(query, max_sessions=max_sessions, max_results=max_results, all=everything)
+    answer = door().session_search(
+        query, max_sessions=max_sessions, max_results=max_results, ranking=ranking, all=everything
+    )
+    found = answer.hits
     if as_json:
-        output.as_json({"results": [hit_json(each) for each in found]})
+        output.as_json(
+            {
+                "results": [hit_json(each) for each in found],
+                "sessions": answer.sessions,
+                "degraded": list(answer.degraded),
+            }
+        )
         return
     for number, each in enumerate(found):
         if number:
@@ -89,6 +112,8 @@ def search(
         output.line("\n".join(f"  {line}" for line in each.preview.split("\n")))
     if not found:
         output.line("nothing found")
+    for said in answer.degraded:
+        output.error(said)
 
 
 @sessions.command()
@@ -149,6 +174,46 @@ def rename(which: str, name: str, everything: bool, as_json: bool, door: Door) -
     output.as_json({"session": log.session, "name": name}) if as_json else output.line(
         f"{log.session} is now called {name}"
     )
+
+
+@sessions.command()
+@click.argument("which", metavar="ID|NAME")
+@click.option(
+    "--window",
+    type=click.IntRange(1000),
+    help="The model's window, in tokens.  [default: what the session has, so that about half goes]",
+)
+@click.option("--dry-run", "dry", is_flag=True, help="Say what would leave, and change nothing.")
+@_everything
+@common
+def trim(*, which: str, window: int | None, dry: bool, everything: bool, as_json: bool, door: Door) -> None:
+    """Let all but the newest messages leave a session's window, so that it is resumed with a smaller one.
+
+    A summary takes their place, and a line at the end of the log says so; nothing in the log is removed.
+    """
+    before, made = door().trim_session(which, window=window, all=everything, dry=dry)
+    gone, after = len(made.trimmed), made.tokens.total
+    if as_json:
+        output.as_json(
+            {
+                "session": which,
+                "window": window,
+                "before": before,
+                "after": after,
+                "trimmed": list(made.trimmed),
+                "cut": list(made.cut),
+                "applied": not dry and bool(made.trimmed or made.cut),
+            }
+        )
+    elif not gone and not made.cut:
+        enough = f"few enough for a window of {window:,}" if window else "all new"
+        output.line(f"nothing to trim: its {before:,} tokens are {enough}")
+    else:
+        said = "would leave" if dry else "left"
+        output.line(
+            f"{output.plural(gone, 'message')} {said} the window: {before:,} → {after:,} tokens;"
+            " the log has all of them"
+        )
 
 
 def list_sessions(found: Sequence[Session], *, as_json: bool) -> None:
@@ -238,6 +303,7 @@ def hit_json(hit: Hit) -> dict[str, Any]:
         "time": hit.time,
         "preview": hit.preview,
         "score": hit.score,
+        "relevance": hit.relevance,
         "keyword_hits": hit.keyword_hits,
         "exact": hit.exact,
     }

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from vademecum.transcripts.messages import Message
+
+    Seen = Callable[[int], object]
 
 
 # What a message's `extra` may say of its place in the conversation; a plain part of it has none of these.
@@ -52,6 +54,10 @@ class Unread(NamedTuple):
     why: str
 
 
+def unseen(_bytes: int) -> None:
+    """Nobody wants to know how far a reader is."""
+
+
 class Format(Protocol):
     """One agent's way of keeping transcripts."""
 
@@ -68,5 +74,8 @@ class Format(Protocol):
     def recognises(self, head: bytes, path: Path) -> bool:
         """Whether a file is one of this format, by its first bytes and its name."""
 
-    def read(self, path: Path) -> Iterator[Message | Usage | Told | Unread]:
-        """Everything in a file, in order, in bounded memory; never raises for what is in it."""
+    def read(self, path: Path, seen: Seen = unseen) -> Iterator[Message | Usage | Told | Unread]:
+        """Everything in a file, in order, in bounded memory; never raises for what is in it.
+
+        `seen` is told after each line how many bytes of the file have been read.
+        """

@@ -17,7 +17,7 @@ import json
 from collections import defaultdict, deque
 from typing import TYPE_CHECKING
 
-from vademecum.transcripts.formats.base import SUMMARY, Unread, Usage
+from vademecum.transcripts.formats.base import SUMMARY, Unread, Usage, unseen
 from vademecum.transcripts.formats.chat import chat_message
 from vademecum.transcripts.formats.lines import document
 from vademecum.transcripts.formats.values import Found, Telling, count, listed, mapping, moment, text
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from vademecum.transcripts.formats.base import Seen
     from vademecum.transcripts.messages import Json
 
 _MARKS = (b'"yarn"', b'"stm"', b'"_stateful_markers"', b'"lastGitHubCopilotResponseId"')
@@ -53,7 +54,7 @@ class Clio:
         kept = path.parent.name == "sessions" and ".clio" in path.parts
         return kept or any(mark in head for mark in _MARKS)
 
-    def read(self, path: Path) -> Iterator[Found]:
+    def read(self, path: Path, seen: Seen = unseen) -> Iterator[Found]:
         """Everything in a file, in order."""
         value, problems = document(path)
         session = mapping(value)

@@ -24,7 +24,7 @@ from collections import OrderedDict, deque
 from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.transcripts.formats.answers import Piece, joined
-from vademecum.transcripts.formats.base import META, SIDE, SUMMARY, Told, Unread, Usage
+from vademecum.transcripts.formats.base import META, SIDE, SUMMARY, Told, Unread, Usage, unseen
 from vademecum.transcripts.formats.blocks import parts_of, result_parts, texts_of
 from vademecum.transcripts.formats.lines import LONGEST, Line, first_records, lines
 from vademecum.transcripts.formats.values import (
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from vademecum.transcripts.formats.base import Seen
     from vademecum.transcripts.formats.values import Found
     from vademecum.transcripts.messages import Json, Part
 
@@ -147,9 +148,9 @@ class Codex:
         bare = path.name.startswith("rollout-") and any(_is_bare(record) for record in found)
         return path.suffix in (".jsonl", ".json", ".txt", ".log") and bool(kinds or streamed or bare)
 
-    def read(self, path: Path) -> Iterator[Found]:
+    def read(self, path: Path, seen: Seen = unseen) -> Iterator[Found]:
         """Everything in a file, in order."""
-        return joined(_Reading().pieces(path))
+        return joined(_Reading().pieces(path, seen))
 
 
 def _is_streamed(record: dict[str, Json]) -> bool:
@@ -182,9 +183,9 @@ class _Reading:
         self._total: Json = None
         self._model = ""
 
-    def pieces(self, path: Path) -> Stream:
+    def pieces(self, path: Path, seen: Seen) -> Stream:
         """What the lines hold; an event's words wait a little in case an item has them."""
-        for line in lines(path):
+        for line in lines(path, seen):
             if isinstance(line, Unread):
                 yield from self._queue(line.line, "", 0, line)
                 continue
@@ -276,7 +277,7 @@ class _Reading:
         elif kind in _ITEMS:
             yield from self._called(item, kind, time, line.size)
         elif kind not in _SILENT_ITEMS:
-            yield Unread(line.number, f"an unknown kind of item: {kind or 'none'}")
+            yield from _unknown(line, item, time)
 
     def _message(self, item: dict[str, Json], kind: str, time: str) -> Message:
         spoken = text(item.get("role"))
@@ -394,7 +395,16 @@ class _Reading:
                 Message(Role.SYSTEM, (Text(words),), text(item.get("id")), extra={META: kind}), size=line.size
             )
         else:
-            yield Unread(line.number, f"an unknown kind of item: {kind or 'none'}")
+            yield from _unknown(line, item, "")
+
+
+def _unknown(line: Line, item: dict[str, Json], time: str) -> Stream:
+    """An item of a newer version: told, and carried as it is, since the file may be gone one day."""
+    kind = text(item.get("type")) or "none"
+    yield Unread(line.number, f"an unknown kind of item: {kind}")
+    if item:
+        said = Message(Role.SYSTEM, (Opaque(item),), text(item.get("id")), time, extra={META: kind})
+        yield Piece(said, size=line.size)
 
 
 _TOOLS = {

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vademecum.transcripts.formats.base import LEFT, META, Told, Unread, Usage
+from vademecum.transcripts.formats.base import LEFT, META, Told, Unread, Usage, unseen
 from vademecum.transcripts.formats.blocks import parts_of, result_parts
 from vademecum.transcripts.formats.lines import Line, document, first_records, lines
 from vademecum.transcripts.formats.values import (
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from vademecum.transcripts.formats.base import Seen
     from vademecum.transcripts.messages import Json, Part
 
 _NOTES = frozenset({"info", "warning", "error", "quota", "about", "help", "stats", "compression"})
@@ -81,11 +82,11 @@ class GeminiCli:
         logged = b'"messageId"' in begin and b'"sessionId"' in begin
         return path.suffix == ".json" and (logged or (b'"role"' in begin and b'"parts"' in begin))
 
-    def read(self, path: Path) -> Iterator[Found]:
+    def read(self, path: Path, seen: Seen = unseen) -> Iterator[Found]:
         """Everything in a file, in order."""
         telling = Telling()
         yield from telling.tell(folder=_folder(path))
-        yield from _lines(path, telling) if path.suffix == ".jsonl" else _document(path, telling)
+        yield from _lines(path, telling, seen) if path.suffix == ".jsonl" else _document(path, telling)
 
 
 def _folder(path: Path) -> str:
@@ -121,9 +122,9 @@ def _document(path: Path, telling: Telling) -> Iterator[Found]:
     yield from problems
 
 
-def _lines(path: Path, telling: Telling) -> Iterator[Found]:
+def _lines(path: Path, telling: Telling, seen: Seen) -> Iterator[Found]:
     last, taken = _changes(path)
-    for line in lines(path):
+    for line in lines(path, seen):
         if isinstance(line, Unread):
             yield line
             continue

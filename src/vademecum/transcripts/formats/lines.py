@@ -11,12 +11,13 @@ import math
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from vademecum.transcripts.formats.base import Unread
+from vademecum.transcripts.formats.base import Unread, unseen
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from vademecum.transcripts.formats.base import Seen
     from vademecum.transcripts.messages import Json
 
 LONGEST = 64 * 1024 * 1024  # of a line, in bytes
@@ -24,6 +25,7 @@ LARGEST = 256 * 1024 * 1024  # of a file that is one JSON value and has to be he
 DEEPEST = 200  # levels of nesting; Python's own limit is near 1,000, and others come after us
 HEAD = 64 * 1024  # what is read of a file to recognise it
 
+_LONG_HEAD = 8 * 1024 * 1024
 _SKIP = 1024 * 1024
 
 # Half a surrogate pair is no character, and no file, index or terminal takes it. JavaScript writes them when
@@ -44,12 +46,13 @@ class Line(NamedTuple):
     size: int
 
 
-def lines(path: Path) -> Iterator[Line | Unread]:
+def lines(path: Path, seen: Seen = unseen) -> Iterator[Line | Unread]:
     """Every record of a JSONL file, one line in memory at a time."""
     with path.open("rb") as file:
         number = 0
         while raw := file.readline(LONGEST + 1):
             number += 1
+            seen(file.tell())
             ended = raw.endswith(b"\n")
             if len(raw) > LONGEST and not ended:
                 while (rest := file.readline(_SKIP)) and not rest.endswith(b"\n"):
@@ -57,6 +60,8 @@ def lines(path: Path) -> Iterator[Line | Unread]:
                 yield Unread(number, f"the line is longer than {LONGEST // (1024 * 1024)} MiB")
                 continue
             yield from _line(number, raw, ended=ended)
+            if not ended:  # the end as we saw it: what its agent has written behind it by now is of this line
+                return
 
 
 def _line(number: int, raw: bytes, *, ended: bool) -> Iterator[Line | Unread]:
@@ -217,9 +222,11 @@ def _after_comma(words: str, at: int) -> int:
 
 
 def head_of(path: Path) -> bytes:
-    """The first bytes of a file, enough to recognise it by."""
+    """The first bytes of a file, enough to recognise it by: of lines, at least one that is whole."""
     with path.open("rb") as file:
-        return file.read(HEAD)
+        head = file.read(HEAD)
+        # An agent's first line may hold all its instructions, or what a person pasted.
+        return head if path.suffix != ".jsonl" or b"\n" in head else head + file.readline(_LONG_HEAD)
 
 
 def first_records(head: bytes, most: int = 50) -> list[dict[str, Json]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vademecum.errors import VadeError
-from vademecum.transcripts.formats.base import Told, Unread, Usage
+from vademecum.transcripts.formats.base import Told, Unread, Usage, unseen
 from vademecum.transcripts.formats.chat import chat_message
 from vademecum.transcripts.formats.lines import document, first_records, head_of, is_document, lines
 from vademecum.transcripts.formats.values import Found, Telling, count, listed, mapping, moment, text
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from vademecum.transcripts.formats.base import Seen
     from vademecum.transcripts.messages import Json, Message
     from vademecum.transcripts.shapes.base import Shape
 
@@ -50,13 +51,13 @@ class MessageList:
         begin = head[:4096].lstrip(b"\xef\xbb\xbf \t\r\n")
         return begin.startswith((b"[", b"{")) and b'"role"' in begin
 
-    def read(self, path: Path) -> Iterator[Found]:
+    def read(self, path: Path, seen: Seen = unseen) -> Iterator[Found]:
         """Everything in a file, in order."""
         head = head_of(path)
         records = first_records(head)
         if is_document(head) or (path.suffix == ".json" and len(records) < 2):
             return _document(path)
-        return _lines(path, _shape([record for record in records if _is_message(record)]))
+        return _lines(path, _shape([record for record in records if _is_message(record)]), seen)
 
 
 def _is_message(record: dict[str, Json]) -> bool:
@@ -98,8 +99,8 @@ def _tell(session: dict[str, Json]) -> list[Told]:
     )
 
 
-def _lines(path: Path, shape: Shape | None) -> Iterator[Found]:
-    for line in lines(path):
+def _lines(path: Path, shape: Shape | None, seen: Seen) -> Iterator[Found]:
+    for line in lines(path, seen):
         if isinstance(line, Unread):
             yield line
         elif _is_message(line.value):

@@ -18,7 +18,7 @@ from array import array
 from typing import TYPE_CHECKING
 
 from vademecum.transcripts.formats.answers import Piece, joined
-from vademecum.transcripts.formats.base import LEFT, META, SUMMARY, Told, Unread, Usage
+from vademecum.transcripts.formats.base import LEFT, META, SUMMARY, Told, Unread, Usage, unseen
 from vademecum.transcripts.formats.blocks import parts_of, result_parts
 from vademecum.transcripts.formats.lines import Line, first_records, lines
 from vademecum.transcripts.formats.values import Telling, amount, count, mapping, moment, text, without
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from vademecum.transcripts.formats.base import Seen
     from vademecum.transcripts.formats.values import Found
     from vademecum.transcripts.messages import Json, Part
 
@@ -76,15 +77,15 @@ class OpenClaw:
             for record in first_records(head)
         )
 
-    def read(self, path: Path) -> Iterator[Found]:
+    def read(self, path: Path, seen: Seen = unseen) -> Iterator[Found]:
         """Everything in a file, in order."""
-        return joined(_pieces(path))
+        return joined(_pieces(path, seen))
 
 
-def _pieces(path: Path) -> Stream:
+def _pieces(path: Path, seen: Seen) -> Stream:
     telling = Telling()
     left = _left(path)
-    for line in lines(path):
+    for line in lines(path, seen):
         if isinstance(line, Unread):
             yield line
             continue

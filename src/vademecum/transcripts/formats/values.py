@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING, TypeAlias
 
 from vademecum.store import clock
@@ -20,6 +21,7 @@ Found: TypeAlias = Message | Usage | Told | Unread
 
 _MILLISECONDS = 1e11  # a number of seconds as large as this is in the year 5138
 _LARGEST = 2**63 - 1
+_STAMP = 100  # characters; a time is shorter, and nothing longer is remembered
 
 
 def text(value: Json) -> str:
@@ -64,14 +66,19 @@ def written(value: Json) -> str:
 def moment(value: Json) -> str:
     """A time as our stamps are written, from ISO text or (milli)seconds since 1970; else nothing."""
     if isinstance(value, str):
-        found = clock.parse(value)
-        return clock.stamp(found) if found else ""
+        return _stamped(value) if len(value) <= _STAMP else ""
     if isinstance(value, bool) or not isinstance(value, int | float) or not value:
         return ""
     try:
         return clock.stamp(datetime.fromtimestamp(value / 1000 if value > _MILLISECONDS else value, UTC))
     except (ValueError, OverflowError, OSError):
         return ""
+
+
+@lru_cache(maxsize=256)  # a reader asks for the time of a line several times
+def _stamped(text: str) -> str:
+    found = clock.parse(text)
+    return clock.stamp(found) if found else ""
 
 
 def without(value: Mapping[str, Json], names: Iterable[str]) -> dict[str, Json]:

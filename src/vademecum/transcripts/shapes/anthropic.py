@@ -9,24 +9,14 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from vademecum.transcripts.messages import (
-    Image,
-    Json,
-    Message,
-    Opaque,
-    Role,
-    Text,
-    Thinking,
-    ToolCall,
-    ToolResult,
-)
+from vademecum.transcripts.messages import Image, Message, Opaque, Role, Text, Thinking, ToolCall, ToolResult
 from vademecum.transcripts.shapes import carry
 from vademecum.transcripts.shapes.base import objects
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from vademecum.transcripts.messages import Part
+    from vademecum.transcripts.messages import Json, Part
 
 name = "anthropic"
 
@@ -40,9 +30,9 @@ def read(messages: Sequence[Json]) -> list[Message]:
     tools: dict[str, str] = {}  # the name of the tool behind each call
     for given in objects(messages, name=name):
         pieces = _read_message(given, tools)
-        after_results = bool(found) and found[-1].role is Role.TOOL
-        if after_results and pieces[0].role is Role.TOOL and not pieces[0].extra:
-            pieces[0] = pieces[0]._replace(extra=carry.extra(name, {"apart": True}))
+        if found and found[-1].role is pieces[0].role is Role.TOOL:
+            note = {**carry.note_of(name, pieces[0]), "apart": True}
+            pieces[0] = pieces[0]._replace(extra=carry.extra(name, note))
         found += pieces
     return found
 
@@ -92,7 +82,8 @@ def _joins(before: Message, message: Message) -> bool:
     if not (_role(before) == _role(message) == "user") or _is_whole(before) or _is_whole(message):
         return False
     note = carry.note_of(name, message)
-    return note.get("join") is True or (not note and before.role is message.role is Role.TOOL)
+    # All results of a turn must come in one message, unless they came in several that the API took.
+    return note.get("join") is True or ("apart" not in note and before.role is message.role is Role.TOOL)
 
 
 def _write_group(group: list[Message]) -> list[Json]:

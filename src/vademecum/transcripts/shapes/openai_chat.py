@@ -8,24 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vademecum.transcripts.messages import (
-    Image,
-    Json,
-    Message,
-    Opaque,
-    Role,
-    Text,
-    Thinking,
-    ToolCall,
-    ToolResult,
-)
+from vademecum.transcripts.messages import Image, Message, Opaque, Role, Text, Thinking, ToolCall, ToolResult
 from vademecum.transcripts.shapes import carry
 from vademecum.transcripts.shapes.base import objects
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from vademecum.transcripts.messages import Part
+    from vademecum.transcripts.messages import Json, Part
 
 name = "openai_chat"
 

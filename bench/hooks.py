@@ -1,0 +1,86 @@
+"""How long an agent waits for each of its hooks, as a ratio to a bare interpreter."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from vademecum.memory import connect
+from vademecum.types import Origin
+
+ROUNDS = 25
+RECORDS = 40
+BARE = "python -c pass"
+
+
+def measure() -> list[dict[str, object]]:
+    with tempfile.TemporaryDirectory() as folder:
+        _fill(Path(folder))
+        vade = str(Path(sys.executable).with_name("vade"))
+        given = json.dumps(
+            {
+                "cwd": folder,
+                "prompt": "How often is the payment gateway number 7 retried?",
+                "transcript_path": str(_transcript(Path(folder))),
+            }
+        ).encode()
+        commands = {BARE: [sys.executable, "-c", "pass"]}
+        for event in ("session-start", "user-prompt", "stop", "pre-compact"):
+            commands[event] = [vade, "hook", "claude-code", event]
+        # Bytecode must be cached, as it is for anyone who has installed the package.
+        environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+        environment |= {"HOME": folder, "VADE_HOME": str(Path(folder, "home"))}
+        times: dict[str, list[float]] = {name: [] for name in commands}
+        for round_ in range(ROUNDS + 2):
+            for name, command in commands.items():
+                begun = time.perf_counter()
+                subprocess.run(
+                    command, env=environment, cwd=folder, input=given, stdout=subprocess.DEVNULL, check=True
+                )
+                if round_ >= 2:
+                    times[name].append(time.perf_counter() - begun)
+                if name == "stop":
+                    time.sleep(0.3)  # what goes on by itself must not be in the way of the next
+    bare = statistics.median(times[BARE])
+    return [
+        {
+            "hook": name,
+            "p50 ms": round(statistics.median(taken) * 1000, 1),
+            "max ms": round(max(taken) * 1000, 1),
+            "x bare interpreter": round(statistics.median(taken) / bare, 1),
+        }
+        for name, taken in times.items()
+    ]
+
+
+def _fill(folder: Path) -> None:
+    memory = connect(home=folder / "home", cwd=folder, origin=Origin.USER, actor="human:bench")
+    for number in range(RECORDS):
+        text = f"The payment gateway number {number} is retried {number % 7} times before it gives up."
+        memory.store(text, key=f"gateway-{number}", tags=["payment"])
+    memory.search("payment gateway")
+    memory.close()
+
+
+def _transcript(folder: Path) -> Path:
+    path = folder / ".claude" / "projects" / "bench" / "session.jsonl"
+    path.parent.mkdir(parents=True)
+    with path.open("w") as file:
+        for number in range(200):
+            role = "assistant" if number % 2 else "user"
+            line = {
+                "type": role,
+                "uuid": f"u{number}",
+                "sessionId": "bench",
+                "cwd": str(folder),
+                "timestamp": f"2026-11-15T10:{number // 60:02}:{number % 60:02}.000Z",
+                "message": {"role": role, "content": [{"type": "text", "text": f"Turn {number}. " * 20}]},
+            }
+            file.write(json.dumps(line) + "\n")
+    return path

@@ -1,0 +1,115 @@
+"""Calls per second over stdio, one after the other, as one agent makes them."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from vademecum.memory import connect
+
+RECORDS = 300
+ROUNDS = 300
+WARM_UP = 20
+
+
+def measure() -> list[dict[str, object]]:
+    with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
+        home = Path(folder, "home")
+        memory = connect(home=home, cwd=folder, environ={})
+        for number in range(RECORDS):
+            memory.store(
+                f"Service {number} listens on port {8000 + number} and logs to disk.", key=f"s{number}"
+            )
+        memory.close()
+        words = [str(Path(sys.executable).with_name("vade")), "mcp", "--home", str(home)]
+        begun = time.perf_counter()
+        with subprocess.Popen(words, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+            talk = _Talk(process)
+            begin = {
+                "protocolVersion": "2025-11-25",
+                "capabilities": {},
+                "clientInfo": {"name": "bench", "version": "1"},
+            }
+            talk.ask("initialize", begin)
+            started = time.perf_counter() - begun
+            talk.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+            calls: dict[str, Any] = {
+                "ping": lambda _: talk.ask("ping", {}),
+                "memory_get": lambda n: talk.call("memory_get", path=f"s{n % RECORDS}"),
+                "memory_recall (bm25)": lambda n: talk.call(
+                    "memory_recall", query=f"port {8000 + n % RECORDS}", search_mode="bm25"
+                ),
+                "memory_search (hybrid)": lambda n: talk.call(
+                    "memory_search", query=f"where does service {n} log"
+                ),
+                "memory_store": lambda n: talk.call(
+                    "memory_store", content=f"New fact {n}.", key=f"n{n % 50}"
+                ),
+                "memory_store with a key for retries": lambda n: talk.call(
+                    "memory_store", content=f"Again {n}.", key=f"r{n % 50}", idempotency_key=f"k{n}"
+                ),
+                "memory_note": lambda n: talk.call("memory_note", content=f"Note {n}."),
+            }
+            rows = [_row(name, call) for name, call in calls.items()]
+            assert process.stdin is not None
+            process.stdin.close()
+            begun = time.perf_counter()
+            process.wait(60)
+            left = time.perf_counter() - begun
+    return [
+        *rows,
+        {
+            "call": "start to the first answer",
+            "per second": "",
+            "p50 ms": round(started * 1000),
+            "p99 ms": "",
+        },
+        {"call": "end of input to exit", "per second": "", "p50 ms": round(left * 1000), "p99 ms": ""},
+    ]
+
+
+def _row(name: str, call: Any) -> dict[str, object]:
+    taken = []
+    for number in range(-WARM_UP, ROUNDS):
+        begun = time.perf_counter()
+        call(number + WARM_UP)
+        if number >= 0:
+            taken.append(time.perf_counter() - begun)
+    taken.sort()
+    return {
+        "call": name,
+        "per second": round(len(taken) / sum(taken)),
+        "p50 ms": round(statistics.median(taken) * 1000, 2),
+        "p99 ms": round(taken[len(taken) * 99 // 100] * 1000, 2),
+    }
+
+
+class _Talk:
+    """Lines over two pipes, without a client library whose time would count too."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+        self._number = 0
+
+    def send(self, message: dict[str, Any]) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(message).encode() + b"\n")
+        self._process.stdin.flush()
+
+    def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        self._number += 1
+        self.send({"jsonrpc": "2.0", "id": self._number, "method": method, "params": params})
+        assert self._process.stdout is not None
+        answer = json.loads(self._process.stdout.readline())
+        assert answer["id"] == self._number, answer
+        return dict(answer["result"])
+
+    def call(self, name: str, **given: Any) -> None:
+        result = self.ask("tools/call", {"name": name, "arguments": given})
+        assert not result.get("isError"), result

@@ -1,0 +1,495 @@
+"""Anthropic's memory tool, `memory_20250818`: records of one scope as files under `/memories`.
+
+No path of a model's ever becomes a path of this machine: it is looked up among the names of records, and a
+record is reached by its id. A file's text is what of its record still holds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+import unicodedata
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import unquote
+
+from anthropic.lib.tools import ToolError
+from anthropic.tools.memory import BetaAbstractMemoryTool, BetaAsyncAbstractMemoryTool
+
+from vademecum.errors import VadeError
+from vademecum.interfaces.adapters.base import as_agent, told
+from vademecum.store import clock, document, names, scopes
+from vademecum.store import files as disk
+from vademecum.types import Audience, Finding, Scope
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from anthropic.types.beta import (
+        BetaCacheControlEphemeralParam,
+        BetaMemoryTool20250818Command,
+        BetaMemoryTool20250818CreateCommand,
+        BetaMemoryTool20250818DeleteCommand,
+        BetaMemoryTool20250818InsertCommand,
+        BetaMemoryTool20250818RenameCommand,
+        BetaMemoryTool20250818StrReplaceCommand,
+        BetaMemoryTool20250818ViewCommand,
+    )
+
+    from vademecum.memory import Memory
+    from vademecum.types import Record
+
+ROOT = "/memories"
+READ_ONLY = ("journal", "pinned")  # folders of what is kept otherwise than as records
+FILE_TAG = "file:"  # the tag of a record whose file is not called as its key is
+DAYS = 14  # of the journal that are listed
+MOST_LINES = 999_999
+
+_LONGEST_PATH = 160
+_COMMANDS: Mapping[str, Mapping[str, type]] = {
+    "view": {"path": str},
+    "create": {"path": str, "file_text": str},
+    "str_replace": {"path": str, "old_str": str, "new_str": str},
+    "insert": {"path": str, "insert_line": int, "insert_text": str},
+    "delete": {"path": str},
+    "rename": {"old_path": str, "new_path": str},
+}
+_PARAMETERS = ("command", *dict.fromkeys(name for needed in _COMMANDS.values() for name in needed))
+
+
+class File(NamedTuple):
+    """A file as the model sees it; one without a record can only be read."""
+
+    text: str
+    record: Record | None = None
+
+
+# -------------------------------------------------------------------- names
+
+
+def relative(path: str) -> str:
+    """A path below `/memories` without that beginning; refused when it could lead anywhere else."""
+    if path != ROOT and not path.startswith(f"{ROOT}/"):
+        raise ToolError(f"Error: Path must start with {ROOT}, got: {path}")
+    plain = unicodedata.normalize("NFKC", path)
+    parts = path.strip("/").split("/")[1:]
+    escapes = any(part in ("", ".", "..") for part in parts) or ".." in plain.split("/")
+    if escapes or "\\" in plain or unquote(path) != path or plain.count("/") != path.count("/"):
+        raise ToolError(f"Error: Path {path} would escape {ROOT} directory")
+    if any(part.startswith(".") or part != part.strip() for part in parts) or not path.isprintable():
+        raise ToolError(f"Error: Path {path} has a hidden or unreadable name")
+    if "," in path or len(path) > _LONGEST_PATH:
+        raise ToolError(
+            f"Error: Path {path[:_LONGEST_PATH]} is too long or has a comma; choose a plainer name"
+        )
+    return "/".join(parts)
+
+
+def name_of(record: Record) -> str:
+    """What a record's file is called: as its tag says, else after its key."""
+    own = (tag.removeprefix(FILE_TAG) for tag in record.tags if tag.startswith(FILE_TAG))
+    return next((name for name in own if _is_safe(name)), f"{record.key}.md")
+
+
+def _is_safe(name: str) -> bool:
+    """Whether a tag, which anybody may have written, is a name that could be asked for."""
+    with contextlib.suppress(ToolError):
+        return relative(f"{ROOT}/{name}") == name and not _is_read_only(name)
+    return False
+
+
+def _is_read_only(name: str) -> bool:
+    return name.partition("/")[0] in READ_ONLY
+
+
+def key_for(name: str, taken: set[str]) -> str:
+    """The key of a new file: its own name where that is one, else made from it."""
+    stem = name.removesuffix(".md")
+    key = stem if name.endswith(".md") and names.is_key(stem) else names.slug(name)
+    number, free = 2, key
+    while free in taken:
+        free, number = names.numbered(key, number), number + 1
+    return free
+
+
+# -------------------------------------------------------------------- texts
+
+
+def text_of(record: Record) -> str:
+    """What of a record still holds, oldest first."""
+    return "\n\n".join(entry.text for entry in record.live or record.entries[-1:])
+
+
+def edited(raw: str, text: str, *, at: str) -> str:
+    """A record's file in which `text` is what holds now.
+
+    A change inside one entry is made there. One that reaches over several becomes the first of them, and the
+    others are marked superseded.
+    """
+    parsed = document.parse(raw)
+    alive = [index for index, section in enumerate(parsed.sections) if section.live]
+    alive = alive or [len(parsed.sections) - 1]
+    texts = [parsed.text_of(parsed.sections[index]) for index in alive]
+    for place, index in enumerate(alive):
+        before = "".join(f"{each}\n\n" for each in texts[:place])
+        after = "".join(f"\n\n{each}" for each in texts[place + 1 :])
+        inner = text[len(before) : len(text) - len(after)]
+        if text == f"{before}{inner}{after}" and inner.strip():
+            return _put(parsed, index, inner)
+    for index in alive[1:]:
+        raw = document.sign(document.parse(raw), index, superseded=at)
+    return _put(document.parse(raw), alive[0], text)
+
+
+def _put(parsed: document.Document, index: int, text: str) -> str:
+    section = parsed.sections[index]
+    was = parsed.source[section.text_start : section.text_end]
+    lead, tail = len(was) - len(was.lstrip("\r\n")), len(was.rstrip("\r\n"))
+    words = document.escape(document.tidy(text))
+    return f"{parsed.source[: section.text_start + lead]}{words}{parsed.source[section.text_start + tail :]}"
+
+
+def numbered(lines: Sequence[str], first: int = 1) -> str:
+    """Lines behind their numbers."""
+    return "\n".join(f"{number:6d}\t{line}" for number, line in enumerate(lines, first))
+
+
+def size_of(size: float) -> str:
+    """So many bytes, as people say it."""
+    for unit in ("B", "K"):
+        if size < 1024:
+            return f"{size:.0f}B" if unit == "B" else f"{size:.1f}K"
+        size /= 1024
+    return f"{size:.1f}M"
+
+
+# -------------------------------------------------------------------- the tool
+
+
+class MemoryTool(BetaAbstractMemoryTool):
+    """The memory tool over the records of one scope; for `client.beta.messages.tool_runner` and by hand."""
+
+    def __init__(
+        self,
+        memory: Memory,
+        *,
+        scope: str | Scope = Scope.PROJECT,
+        cache_control: BetaCacheControlEphemeralParam | None = None,
+    ) -> None:
+        super().__init__(cache_control=cache_control)
+        self._memory = as_agent(memory)
+        self._scope = scopes.parse_scope(scope)
+        self._place = scopes.place_for(memory.caller, self._scope)
+        self._turn = threading.Lock()
+
+    def call(self, input: object) -> str:
+        """Do what the model asked for; raises ToolError, which the model reads, when that cannot be."""
+        return str(super().call(checked(input)))
+
+    def execute(self, command: BetaMemoryTool20250818Command) -> str:
+        """Do one command, alone among all that use this memory."""
+        checked({name: getattr(command, name) for name in _PARAMETERS if hasattr(command, name)})
+        try:
+            with contextlib.nullcontext() if command.command == "view" else self._alone():
+                return str(super().execute(command))
+        except VadeError as error:
+            raise ToolError(f"Error: {told(error)}") from error
+
+    def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
+        """A file with line numbers, or what is in a folder."""
+        name, files = relative(command.path), self._files()
+        if name in files:
+            return _shown(command.path, files[name].text, command.view_range)
+        inside = _below(files, name)
+        if name and not inside:
+            raise ToolError(f"The path {command.path} does not exist. Please provide a valid path.")
+        return _listed(command.path.rstrip("/"), inside)
+
+    def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
+        """A new file."""
+        name = self._writable(command.path)
+        files = self._files()
+        if name in files or _below(files, name):
+            raise ToolError(f"Error: File {command.path} already exists")
+        noted = self._create(name, command.file_text, files)
+        return f"File created successfully at: {command.path}{noted}"
+
+    def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> str:
+        """Another text in the place of one that stands there once."""
+        missing = f"Error: The path {command.path} does not exist. Please provide a valid path."
+        file = self._file(command.path, missing)
+        old, text = command.old_str, file.text
+        at = _places(text, old)
+        if not at:
+            raise ToolError(
+                f"No replacement was performed, old_str `{old}` did not appear verbatim in {command.path}."
+            )
+        if len(at) > 1:
+            lines = ", ".join(str(text.count("\n", 0, index) + 1) for index in at)
+            raise ToolError(
+                f"No replacement was performed. Multiple occurrences of old_str `{old}` in lines: {lines}."
+                " Please ensure it is unique"
+            )
+        noted = self._edit(file, f"{text[: at[0]]}{command.new_str}{text[at[0] + len(old) :]}")
+        lines_now = self._files()[relative(command.path)].text.split("\n")
+        first = max(text.count("\n", 0, at[0]) - 2, 0)
+        last = first + 5 + command.new_str.count("\n")
+        return (
+            "The memory file has been edited. Here is the snippet showing the change (with line numbers):\n"
+            f"{numbered(lines_now[first:last], first + 1)}{noted}"
+        )
+
+    def insert(self, command: BetaMemoryTool20250818InsertCommand) -> str:
+        """A text behind a line, or before all of them."""
+        file = self._file(command.path, f"Error: The path {command.path} does not exist")
+        lines = file.text.split("\n")
+        if not 0 <= command.insert_line <= len(lines):
+            raise ToolError(
+                f"Error: Invalid `insert_line` parameter: {command.insert_line}."
+                f" It should be within the range of lines of the file: [0, {len(lines)}]"
+            )
+        lines.insert(command.insert_line, command.insert_text.removesuffix("\n"))
+        return f"The file {command.path} has been edited.{self._edit(file, chr(10).join(lines))}"
+
+    def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> str:
+        """Move a file, or all of a folder, to the archive."""
+        name = self._writable(command.path)
+        for file in self._found(name, command.path).values():
+            self._forget(file)
+        return f"Successfully deleted {command.path}"
+
+    def rename(self, command: BetaMemoryTool20250818RenameCommand) -> str:
+        """Keep a file, or all of a folder, under another name; what it was called goes to the archive."""
+        old, new = self._writable(command.old_path), self._writable(command.new_path)
+        moving = self._found(old, command.old_path)
+        files = self._files()
+        if new in files or _below(files, new):
+            raise ToolError(f"Error: The destination {command.new_path} already exists")
+        if f"{new}/".startswith(f"{old}/"):
+            raise ToolError(f"Error: {command.old_path} cannot be moved into itself")
+        noted = ""
+        for name, file in moving.items():
+            noted = (
+                self._create(f"{new}{name.removeprefix(old)}", file.text, files, like=file.record) or noted
+            )
+            self._forget(file)  # last: a text that stands twice is better than none
+        return f"Successfully renamed {command.old_path} to {command.new_path}{noted}"
+
+    def clear_all_memory(self) -> str:
+        """Move every file to the archive, but for those of protected records."""
+        with self._alone():
+            self._memory.clear(scope=self._scope)
+        return "All memory cleared"
+
+    # ---------------------------------------------------------------- files and records
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """One command at a time: looking for a name and taking it are two steps."""
+        with self._turn, contextlib.ExitStack() as stack:
+            if not self._memory.settings.incognito:
+                stack.enter_context(disk.reported("take the lock on memory files"))
+                stack.enter_context(self._memory.home.lock(f"memory files of {self._place}"))
+            yield
+
+    def _files(self) -> dict[str, File]:
+        """Every file by its name below `/memories`."""
+        listing = self._memory.list(scope=self._scope)
+        found: dict[str, File] = {}
+        for record in listing.records:
+            name = name_of(record)
+            found[f"{record.key}.md" if name in found else name] = File(text_of(record), record)
+        return {**found, **self._read_only()}
+
+    def _read_only(self) -> dict[str, File]:
+        memory = self._memory
+        if memory.caller.audience is Audience.GROUP or memory.settings.incognito:
+            return {}
+        days = [day for day in memory.journal.days([self._place]) if not isinstance(day, Finding)]
+        pinned = [each for each in memory.documents.all([self._place]) if not isinstance(each, Finding)]
+        return {
+            **{
+                f"journal/{day.path.rpartition('/')[2]}": File(memory.get(day.path).text)
+                for day in days[-DAYS:]
+            },
+            **{f"pinned/{each.name}": File(each.text) for each in pinned},
+        }
+
+    def _file(self, path: str, missing: str) -> File:
+        found = self._files().get(self._writable(path))
+        if found is None:
+            raise ToolError(missing)
+        return found
+
+    def _found(self, name: str, path: str) -> dict[str, File]:
+        """A file, or all files of a folder."""
+        if not name:
+            raise ToolError(f"Error: The {ROOT} directory itself cannot be deleted or renamed")
+        files = self._files()
+        found = {name: files[name]} if name in files else _below(files, name)
+        if not found:
+            raise ToolError(f"Error: The path {path} does not exist")
+        return found
+
+    def _writable(self, path: str) -> str:
+        name = relative(path)
+        if _is_read_only(name):
+            raise ToolError(f"Error: {path} is read-only")
+        return name
+
+    def _create(self, name: str, text: str, files: Mapping[str, File], like: Record | None = None) -> str:
+        if not name:
+            raise ToolError(f"Error: {ROOT} is a directory")
+        parts = name.split("/")
+        above = next((each for n in range(1, len(parts)) if (each := "/".join(parts[:n])) in files), None)
+        if above is not None:
+            raise ToolError(f"Error: {ROOT}/{above} is a file, and no directory")
+        key = key_for(name, {file.record.key for file in files.values() if file.record})
+        tags = [tag for tag in (like.tags if like else ()) if not tag.startswith(FILE_TAG)]
+        stored = self._memory.store(
+            text,
+            key=key,
+            scope=self._scope,
+            type=like.type if like else None,
+            tags=[*tags, *([] if name == f"{key}.md" else [f"{FILE_TAG}{name}"])],
+            confidence=like.confidence if like else None,
+            protected=like.protected or None if like else None,
+        )
+        return _redacted(stored.secrets)
+
+    def _edit(self, file: File, text: str) -> str:
+        name = _record_name(file)
+        _, raw = self._memory.editable(name, scope=self._scope)
+        changed = edited(raw, text, at=clock.stamp(self._memory.now()))
+        return _redacted(self._memory.edited(name, raw, changed, scope=self._scope))
+
+    def _forget(self, file: File) -> None:
+        self._memory.forget(_record_name(file), scope=self._scope)
+
+
+class AsyncMemoryTool(BetaAsyncAbstractMemoryTool):
+    """The same for an async client: each command runs in a worker thread."""
+
+    def __init__(
+        self,
+        memory: Memory,
+        *,
+        scope: str | Scope = Scope.PROJECT,
+        cache_control: BetaCacheControlEphemeralParam | None = None,
+    ) -> None:
+        super().__init__(cache_control=cache_control)
+        self._tool = MemoryTool(memory, scope=scope)
+
+    async def call(self, input: object) -> str:
+        """Do what the model asked for; raises ToolError, which the model reads, when that cannot be."""
+        return await asyncio.to_thread(self._tool.call, input)
+
+    async def execute(self, command: BetaMemoryTool20250818Command) -> str:
+        """Do one command."""
+        return await asyncio.to_thread(self._tool.execute, command)
+
+    async def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
+        """A file with line numbers, or what is in a folder."""
+        return await self.execute(command)
+
+    async def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
+        """A new file."""
+        return await self.execute(command)
+
+    async def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> str:
+        """Another text in the place of one that stands there once."""
+        return await self.execute(command)
+
+    async def insert(self, command: BetaMemoryTool20250818InsertCommand) -> str:
+        """A text behind a line, or before all of them."""
+        return await self.execute(command)
+
+    async def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> str:
+        """Move a file, or all of a folder, to the archive."""
+        return await self.execute(command)
+
+    async def rename(self, command: BetaMemoryTool20250818RenameCommand) -> str:
+        """Keep a file, or all of a folder, under another name."""
+        return await self.execute(command)
+
+    async def clear_all_memory(self) -> str:
+        """Move every file to the archive, but for those of protected records."""
+        return await asyncio.to_thread(self._tool.clear_all_memory)
+
+
+def checked(input: object) -> Mapping[str, Any]:
+    """A command with all that it needs: the SDK takes whatever a model sends."""
+    if not isinstance(input, Mapping):
+        raise ToolError(f"Error: the input is a {type(input).__name__}, not an object")
+    command = input.get("command")
+    needed = _COMMANDS.get(command) if isinstance(command, str) else None
+    if needed is None:
+        raise ToolError(f"Error: Unknown command: {command}. The commands are: {', '.join(_COMMANDS)}")
+    for name, kind in needed.items():
+        if name not in input:
+            raise ToolError(f"Error: {command} needs the parameter `{name}`")
+        if type(input[name]) is not kind:
+            raise ToolError(f"Error: the parameter `{name}` must be of type {kind.__name__}")
+    return input
+
+
+def _record_name(file: File) -> str:
+    """By what a record is asked for: its id, which is no other's; one made by hand may have its key alone."""
+    if file.record is None:  # what is read-only has been refused before
+        raise ToolError("Error: this file is read-only")
+    return file.record.id or file.record.key
+
+
+def _below(files: Mapping[str, File], name: str) -> dict[str, File]:
+    """The files in a folder; all of them for the topmost."""
+    return {each: file for each, file in files.items() if not name or each.startswith(f"{name}/")}
+
+
+def _places(text: str, part: str) -> list[int]:
+    """Where a text holds another, overlaps included."""
+    found = []
+    at = text.find(part) if part else -1
+    while at >= 0:
+        found.append(at)
+        at = text.find(part, at + 1)
+    return found
+
+
+def _shown(path: str, text: str, view_range: Sequence[int] | None) -> str:
+    lines = text.split("\n")
+    if len(lines) > MOST_LINES:
+        raise ToolError(f"File {path} exceeds maximum line limit of 999,999 lines.")
+    first, last = 1, len(lines)
+    if view_range is not None:
+        if not isinstance(view_range, list) or [type(each) for each in view_range] != [int, int]:
+            raise ToolError(
+                f"Error: Invalid `view_range` parameter: {view_range}. It should be two line numbers"
+            )
+        first, last = view_range[0], len(lines) if view_range[1] == -1 else view_range[1]
+        if not 1 <= first <= len(lines) or last < first:
+            raise ToolError(
+                f"Error: Invalid `view_range` parameter: {view_range}."
+                f" It should be within the range of lines of the file: [1, {len(lines)}]"
+            )
+    return f"Here's the content of {path} with line numbers:\n{numbered(lines[first - 1 : last], first)}"
+
+
+def _listed(path: str, files: Mapping[str, File]) -> str:
+    """What is in a folder, two levels deep, each with its size."""
+    top = relative(path)
+    sizes: dict[str, int] = {}
+    for name, file in files.items():
+        parts = name.removeprefix(f"{top}/" if top else "").split("/")
+        for depth in range(1, min(len(parts), 2) + 1):
+            folder = depth < len(parts)
+            shown = "/".join(parts[:depth]) + ("/" if folder else "")
+            sizes[shown] = sizes.get(shown, 0) + len(file.text.encode())
+    rows = [f"{size_of(sizes[name])}\t{path}/{name}" for name in sorted(sizes)]
+    whole = size_of(sum(len(file.text.encode()) for file in files.values()))
+    header = f"Here're the files and directories up to 2 levels deep in {path}, excluding hidden items"
+    return "\n".join((f"{header} and node_modules:", f"{whole}\t{path}", *rows))
+
+
+def _redacted(kinds: Sequence[str]) -> str:
+    return f"\nNote: secrets in it were replaced ({', '.join(kinds)})." if kinds else ""

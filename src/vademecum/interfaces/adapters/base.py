@@ -1,0 +1,49 @@
+"""What all adapters share: whose word comes through them, which session is meant, how a refusal is told.
+
+Knows no framework.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from vademecum.errors import Collision, NotFound
+from vademecum.memory import Memory
+from vademecum.types import Origin
+
+if TYPE_CHECKING:
+    from vademecum.errors import VadeError
+    from vademecum.transcripts.log import Log
+
+
+def as_agent(memory: Memory) -> Memory:
+    """The same memory, in which what is written is an agent's word, whoever opened it."""
+    if memory.caller.origin is not Origin.USER:
+        return memory
+    caller = replace(memory.caller, origin=Origin.AGENT, actor=f"process:{memory.settings.agent}")
+    own = Memory(memory.home, caller, memory.loaded, now=memory.now)
+    own.listeners = memory.listeners
+    own.index_trouble = memory.index_trouble
+    return own
+
+
+def opened(memory: Memory, session: str) -> Log:
+    """The session with exactly this id, begun when there is none; without an id, a new one."""
+    if not session:
+        return memory.new_session()
+    for _ in range(2):
+        with contextlib.suppress(NotFound):
+            found = memory.session(session)
+            if found.session == session:  # and not one whose id or name merely begins so
+                return found
+        with contextlib.suppress(Collision):  # another process began it in this moment
+            return memory.new_session(id=session)
+    raise NotFound(f"there is a session {session}, and it is not visible from here")
+
+
+def told(error: VadeError) -> str:
+    """A refusal and what to try; hints for a person at a terminal are left out."""
+    hint = "" if "vade" in error.hint or "--" in error.hint else error.hint
+    return " ".join(f"{words[:1].upper()}{words[1:]}." for words in (str(error).rstrip("."), hint) if words)

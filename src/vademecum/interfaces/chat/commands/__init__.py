@@ -1,0 +1,1 @@
+"""What a person can type in a chat instead of words: `/status`, `/memory search`, …"""

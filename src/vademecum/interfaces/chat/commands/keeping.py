@@ -1,0 +1,272 @@
+"""Commands by which a person keeps, finds and takes away what is remembered; all of it is their own word."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from vademecum.errors import NotFound, UsageError, VadeError
+from vademecum.interfaces.chat.commands.base import Command, below, first_of, keys, nothing, parted, wrong
+from vademecum.interfaces.cli import output
+from vademecum.interfaces.cli.approve import show_waiting
+from vademecum.interfaces.cli.keep import discard, from_editor
+from vademecum.interfaces.cli.knowledge import figures_row, show_lessons
+from vademecum.knowledge.learned import LEARNED
+from vademecum.store.approvals import SHOWN
+from vademecum.visible import spelled
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from vademecum.interfaces.chat.state import Chat
+    from vademecum.knowledge.signals import Signal
+    from vademecum.types import Stored
+
+PROFILE = "profile.md"
+_MEMORY = "list|search QUERY|show KEY|stats|prune"
+# What a person prefers holds everywhere, the rest in the project it was said of.
+_PLACES = {"preference": ("user", "global"), "correction": ("feedback", "project")}
+_SHORT = 100
+
+
+def memory(chat: Chat, rest: str) -> None:
+    """What is remembered."""
+    which, more = parted(rest or "list")
+    if which == "list" and not more:
+        _list(chat)
+    elif which == "search" and more:
+        _search(chat, more)
+    elif which == "show" and more:
+        record = chat.person.show(more)
+        output.line(f"{record.key} (#{record.num}) · {record.place.scope} · {record.type}")
+        output.line(chat.person.get(more).text)
+    elif which == "stats" and not more:
+        _stats(chat)
+    elif which == "prune" and not more:
+        prune(chat)
+    else:
+        raise wrong("memory", _MEMORY)
+
+
+def _list(chat: Chat) -> None:
+    found = chat.person.list()
+    rows = [
+        [
+            f"#{record.num or '-'}",
+            record.key,
+            str(record.place.scope),
+            record.type + (" 🔒" if record.protected else ""),
+            output.age(record.updated or record.created),
+            " ".join(record.text.split())[:_SHORT],
+        ]
+        for record in found.records
+    ]
+    if rows:
+        output.table(rows, ["num", "key", "scope", "type", "age", "text"])
+    else:
+        output.line("nothing is remembered yet: /remember TEXT keeps the first")
+
+
+def _search(chat: Chat, query: str) -> None:
+    answer = chat.person.search(query)
+    for each in answer.results:
+        output.line(f"{each.path}#L{each.start}-L{each.end} · {each.relevance:.2f}")
+        output.line("\n".join(f"  {line}" for line in each.snippet.split("\n")))
+    if not answer.results:
+        output.line("nothing found")
+    output.line(f"({answer.mode}, {answer.coverage.indexed} of {answer.coverage.files} files)")
+    for said in answer.degraded:
+        output.line(said)
+
+
+def _stats(chat: Chat) -> None:
+    records = chat.person.list().records
+    scopes = {str(record.place.scope) for record in records}
+    for scope in sorted(scopes):
+        own = [record for record in records if record.place.scope == scope]
+        output.line(f"{scope}: {output.plural(len(own), 'record')}")
+    knowledge_stats(chat)
+
+
+def knowledge_stats(chat: Chat) -> None:
+    """How much was learned."""
+    found = chat.person.knowledge_stats()
+    rows = [figures_row("all", kind, figures) for kind, figures in found.by_type.items() if figures.count]
+    if rows:
+        output.table(
+            rows, ["scope", "type", "count", "sure", "newest", "oldest", "average", "bytes", "used", "trust"]
+        )
+    else:
+        output.line("nothing was learned yet")
+
+
+def prune(chat: Chat) -> None:
+    """What was learned and is too old or doubtful; it goes once the person agrees."""
+    outcome = chat.person.prune_knowledge()
+    if not outcome.proposals:
+        output.line("nothing is too old or too doubtful")
+        return
+    for each in outcome.proposals:
+        output.line(f"  {each.where}: {each.why}")
+    if outcome.large:
+        output.line(outcome.large)
+    if not _agreed(chat, f"Put {output.plural(len(outcome.proposals), 'lesson')} into the archive?", ""):
+        output.line("nothing was changed")
+        return
+    done = chat.person.prune_knowledge(apply=True, large=True)
+    output.line(f"put away; `vade undo {done.run}` brings it back")
+
+
+def forget(chat: Chat, rest: str) -> None:
+    """Move a record to the archive."""
+    name, _, _ = rest.removesuffix("--yes").strip().partition(" ")
+    if not name:
+        raise wrong("forget", "KEY|NUM [--yes]")
+    record = chat.person.show(name)
+    output.line(f"{record.key} (#{record.num}, {record.place.scope}): {' '.join(record.text.split())[:300]}")
+    if not _agreed(chat, "Forget it?", rest):
+        output.line("nothing was changed")
+        return
+    chat.person.forget(name)
+    output.line(f"forgot {record.key}; `vade restore {record.key}` brings it back")
+
+
+def protect(chat: Chat, rest: str) -> None:
+    """Keep a record from being removed by age or number."""
+    name, how = parted(rest)
+    if not name or how not in ("", "off"):
+        raise wrong("protect", "KEY|NUM [off]")
+    record = chat.person.protect(name, on=not how)
+    output.line(f"{record.key} is {'no longer ' if how else ''}protected")
+
+
+def remember(chat: Chat, rest: str) -> None:
+    """Keep what was proposed, or a text of the person's own."""
+    if rest and not (rest.isdecimal() and chat.proposed):
+        kept(chat.person.store(rest))
+        return
+    if not chat.proposed:
+        raise UsageError("nothing is proposed", hint="/remember TEXT keeps a text of your own")
+    number = int(rest) if rest else 0
+    if number > len(chat.proposed):
+        raise NotFound(f"there is no proposal {number}", hint=f"there are {len(chat.proposed)}")
+    chosen = chat.proposed[number - 1 : number] if number else chat.proposed
+    for each in chosen:
+        _keep(chat, each)
+    chat.proposed = tuple(each for each in chat.proposed if each not in chosen)
+
+
+def _keep(chat: Chat, signal: Signal) -> None:
+    kind, scope = _PLACES.get(str(signal.kind), ("project", "project"))
+    kept(chat.person.store(signal.text, type=kind, scope=scope, tags=[str(signal.kind)]))
+
+
+def kept(stored: Stored) -> None:
+    """Say what became of a text."""
+    hidden = f"; a secret was redacted: {', '.join(stored.secrets)}" if stored.secrets else ""
+    output.line(f"{stored.outcome}: {stored.key} (#{stored.num}, {stored.place.scope}){hidden}")
+
+
+def approve(chat: Chat, rest: str) -> None:
+    """Decide about writes that wait."""
+    which, how = parted(rest)
+    if how not in ("", "yes", "no"):
+        raise wrong("approve", "[ID [yes|no]]")
+    if not which:
+        show_waiting(chat.person.approvals(), as_json=False)
+    elif how == "no":
+        output.line(f"{chat.person.reject(which).id[:SHOWN]}: refused")
+    else:
+        request, _ = chat.person.approve(which)
+        output.line(f"{request.operation} was done, as {request.origin}")
+
+
+def waiting(chat: Chat, words: Sequence[str]) -> Iterable[str]:
+    """The writes that wait."""
+    if len(words) == 1:
+        return ("yes", "no")
+    return () if words else [each.id[:SHOWN] for each in chat.person.approvals()]
+
+
+def profile(chat: Chat, rest: str) -> None:
+    """The person's profile: look at it, or change it."""
+    which, more = parted(rest or "show")
+    if which == "show" and not more:
+        try:
+            found = chat.person.get(PROFILE)
+        except NotFound:
+            found = None
+        shown = found.text if found and found.text else "no profile yet: /profile edit, or /profile add TEXT"
+        output.line(shown)
+    elif which == "add" and more:
+        _, before = chat.person.editable(PROFILE, scope="global")
+        after = f"{before.rstrip()}\n- {more}\n".lstrip()
+        chat.person.edited(PROFILE, before, after, scope="global")
+        output.line(f"added to {PROFILE}: {spelled(more)}")
+    elif which == "edit" and not more:
+        _edit(chat)
+    else:
+        raise wrong("profile", "show|edit|add TEXT")
+
+
+def _edit(chat: Chat) -> None:
+    path, before = chat.person.editable(PROFILE, scope="global")
+    after, draft = from_editor(before, os.path.basename(path), quiet=False)
+    if after is None or after == before:
+        discard(draft)
+        output.line("nothing changed")
+        return
+    try:
+        chat.person.edited(PROFILE, before, after, scope="global")
+    except VadeError as error:
+        raise type(error)(f"{error}; your text is kept in {draft}", hint=error.hint) from error
+    discard(draft)
+    output.line(f"saved {path}; the next session is told")
+
+
+def knowledge(chat: Chat, rest: str) -> None:
+    """What was learned."""
+    which, more = parted(rest or "list")
+    kinds = tuple(map(str, LEARNED))
+    if which == "list" and (not more or more in kinds):
+        show_lessons(chat.person, more or None, None, as_json=False)
+    elif which == "stats" and not more:
+        knowledge_stats(chat)
+    elif which == "prune" and not more:
+        prune(chat)
+    else:
+        raise wrong("knowledge", "list [TYPE]|stats|prune")
+
+
+def _agreed(chat: Chat, question: str, rest: str) -> bool:
+    """Whether the person agrees; where nobody can be asked, `--yes` says so."""
+    if rest.endswith("--yes"):
+        return True
+    if not chat.screen.asks():
+        raise UsageError("nobody can be asked here", hint="add --yes to say so")
+    return chat.screen.ask(question, "yn") == "y"
+
+
+COMMANDS = (
+    Command(
+        "memory",
+        _MEMORY,
+        "what is remembered: list, find, read, count, tidy up",
+        memory,
+        below(list=nothing, search=nothing, show=keys, stats=nothing, prune=nothing),
+    ),
+    Command("remember", "[TEXT|NUM]", "keep a text, or what was proposed", remember),
+    Command("forget", "KEY|NUM [--yes]", "move a record to the archive", forget, keys),
+    Command("protect", "KEY|NUM [off]", "keep a record from being removed by age", protect, keys),
+    Command("approve", "[ID [yes|no]]", "decide about writes that wait", approve, waiting),
+    Command(
+        "profile", "show|edit|add TEXT", "what is known of you", profile, first_of("show", "edit", "add")
+    ),
+    Command(
+        "knowledge",
+        "list [TYPE]|stats|prune",
+        "what was learned",
+        knowledge,
+        below(list=first_of(*map(str, LEARNED)), stats=nothing, prune=nothing),
+    ),
+)

@@ -1,0 +1,163 @@
+"""Whose word it is: what a person types in a chat is theirs, what the model asks for through tools is not."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from vademecum.context import host as hosts
+from vademecum.errors import Locked, NotFound
+from vademecum.memory import Memory, connect
+from vademecum.store import locks
+from vademecum.types import Origin
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
+    from vademecum.store.scopes import Caller
+    from vademecum.transcripts.log import Log
+    from vademecum.transcripts.sessions import Session
+
+LAST = "last"
+_OPEN = "the session is open in another chat"
+
+
+@dataclass(frozen=True, slots=True)
+class Doors:
+    """The same memory, as the person and as the model reach it."""
+
+    person: Memory
+    agent: Memory
+
+    def reader(self) -> Memory:
+        """The model's memory with the person's index: to have one loaded is enough."""
+        self.agent.searcher = self.person.searcher
+        return self.agent
+
+    def close(self) -> None:
+        """Let go of indexes and counters."""
+        self.person.close()
+        self.agent.close()
+
+
+def opened(
+    *,
+    home: str | None = None,
+    cwd: str | None = None,
+    agent: str | None = None,
+    audience: str | None = None,
+    incognito: bool | None = None,
+    readonly: bool = False,
+    actor: str = "human:user",
+) -> Doors:
+    """Both doors, before a session is chosen."""
+    return _pair(
+        connect(
+            home=home,
+            cwd=cwd,
+            agent=agent,
+            audience=audience,
+            incognito=incognito,
+            readonly=readonly,
+            origin=Origin.USER,
+            actor=actor,
+        )
+    )
+
+
+def inside(doors: Doors, session: str) -> Doors:
+    """Both doors as they are in a session, whose own records are then in sight."""
+    memory = doors.person
+    if memory.caller.session == session:
+        return doors
+    doors.close()
+    return _pair(_as(memory, replace(memory.caller, session=session)))
+
+
+def _pair(person: Memory) -> Doors:
+    caller = replace(person.caller, origin=Origin.AGENT, actor=f"process:{person.settings.agent}")
+    agent = _as(person, caller)
+    # One index for both: what one writes, the other finds.
+    agent.listeners, agent.index_trouble = person.listeners, person.index_trouble
+    return Doors(person, agent)
+
+
+def _as(memory: Memory, caller: Caller) -> Memory:
+    return Memory(memory.home, caller, memory.loaded, now=memory.now, readonly=memory.readonly)
+
+
+# ---------------------------------------------------------------- which session
+
+
+def choose(
+    memory: Memory, wanted: str | None, *, fresh: bool, model: str
+) -> tuple[Log, AbstractContextManager[None]]:
+    """The session to talk in, and the hold on it: no two chats write to one.
+
+    Named, it is that one, or a new one of that name; `last` is the newest; without a name it is the one that
+    `session.reset` says to go on with, unless another chat has it.
+    """
+    if memory.settings.incognito or memory.readonly:
+        return _in_memory(memory, wanted, model), contextlib.nullcontext()
+    if wanted == LAST:
+        newest = newest_of(memory)
+        if newest is None:
+            raise NotFound("there is no session to go on with yet", hint="leave `--session last` away")
+        return _held(memory, lambda: memory.session(newest.id))
+    if wanted:
+        return _held(memory, lambda: _named(memory, wanted, model))
+    if not fresh:
+        with contextlib.suppress(Locked):
+            return _held(memory, lambda: memory.current_session(model=model))
+    return _held(memory, lambda: memory.new_session(model=model))
+
+
+def newest_of(memory: Memory) -> Session | None:
+    """The session of this project and agent in which something was said last."""
+    return next((each for each in memory.sessions() if not each.trouble), None)
+
+
+def hold(memory: Memory, session: str) -> AbstractContextManager[None]:
+    """Hold a session among all chats of a home; raises Locked when another one has it."""
+    stack = contextlib.ExitStack()
+    try:
+        folder = stack.enter_context(memory.home.folder("locks", create=True))
+        stack.enter_context(locks.hold(folder, f"chat {session}", seconds=0))
+    except Locked as error:
+        stack.close()
+        raise Locked(
+            f"{_OPEN}: {session}", hint="end that one, or begin another without `--session`"
+        ) from error
+    return _Stack(stack)
+
+
+class _Stack(contextlib.AbstractContextManager[None]):
+    """What is held until it is let go."""
+
+    def __init__(self, stack: contextlib.ExitStack) -> None:
+        self._stack = stack
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+
+def _held(memory: Memory, find: Callable[[], Log]) -> tuple[Log, AbstractContextManager[None]]:
+    log = find()
+    return log, hold(memory, log.session)
+
+
+def _named(memory: Memory, name: str, model: str) -> Log:
+    try:
+        return memory.session(name)
+    except NotFound:
+        return memory.new_session(id=name, model=model)
+
+
+def _in_memory(memory: Memory, wanted: str | None, model: str) -> Log:
+    """A log that leaves nothing behind; where memory may be read, with all that an earlier one says."""
+    if wanted and not memory.settings.incognito:
+        newest = newest_of(memory) if wanted == LAST else None
+        return hosts.in_memory(memory.session(newest.id if newest else wanted))
+    return replace(memory.transcripts, incognito=True).new(model=model)

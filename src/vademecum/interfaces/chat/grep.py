@@ -1,0 +1,67 @@
+"""`python -m vademecum.interfaces.chat.grep PATTERN PATH`: lines of text files that match, with their places.
+
+A program of its own, so that whoever runs it can end it: a regular expression may take for ever.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_SKIPPED = frozenset((".git", ".hg", ".svn", ".venv", "node_modules", "__pycache__", ".mypy_cache"))
+_LARGEST = 4 * 1024 * 1024
+_LINE = 400
+_MOST = 500
+
+
+def files(path: str) -> Iterator[str]:
+    """The plain files below a path, in a fixed order; links are not followed."""
+    if os.path.isfile(path):
+        yield path
+    for folder, below, names in os.walk(path):
+        below[:] = sorted(each for each in below if each not in _SKIPPED)
+        for name in sorted(names):
+            found = os.path.join(folder, name)
+            if os.path.isfile(found) and not os.path.islink(found):
+                yield found
+
+
+def matches(pattern: re.Pattern[str], path: str) -> Iterator[str]:
+    """Each line that matches, as `path:number: line`."""
+    for found in files(path):
+        try:
+            if os.path.getsize(found) > _LARGEST:
+                continue
+            with open(found, "rb") as file:
+                content = file.read()
+        except OSError:
+            continue
+        if b"\0" in content[:8192]:
+            continue
+        for number, line in enumerate(content.decode(errors="replace").splitlines(), 1):
+            if pattern.search(line):
+                yield f"{os.path.relpath(found)}:{number}: {line.strip()[:_LINE]}"
+
+
+def main(pattern: str, path: str) -> int:
+    """Print the first matches; 2 for a pattern that is none."""
+    try:
+        wanted = re.compile(pattern)
+    except (re.error, RecursionError, OverflowError) as error:
+        print(f"the pattern is no regular expression: {error}")
+        return 2
+    for count, line in enumerate(matches(wanted, os.path.expanduser(path))):
+        if count == _MOST:
+            print(f"[more than {_MOST} lines match]")
+            break
+        print(line.encode(errors="replace").decode())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:3]))

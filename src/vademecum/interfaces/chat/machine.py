@@ -1,0 +1,139 @@
+"""The tools that touch the machine: read a file, list a folder, look for a pattern, run a command.
+
+Each has a time limit and a limit to what it gives back. Knows no chat and asks nobody: whoever calls has.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+from typing import TYPE_CHECKING, Any
+
+from vademecum.errors import NotFound, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+LARGEST = 256 * 1024  # characters of a result
+SECONDS = 60.0
+MOST_SECONDS = 600.0
+GREP_SECONDS = 20.0
+_ENTRIES = 2000
+_READ = 8 * 1024 * 1024  # bytes of a file that are looked at
+
+
+def inside(root: Path, path: str) -> bool:
+    """Whether a path leads into the project, links followed."""
+    real = os.path.realpath(os.path.join(root, os.path.expanduser(path)))
+    top = os.path.realpath(root)
+    return real == top or real.startswith(top.rstrip(os.sep) + os.sep)
+
+
+def read_file(root: Path, given: Mapping[str, Any]) -> str:
+    """Lines of a text file with their numbers."""
+    path = _found(root, given["path"])
+    if not stat.S_ISREG(os.stat(path).st_mode):  # a pipe would be waited for, a device never ends
+        raise UsageError(f"{given['path']} is no plain file", hint="use list_files for a folder")
+    start, count = given["start"] or 1, given["lines"]
+    with open(path, "rb") as file:
+        content = file.read(_READ + 1)
+    if b"\0" in content[:8192]:
+        raise UsageError(f"{given['path']} is no text", hint="run_command may have a tool for it")
+    lines = content[:_READ].decode(errors="replace").splitlines()
+    chosen = lines[start - 1 : None if count is None else start - 1 + count]
+    told = "\n".join(f"{number}\t{line}" for number, line in enumerate(chosen, start))
+    more = "\n[the file goes on]" if len(content) > _READ else ""
+    return capped(told + more) or "[no lines there]"
+
+
+def list_files(root: Path, given: Mapping[str, Any]) -> str:
+    """The names in a folder, folders with a slash."""
+    path = _found(root, given["path"] or ".")
+    if not os.path.isdir(path):
+        raise UsageError(f"{given['path']} is no folder", hint="use read_file for a file")
+    with os.scandir(path) as found:
+        names = sorted(each.name + ("/" if each.is_dir() else "") for each in found)
+    more = f"\n[{len(names) - _ENTRIES} more]" if len(names) > _ENTRIES else ""
+    return ("\n".join(names[:_ENTRIES]) + more) or "[empty]"
+
+
+def grep(root: Path, given: Mapping[str, Any]) -> str:
+    """Lines that match a regular expression.
+
+    In a process of its own: a pattern that never ends cannot be stopped in this one.
+    """
+    _found(root, given["path"] or ".")
+    # -P: what lies in the project is looked through, never imported.
+    program = [sys.executable, "-P", "-m", "vademecum.interfaces.chat.grep"]
+    command = [*program, given["pattern"], given["path"] or "."]
+    code, said = run(command, root, seconds=GREP_SECONDS)
+    if code == 2:
+        raise UsageError(said.strip() or "the pattern cannot be used")
+    return said.strip() or "[no line matches]"
+
+
+def run_command(root: Path, given: Mapping[str, Any]) -> str:
+    """What a shell command prints, and how it ended."""
+    seconds = min(float(given["seconds"] or SECONDS), MOST_SECONDS)
+    shell = ["cmd", "/c"] if sys.platform == "win32" else ["/bin/sh", "-c"]
+    code, said = run([*shell, given["command"]], root, seconds=seconds)
+    ended = f"[stopped after {seconds:g} s]" if code is None else f"[exit code {code}]"
+    return f"{said.rstrip()}\n{ended}".lstrip()
+
+
+def run(command: list[str], root: Path, *, seconds: float) -> tuple[int | None, str]:
+    """Run a program, and everything it starts, for so long at most; None for one that was stopped."""
+    with tempfile.TemporaryFile() as out:  # not a pipe: who leaves a process behind would keep it open
+        process = subprocess.Popen(
+            command,
+            cwd=root,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        code: int | None
+        try:
+            code = process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            code = None
+        finally:  # also when a person presses Ctrl-C
+            _end(process)
+        size = out.tell() if out.seek(0, os.SEEK_END) else 0
+        out.seek(0)
+        head = out.read(LARGEST * 2)
+        if size > len(head):
+            out.seek(max(len(head), size - LARGEST // 2))
+            head += b"\n" + out.read()
+    return code, capped(head.decode(errors="replace"))
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a program with all that it started."""
+    if sys.platform == "win32":
+        process.kill()
+    else:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def capped(text: str) -> str:
+    """A text of bearable length: its beginning and its end."""
+    if len(text) <= LARGEST:
+        return text
+    half = LARGEST // 2
+    return f"{text[:half]}\n[… {len(text) - 2 * half:,} characters left out …]\n{text[-half:]}"
+
+
+def _found(root: Path, path: str) -> str:
+    found = os.path.join(root, os.path.expanduser(path))
+    if "\0" in found or not os.path.exists(found):
+        raise NotFound(f"there is no {path[:200]!r}", hint="use list_files to see what is there")
+    return found

@@ -1,0 +1,307 @@
+"""What a chat consists of: two doors to memory, a model, a session with its window, and a few switches.
+
+Knows no terminal: what is shown goes to a screen, what is asked comes from one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass, field, replace
+from importlib import resources
+from typing import TYPE_CHECKING
+
+from vademecum.context import host as hosts
+from vademecum.context.sizes import measure_all, measure_schemas
+from vademecum.errors import VadeError
+from vademecum.interfaces.chat import door as doors_
+from vademecum.llm import choose as choosing
+from vademecum.llm.base import Limits, Usage
+from vademecum.tokens import count
+from vademecum.transcripts.events import Used
+from vademecum.transcripts.messages import Message, Role, Text
+from vademecum.transcripts.shapes import pydantic_ai as shape
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from vademecum.config import Settings
+    from vademecum.context.engine import ContextEngine
+    from vademecum.context.prepared import Sections
+    from vademecum.inject.build import Block
+    from vademecum.interfaces.chat.door import Doors
+    from vademecum.interfaces.chat.screen import Screen
+    from vademecum.knowledge.signals import Signal
+    from vademecum.llm.base import Model
+    from vademecum.memory import Memory
+    from vademecum.transcripts.log import Log
+    from vademecum.transcripts.messages import Json
+
+# What is usual for a provider when nobody says: a local server often has a small window, and Ollama cuts what
+# does not fit without a word.
+WINDOWS = {"anthropic": 200_000, "openai": 128_000, "google": 200_000, "ollama": 8_192, "compatible": 8_192}
+WINDOW = 32_000
+LONGEST_REPLY = 8_192
+NO_MODEL = (
+    "there is no model to talk to: start Ollama or llama.cpp on this machine, or name one with `/model"
+    " provider:name`, `--model`, VADE_MODEL or `model` in config.toml; commands such as /memory work without"
+)
+_SLUG = "Give a title of two to five words for these notes, in lower case, and nothing else.\n\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Flags:
+    """What was asked for when the chat began."""
+
+    inject: bool = True
+    knowledge: bool = True
+    verbose: bool = False
+    window: int | None = None
+    allow: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Spent:
+    """What a chat has used up so far; the cost is of those calls whose price is known."""
+
+    total: Usage = field(default_factory=Usage)
+    calls: int = 0
+
+    def add(self, usage: Usage) -> None:
+        """One call more."""
+        costs = [each.cost for each in (self.total, usage) if each.cost is not None]
+        self.total = Usage(
+            self.total.input + usage.input,
+            self.total.output + usage.output,
+            sum(costs[1:], costs[0]) if costs else None,
+            self.total.counted and usage.counted,
+        )
+        self.calls += 1
+
+
+def find_model(settings: Settings, flag: str | None) -> Model | None:
+    """The model named by a flag or the settings, else one of a server that runs on this machine."""
+    named = flag or settings.model
+    if named:
+        return choosing.resolve(settings.model, settings.llm, flag=flag)
+    from vademecum.llm.discover import discover
+
+    for found in discover():
+        return choosing.resolve(found.names[0], replace(settings.llm, endpoint=found.endpoint))
+    return None
+
+
+def usual_window(model: str) -> int:
+    """How large the window of a model is taken to be."""
+    return WINDOWS.get(model.partition(":")[0], WINDOW)
+
+
+class Chat:
+    """One conversation, from the first prompt to the last."""
+
+    def __init__(
+        self,
+        doors: Doors,
+        screen: Screen,
+        *,
+        model: Model | None = None,
+        flags: Flags | None = None,
+        session: str | None = None,
+        fresh: bool = False,
+    ) -> None:
+        self.doors = doors
+        self.screen = screen
+        self.flags = flags or Flags()
+        self.model = model
+        self.allowed: set[str] = set(self.flags.allow)
+        self.tools_on = True
+        self.spent = Spent()
+        self.last = Usage()
+        self.footer = "off"
+        self.proposed: tuple[Signal, ...] = ()
+        self.over = False
+        self._hold: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
+        self.thread: list[Message] = []
+        self.log: Log
+        self.block: Block
+        self.engine: ContextEngine
+        log, held = doors_.choose(self.person, session, fresh=fresh, model=self.model_name)
+        self.enter(log, held)
+
+    # ---------------------------------------------------------------- what it is made of
+
+    @property
+    def person(self) -> Memory:
+        """Memory as the person reaches it."""
+        return self.doors.person
+
+    @property
+    def agent(self) -> Memory:
+        """Memory as the model reaches it."""
+        return self.doors.agent
+
+    @property
+    def settings(self) -> Settings:
+        """The settings in force."""
+        return self.person.settings
+
+    @property
+    def model_name(self) -> str:
+        """How the model is chosen; empty when there is none."""
+        return self.model.name if self.model is not None else ""
+
+    @property
+    def window(self) -> int:
+        """How many tokens the model sees."""
+        return self.flags.window or self.settings.llm.window or usual_window(self.model_name)
+
+    @property
+    def reply(self) -> int:
+        """How many tokens an answer may have."""
+        return min(LONGEST_REPLY, self.window // 4)
+
+    def filled(self) -> Sections:
+        """How full the window is, with what goes into it before the first word."""
+        found, ratio = self.engine.inspect().tokens, self.engine.inspect().ratio
+        system = found.system or count(measure_all(self.thread[:1]), ratio)
+        schemas = found.schemas or count(measure_schemas(self.offered()), ratio)
+        more = system - found.system + schemas - found.schemas
+        return found._replace(system=system, schemas=schemas, total=found.total + more)
+
+    def offered(self) -> list[Json]:
+        """The tools that the model is offered."""
+        from vademecum.interfaces.chat.tools import schemas
+
+        return schemas(self)
+
+    @property
+    def mode(self) -> str:
+        """What memory does in this chat, in a few words."""
+        if self.settings.incognito:
+            return "incognito: nothing is read, nothing is written"
+        told = ["read-only" if self.person.readonly else "on"]
+        if not self.flags.inject or not self.settings.inject.enabled:
+            told.append("nothing injected")
+        elif not self.flags.knowledge or not self.settings.inject.knowledge:
+            told.append("without what was learned")
+        told.append(str(self.person.caller.audience))
+        return ", ".join(told)
+
+    # ---------------------------------------------------------------- sessions
+
+    def enter(self, log: Log, held: contextlib.AbstractContextManager[None]) -> None:
+        """Go on with a session: its thread, its window, and the system prompt as it is now."""
+        self._hold.__exit__(None, None, None)
+        self._hold, self.log = held, log
+        self.doors = doors_.inside(self.doors, log.session)
+        self.thread = [each.message for each in hosts.thread_of(log.events())]
+        self.proposed = ()
+        self.block = self._injected()
+        said = Message(Role.SYSTEM, (Text(self._system()),))
+        if self.thread and self.thread[0].role is Role.SYSTEM:
+            self.thread[0] = said
+        else:
+            self.thread.insert(0, said)
+        self.renew()
+
+    def renew(self) -> None:
+        """Make the window anew: another session, model or size."""
+        self.engine = self.person.context(
+            self.log,
+            window=self.window,
+            model=self.model_name,
+            complete=self.complete if self.model is not None else None,
+            reply=self.reply,
+        )
+
+    def begin(self, *, why: str, note: bool) -> str:
+        """End this session and begin another; returns where its note is, or why there is none."""
+        told = self.end(why=why, note=note, named=note)
+        log, held = doors_.choose(self.person, None, fresh=True, model=self.model_name)
+        self.enter(log, held)
+        return told
+
+    def end(self, *, why: str, note: bool = True, named: bool = False) -> str:
+        """End the session, with a note of its last messages in the journal; nothing said, nothing noted."""
+        if self.person.readonly or self.settings.incognito or not self.said:
+            return "nothing"
+        sessions = self.person.transcripts
+        if not note:
+            sessions = replace(sessions, note_messages=0)
+        elif named and self.model is not None:
+            sessions = replace(sessions, slug=self._slug)
+        return sessions.end(self.log.session, why=why).note
+
+    def close(self) -> None:
+        """Let go of the session and of memory."""
+        self._hold.__exit__(None, None, None)
+        self._hold = contextlib.nullcontext()
+        self.doors.close()
+
+    @property
+    def said(self) -> int:
+        """How many messages the thread has beside the system prompt."""
+        return len(self.thread) - 1
+
+    # ---------------------------------------------------------------- the model, for what is not an answer
+
+    def complete(
+        self, messages: Sequence[Message], system: str, tools: Sequence[Json], seconds: float
+    ) -> Message | str:
+        """Ask the model for a flush or a summary, as the window asks for it."""
+        if self.model is None:
+            raise VadeError("there is no model")
+        if tools and str(self.settings.approval.chat) == "deny":
+            return "NO_REPLY"  # an agent that may not write is not asked what to write
+        answer = self.model.text(
+            shape.write(messages), system=system, tools=tools, limits=Limits(seconds, output=self.reply)
+        )
+        self.spent.add(answer.usage)
+        self.log.append(used(answer.usage, answer.model, why="flush" if tools else "compaction"))
+        return shape.read([answer.message])[0]
+
+    def _slug(self, text: str) -> str:
+        return self.model.text(_SLUG + text[:8000], limits=Limits(20, output=100)).text if self.model else ""
+
+    # ---------------------------------------------------------------- what the model is told first
+
+    def _injected(self) -> Block:
+        from vademecum.inject.build import Block
+
+        if not self.flags.inject:
+            return Block("")
+        return self.person.inject(knowledge=self.flags.knowledge)
+
+    def _system(self) -> str:
+        project = self.person.caller.project
+        told = prompt("no_memory") if self.settings.incognito else _instructions()
+        # Not `format`: what is put in may have braces of its own.
+        text = prompt("system").replace("{memory}", told)
+        text = text.replace("{date}", _date(self.person))
+        text = text.replace("{folder}", str(project.root) if project else ".")
+        return f"{text}\n\n{self.block.text}".strip() + "\n"
+
+
+def _date(memory: Memory) -> str:
+    return f"{memory.now():%Y-%m-%d}"
+
+
+def _instructions() -> str:
+    from vademecum.interfaces.mcp.tools import text
+
+    return text("instructions")
+
+
+def prompt(name: str) -> str:
+    """A prompt from its file."""
+    return resources.files(__package__).joinpath("prompts", f"{name}.txt").read_text(encoding="utf-8").strip()
+
+
+def used(usage: Usage, model: str, *, why: str = "") -> Used:
+    """What a call took, as the log keeps it; an estimate of ours teaches nothing about the model."""
+    extra: dict[str, Json] = {"for": why} if why else {}
+    cost = float(usage.cost) if usage.cost is not None else 0.0
+    if not usage.counted or why:
+        # Not as `input`, which stands for a whole window that a provider counted.
+        extra["about" if not usage.counted else "read"] = usage.input
+        return Used(output=usage.output, total=usage.tokens, cost=cost, model=model, extra=extra)
+    return Used(input=usage.input, output=usage.output, total=usage.tokens, cost=cost, model=model)

@@ -1,0 +1,271 @@
+"""What the model may ask for: memory, the machine, a list of things to do; and who is asked before that.
+
+Nothing a model asks for is trusted: arguments are checked, and a failure of any kind is told to the model as
+the result of its call.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vademecum.config import Consent
+from vademecum.context.sizes import measure_schemas
+from vademecum.errors import Refused, UsageError, VadeError
+from vademecum.interfaces.chat import machine
+from vademecum.interfaces.mcp import core
+from vademecum.interfaces.mcp.arguments import STRING, WHOLE, Argument, parse, schema
+from vademecum.interfaces.mcp.tools import Write
+from vademecum.store import secrets
+from vademecum.tokens import DEFAULT_RATIO, count
+from vademecum.transcripts.messages import Text, ToolResult
+from vademecum.types import Scope
+from vademecum.visible import spelled, visible
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from vademecum.interfaces.chat.state import Chat
+    from vademecum.interfaces.mcp.tools import Tool as MemoryTool
+    from vademecum.llm.base import Call
+    from vademecum.transcripts.messages import Json
+
+NO = Refused("the person said no to this", hint="leave it as it is, and do not ask again in other words")
+STOPPED = "[stopped by the person before it was done]"
+TODO = "todo"
+_SHARE = 5  # of the window, which the schemas may take before only the most needed tools are offered
+_NEEDED = ("memory_store", "memory_search", "memory_get", "read_file", "run_command")
+_LINE = 100
+_OWN = ("slug", "scope")  # arguments of ours that say nothing to a person
+
+
+@dataclass(frozen=True, slots=True)
+class OnMachine:
+    """A tool that touches the machine; `a` allows it for what lies in the project alone."""
+
+    name: str
+    description: str
+    arguments: tuple[Argument, ...]
+    run: Callable[[Path, Mapping[str, Any]], str]
+    path: str = ""  # the argument that may lead out of the project
+    shown: str = ""  # the argument that is shown when a person is asked
+
+
+MACHINE = (
+    OnMachine(
+        "read_file",
+        "Read a text file of the project, or lines of it. The person may be asked first.",
+        (
+            Argument("path", STRING, "The file, relative to the project.", required=True),
+            Argument("start", WHOLE, "The first line, counted from 1.", least=1),
+            Argument("lines", WHOLE, "How many lines; all when left out.", least=1),
+        ),
+        machine.read_file,
+        "path",
+        "path",
+    ),
+    OnMachine(
+        "list_files",
+        "List a folder of the project. The person may be asked first.",
+        (Argument("path", STRING, "The folder, relative to the project; its top when left out."),),
+        machine.list_files,
+        "path",
+        "path",
+    ),
+    OnMachine(
+        "grep",
+        "Look for a regular expression in the project's files. The person may be asked first.",
+        (
+            Argument("pattern", STRING, "A Python regular expression.", required=True),
+            Argument("path", STRING, "A file or folder, relative to the project; all of it when left out."),
+        ),
+        machine.grep,
+        "path",
+        "pattern",
+    ),
+    OnMachine(
+        "run_command",
+        "Run a shell command in the project and read what it prints. The person may be asked first.",
+        (
+            Argument("command", STRING, "The command.", required=True),
+            Argument("seconds", WHOLE, "How long it may take; 60 when left out.", least=1, most=600),
+        ),
+        machine.run_command,
+        "",
+        "command",
+    ),
+)
+_MACHINE = {each.name: each for each in MACHINE}
+_MEMORY = {each.name: each for each in core.CORE if each.name != TODO}
+_TODO = next(each for each in core.CORE if each.name == TODO)
+
+
+def names() -> list[str]:
+    """Every tool there is."""
+    return [*_MEMORY, *_MACHINE, TODO]
+
+
+def schemas(chat: Chat) -> list[Json]:
+    """The tools that are offered to this model: all, or in a small window the most needed ones."""
+    if not chat.tools_on or chat.model is None:
+        return []
+    kept = [] if chat.settings.incognito else list(_MEMORY.values())
+    made = [*(_of_memory(each) for each in kept), *map(_of_machine, MACHINE), _of_memory(_TODO)]
+    if count(measure_schemas(made), DEFAULT_RATIO) * _SHARE <= chat.window:
+        return made
+    return [{**each, "description": _first(each["description"])} for each in made if each["name"] in _NEEDED]
+
+
+def _of_memory(tool: MemoryTool) -> dict[str, Json]:
+    told = [each for each in tool.arguments if each.name != "idempotency_key"]  # a chat never retries a call
+    return {"name": tool.name, "description": tool.description, "parameters": schema(told)}
+
+
+def _of_machine(tool: OnMachine) -> dict[str, Json]:
+    return {"name": tool.name, "description": tool.description, "parameters": schema(tool.arguments)}
+
+
+def _first(description: str) -> str:
+    return description.split("\n\n", 1)[0]
+
+
+# ---------------------------------------------------------------- a call
+
+
+def call(chat: Chat, asked: Call) -> ToolResult:
+    """Do what one call asks for; whatever goes wrong is the result."""
+    chat.screen.dim(f"⚒ {asked.name} {_line(asked.arguments)}")
+    try:
+        return _result(asked, _done(chat, asked))
+    except VadeError as error:
+        said = f"{error}: {error.hint}"
+    except OSError as error:
+        said = f"the machine said no: {error.strerror or error}"
+    chat.screen.dim(f"  {_line(said)}")
+    return _result(asked, said, error=True)
+
+
+def stopped(asked: Call) -> ToolResult:
+    """The result of a call that a person stopped."""
+    return _result(asked, STOPPED, error=True)
+
+
+def _done(chat: Chat, asked: Call) -> str:
+    given = _arguments(asked.arguments)
+    if asked.name == TODO:
+        return chat.engine.todo({name: value for name, value in given.items() if value is not None})
+    if asked.name in _MACHINE:
+        return _on_machine(chat, _MACHINE[asked.name], given)
+    if asked.name not in _MEMORY or chat.settings.incognito:
+        raise UsageError(f"there is no tool {asked.name[:60]!r}", hint=f"the tools are {', '.join(names())}")
+    plan = _MEMORY[asked.name].planned(given)
+    if isinstance(plan, Write):
+        return _told(_written(chat, asked.name, plan))
+    return machine.capped(_told(plan.do(chat.doors.reader())))
+
+
+def _arguments(text: str) -> dict[str, Any]:
+    try:
+        given = json.loads(text or "{}")
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"the arguments are no JSON: {error}", hint="send one JSON object") from error
+    if not isinstance(given, dict):
+        raise UsageError("the arguments are no JSON object", hint="send one JSON object")
+    return given
+
+
+def _result(asked: Call, text: str, *, error: bool = False) -> ToolResult:
+    return ToolResult(asked.id, (Text(text),), name=asked.name, error=error)
+
+
+def _told(value: Mapping[str, Any]) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+# ---------------------------------------------------------------- on the machine
+
+
+def _on_machine(chat: Chat, tool: OnMachine, sent: Mapping[str, Any]) -> str:
+    given = parse(tool.arguments, sent)
+    project = chat.person.caller.project
+    root = project.root if project is not None else Path.cwd()
+    leads_out = bool(tool.path) and not machine.inside(root, given[tool.path] or ".")
+    if leads_out or tool.name not in chat.allowed:
+        _agreed(chat, tool, given, leads_out=leads_out)
+    said = tool.run(root, given)
+    chat.screen.dim(f"  {len(said.splitlines()):,} lines, {len(said):,} characters")
+    return said
+
+
+def _agreed(chat: Chat, tool: OnMachine, given: Mapping[str, Any], *, leads_out: bool) -> None:
+    """Ask a person; raises for a no."""
+    if not chat.screen.asks():
+        raise Refused(
+            f"nobody can be asked about {tool.name} here", hint=f"`--allow {tool.name}` would allow it"
+        )
+    where = " outside of the project" if leads_out else ""
+    chat.screen.say(f"The model asks for {tool.name}{where}:")
+    for name, value in given.items():
+        if value is not None:
+            chat.screen.say(_shown(name, value))
+    said = chat.screen.ask("Allow it?", "yn" if leads_out else "yna")
+    if said == "n":
+        raise NO
+    if said == "a":
+        chat.allowed.add(tool.name)
+
+
+# ---------------------------------------------------------------- writes to memory
+
+
+def _written(chat: Chat, name: str, write: Write) -> Mapping[str, Any]:
+    """Make a write once the settings or a person agree to exactly what is then kept."""
+    scope = Scope(write.scope)
+    consent = chat.settings.approval.before("chat", scope)
+    if consent is Consent.DENY:
+        raise Refused("an agent may not write in this chat", hint="the person can, with /remember")
+    arguments = {key: _gated(chat, value, scope) for key, value in write.arguments.items()}
+    always = name in chat.allowed and scope is not Scope.FEDERATED
+    if consent is Consent.ASK and not always:
+        if not chat.screen.asks():
+            waiting = chat.agent.propose(write.operation, arguments, scope=scope, door="chat")
+            told = f"it waits for a person: `vade approve` shows it as {waiting.id[:12]}"
+            return {"outcome": "waiting", "approval": waiting.id, "message": told}
+        chat.screen.say(f"The model asks to {write.operation.replace('_', ' ')} ({scope} memory):")
+        for key, value in arguments.items():
+            if value not in (None, [], "", False) and key not in _OWN:
+                chat.screen.say(_shown(key, value))
+        if write.operation == "forget":
+            record = chat.agent.show(str(arguments["name"]), scope=scope)
+            chat.screen.say(_shown("text", record.text))
+        said = chat.screen.ask("Keep it?" if write.operation != "forget" else "Forget it?", "yna")
+        if said == "n":
+            raise NO
+        if said == "a":
+            chat.allowed.add(name)
+    done = write.render(chat.agent.perform(write.operation, arguments))
+    chat.screen.dim(f"  {done.get('outcome', 'done')} {done.get('key', done.get('path', ''))}".rstrip())
+    return done
+
+
+def _gated(chat: Chat, value: Any, scope: Scope) -> Any:
+    """A value as it will be kept: what is secret in it is gone before anybody is asked."""
+    if isinstance(value, str):
+        return secrets.gate(value, chat.settings.secrets.in_scope(scope))[0]
+    if isinstance(value, list | tuple):
+        return [_gated(chat, each, scope) for each in value]
+    return value
+
+
+def _shown(name: str, value: Any) -> str:
+    """An argument with everything written out that could hide in it."""
+    text = spelled(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+    first, *rest = f"{name}: {text}".split("\n")
+    return "\n".join([f"  {first}", *(f"    {line}" for line in rest)])
+
+
+def _line(text: str) -> str:
+    line = " ".join(visible(text).split())
+    return line if len(line) <= _LINE else f"{line[:_LINE]} …"

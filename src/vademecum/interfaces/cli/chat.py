@@ -1,0 +1,157 @@
+"""The command that talks: an agent in the terminal whose memory is this one."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from vademecum.interfaces.cli.options import common, login
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from vademecum.interfaces.chat.door import Doors
+    from vademecum.interfaces.chat.screen import Screen
+    from vademecum.interfaces.chat.state import Chat, Flags
+    from vademecum.memory import Memory
+
+
+@click.command()
+@click.option(
+    "--model", metavar="PROVIDER:NAME", help="The model.  [default: VADE_MODEL, config, or a local one]"
+)
+@click.option("--window", type=click.IntRange(256), metavar="N", help="The model's window, in tokens.")
+@click.option("--print", "printing", is_flag=True, help="Answer what standard input asks, and nothing else.")
+@click.option("--no-inject", is_flag=True, help="Tell the model nothing of memory before it begins.")
+@click.option("--no-ltm", is_flag=True, help="Tell it nothing of what was learned.")
+@click.option("--readonly", is_flag=True, help="Read memory, and write nothing.")
+@click.option("--allow", multiple=True, metavar="TOOL", help="Do not ask before this tool; may be repeated.")
+@click.option("--verbose", is_flag=True, help="Say what happens to the window.")
+@common
+def chat(
+    *,
+    model: str | None,
+    window: int | None,
+    printing: bool,
+    no_inject: bool,
+    no_ltm: bool,
+    readonly: bool,
+    allow: tuple[str, ...],
+    verbose: bool,
+    as_json: bool,
+    door: Callable[[], Memory],
+) -> int:
+    """Talk to a model that remembers; `--session last` goes on with the last conversation.
+
+    /help shows what can be typed. Ctrl-C stops an answer, Ctrl-D ends the session.
+    """
+    from vademecum.interfaces.chat.state import Flags
+
+    if as_json:
+        raise click.UsageError(
+            "a conversation has no JSON; `vade sessions show --json` prints one that is over"
+        )
+    _check(allow)
+    flags = Flags(not no_inject, not no_ltm, verbose, window, allow)
+    return _print(model, flags, readonly) if printing else _talk(model, flags, readonly)
+
+
+def _talk(model: str | None, flags: Flags, readonly: bool) -> int:
+    from vademecum.interfaces.chat import prompting, talk
+    from vademecum.interfaces.chat.commands import registry
+    from vademecum.interfaces.chat.screen import Plain, Terminal
+
+    holder: list[Chat] = []
+
+    def offer(text: str) -> tuple[list[str], int]:
+        return registry.complete(holder[0], text) if holder else ([], 0)
+
+    options = _options()
+    quiet = (
+        readonly
+        or bool(options["incognito"])
+        or os.environ.get("VADE_INCOGNITO", "") not in ("", "0", "false")
+    )
+    doors = _doors(options, readonly)
+    quiet = readonly or doors.person.settings.incognito
+    prompt = prompting.prompt(offer, None if quiet else doors.person.home.path / prompting.HISTORY)
+    piped = isinstance(prompt, prompting.Piped)
+    plain = piped or not sys.stdout.isatty() or "NO_COLOR" in os.environ
+    screen: Screen = Plain(None if piped else prompt.ask) if plain else Terminal(prompt.ask)
+    begun = _begun(doors, screen, model, flags, options["session"], fresh=False)
+    holder.append(begun)
+    try:
+        return talk.converse(begun, prompt)
+    finally:
+        begun.close()
+
+
+def _print(model: str | None, flags: Flags, readonly: bool) -> int:
+    from vademecum.interfaces.chat import talk
+    from vademecum.interfaces.chat.screen import Plain
+
+    question = "" if sys.stdin is None else sys.stdin.read().strip()
+    if not question:
+        raise click.UsageError("nothing was asked: give a question on standard input")
+    options = _options()
+    screen = Plain(only_answers=True)
+    begun = _begun(_doors(options, readonly), screen, model, flags, options["session"], fresh=True)
+    try:
+        return talk.once(begun, question) if not options["session"] else talk.said(begun, question)
+    finally:
+        begun.close()
+
+
+def _begun(
+    doors: Doors, screen: Screen, model: str | None, flags: Flags, session: str | None, *, fresh: bool
+) -> Chat:
+    from vademecum.errors import ModelFailed
+    from vademecum.interfaces.chat.state import NO_MODEL, Chat, find_model
+
+    chosen = find_model(doors.person.settings, model)
+    if chosen is None and fresh:
+        why, _, hint = NO_MODEL.partition(": ")
+        raise ModelFailed(why, hint=hint)
+    return Chat(
+        doors,
+        screen,
+        model=chosen,
+        flags=flags,
+        session=session or os.environ.get("VADE_SESSION") or None,
+        fresh=fresh,
+    )
+
+
+def _doors(options: dict[str, Any], readonly: bool) -> Doors:
+    from vademecum.interfaces.chat import door
+
+    given = {name: options[name] for name in ("home", "agent", "audience", "incognito")}
+    return door.opened(**given, readonly=readonly, actor=f"human:{login()}")
+
+
+def _options() -> dict[str, Any]:
+    """The options that every command takes, from wherever on the line they stand."""
+    names = ("home", "agent", "session", "audience", "incognito")
+    found: dict[str, Any] = dict.fromkeys(names)
+    context: click.Context | None = click.get_current_context()
+    while context is not None:
+        outer = {name: context.params.get(name) for name in names}
+        found = {name: outer[name] if value is None else value for name, value in found.items()}
+        context = context.parent
+    return found
+
+
+def _check(allow: tuple[str, ...]) -> None:
+    if not allow:
+        return
+    from vademecum.interfaces.chat import tools
+
+    for each in allow:
+        if each not in tools.names():
+            raise click.UsageError(f"there is no tool {each}: the tools are {', '.join(tools.names())}")
+
+
+COMMANDS = {"chat": chat}

@@ -1,0 +1,339 @@
+"""Commands about what was learned: keep it, look at it, vouch for it, put away what has grown old."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from vademecum.interfaces.cli import output
+from vademecum.interfaces.cli.keep import TextCommand, read_text, warn_of_secrets
+from vademecum.interfaces.cli.lifecycle import outcome_json, show_outcome
+from vademecum.interfaces.cli.options import (
+    SCOPES,
+    common,
+    complete_keys,
+    confirmed,
+    key_argument,
+    scope_option,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from vademecum.knowledge.ranking import Ranked
+    from vademecum.knowledge.stats import Figures
+    from vademecum.memory import Memory
+
+    Door = Callable[[], Memory]
+
+LEARNED = click.Choice(["discovery", "solution", "pattern", "workflow", "failure", "rule"])
+# The field that TEXT is, when it is given; the steps of a workflow are each given on their own.
+_MAIN = {"discovery": "fact", "solution": "error", "pattern": "pattern", "failure": "what", "rule": "rule"}
+
+
+@click.command(cls=TextCommand)
+@click.argument("kind", metavar="TYPE", type=LEARNED)
+@click.argument("text", metavar="[TEXT|-]", required=False)
+@click.option("--error", help="solution: what goes wrong; TEXT, unless given here.")
+@click.option("--solution", help="solution: what mends it.")
+@click.option("--step", "sequence", multiple=True, help="workflow: a step; given several times, in order.")
+@click.option("--success-rate", type=click.FloatRange(0, 1), help="workflow: how often it works, 0 to 1.")
+@click.option("--impact", help="failure: what came of it.")
+@click.option("--prevention", help="failure: how to keep it from happening.")
+@click.option("--path", help="rule: the beginning of the paths it holds for; none is everywhere.")
+@click.option(
+    "--example", "examples", multiple=True, help="A path that shows it; may be given several times."
+)
+@click.option("--confidence", type=click.FloatRange(0, 1), help="How sure it is, from 0 to 1.")
+@click.option("--tag", "tags", multiple=True, help="A tag; may be given several times.")
+@click.option("--scope", type=SCOPES, default="project", show_default=True, help="Where it is kept.")
+@common
+def learn(
+    *,
+    kind: str,
+    text: str | None,
+    examples: tuple[str, ...],
+    confidence: float | None,
+    tags: tuple[str, ...],
+    scope: str,
+    as_json: bool,
+    door: Door,
+    **given: Any,
+) -> None:
+    """Keep something learned: a discovery, solution, pattern, workflow, failure or rule.
+
+    TEXT is the fact, the error, the pattern, what failed, or the rule; `-` reads it from standard input. What
+    is known already is confirmed: it counts, it is surer, and the newer wording stands.
+    """
+    memory = door()
+    fields = {name: list(value) if name == "sequence" else value for name, value in given.items() if value}
+    if given.get("success_rate") is not None:
+        fields["success_rate"] = given["success_rate"]
+    if text is not None:
+        if kind not in _MAIN or _MAIN[kind] in fields:
+            raise click.UsageError(f"a {kind} takes no TEXT here: {text!r}")
+        fields[_MAIN[kind]] = read_text(text)
+    stored = memory.learn(kind, scope=scope, confidence=confidence, examples=examples, tags=tags, **fields)
+    record = memory.show(stored.id or stored.key)
+    if as_json:
+        output.as_json(
+            {
+                "outcome": str(stored.outcome),
+                "key": stored.key,
+                "num": stored.num,
+                "id": stored.id,
+                "scope": str(stored.place.scope),
+                "scope_id": stored.place.id or None,
+                "path": stored.path,
+                "confidence": record.confidence,
+                "trust": str(memory.trust_of(record).level),
+                "secrets": list(stored.secrets),
+            }
+        )
+        return
+    words = {"created": "learned as", "confirmed": "confirmed", "consolidated": "confirmed, in newer words,"}
+    said = words.get(str(stored.outcome), "added to")
+    sure = "" if record.confidence is None else f", confidence {record.confidence:.2f}"
+    output.line(f"{said} {stored.key} (#{stored.num}, {stored.place.scope}{sure})")
+    warn_of_secrets(stored.secrets, memory, stored.place.scope)
+
+
+@click.group(invoke_without_command=True)
+@common
+@click.pass_context
+def knowledge(ctx: click.Context, as_json: bool, door: Door) -> None:
+    """Look at what was learned: alone it lists it, as `vade knowledge list` does."""
+    if ctx.invoked_subcommand is None:
+        show_lessons(door(), None, None, as_json=as_json)
+
+
+@knowledge.command("list")
+@click.option("--type", "kind", type=LEARNED, help="Only this type.")
+@scope_option("Only this scope.")
+@common
+def list_(kind: str | None, scope: str | None, as_json: bool, door: Door) -> None:
+    """List what was learned, in the order in which an agent is told it.
+
+    The score is confidence × age × type × use, and less for what nobody confirmed. [unverified] is one
+    agent's word; [waiting] is not told to agents before a person has run `vade verify`.
+    """
+    show_lessons(door(), kind, scope, as_json=as_json)
+
+
+def show_lessons(memory: Memory, kind: str | None, scope: str | None, *, as_json: bool) -> None:
+    """Print lessons, the best first."""
+    from vademecum.interfaces.cli.look import short
+
+    found = memory.knowledge(type=kind, scope=scope)
+    if as_json:
+        output.as_json([lesson_json(each) for each in found])
+    elif found:
+        rows = [
+            [
+                str(each.lesson.record.num or "-"),
+                each.lesson.record.key,
+                str(each.lesson.record.place.scope),
+                str(each.lesson.type),
+                f"{each.score.value:.2f}",
+                f"{each.lesson.confidence:.2f}",
+                str(each.lesson.applied or "-"),
+                output.age(each.lesson.last),
+                each.trust.badge,
+                short(each.lesson.text.replace("**", ""), 60),
+            ]
+            for each in found
+        ]
+        output.table(rows, ["#", "key", "scope", "type", "score", "sure", "used", "age", "trust", "text"])
+    elif kind or scope:
+        output.line("nothing of that was learned")
+    else:
+        output.line('nothing was learned yet: `vade learn discovery "…"` keeps the first lesson')
+
+
+def lesson_json(each: Ranked) -> dict[str, Any]:
+    """A lesson for programs."""
+    lesson = each.lesson
+    return {
+        "key": lesson.record.key,
+        "num": lesson.record.num,
+        "id": lesson.record.id,
+        "scope": str(lesson.record.place.scope),
+        "scope_id": lesson.record.place.id or None,
+        "type": str(lesson.type),
+        **{name: value for name, value in lesson.fields.items() if name != "path"},
+        **({"path_prefix": lesson.fields["path"]} if "path" in lesson.fields else {}),
+        "confidence": lesson.confidence,
+        "examples": list(lesson.examples),
+        "applied": lesson.applied,
+        "learned": lesson.times,
+        "firstConfirmed": lesson.first,
+        "lastConfirmed": lesson.last,
+        "path": lesson.record.path,
+        "trust": str(each.trust.level),
+        "badge": each.trust.badge,
+        "injectable": each.trust.injectable,
+        "why": each.trust.why,
+        "score": each.score.value,
+        "components": {name: value for name, value in each.score._asdict().items() if name != "value"},
+    }
+
+
+@knowledge.command()
+@key_argument()
+@scope_option("Where it is kept.")
+@common
+def applied(key: str, scope: str | None, as_json: bool, door: Door) -> None:
+    """Count that a solution, or another lesson, was of use; what is used more is told earlier."""
+    record = door().applied(key, scope=scope)
+    count = record.fields.get("applied", 0)
+    if as_json:
+        output.as_json({"key": record.key, "num": record.num, "applied": count})
+    else:
+        output.line(f"{record.key} was of use {output.plural(count, 'time')}")
+
+
+@knowledge.command()
+@scope_option("Only this scope.")
+@common
+def stats(scope: str | None, as_json: bool, door: Door) -> None:
+    """Count what was learned: how many, how old, how large and how sure, per scope and type."""
+    found = door().knowledge_stats(scope=scope)
+    if as_json:
+        output.as_json(
+            {
+                "total": asdict(found.total),
+                "by_scope": {name: asdict(each) for name, each in found.by_scope.items()},
+                "by_type": {name: asdict(each) for name, each in found.by_type.items()},
+                "by_scope_and_type": {
+                    name: {kind: asdict(each) for kind, each in some.items()}
+                    for name, some in found.by_scope_and_type.items()
+                },
+            }
+        )
+        return
+    rows = [
+        figures_row(scope_name, kind, each)
+        for scope_name, some in found.by_scope_and_type.items()
+        for kind, each in some.items()
+    ]
+    rows += [figures_row(name, "all", each) for name, each in found.by_scope.items()]
+    rows.append(figures_row("all", "all", found.total))
+    output.table(
+        rows, ["scope", "type", "count", "sure", "newest", "oldest", "average", "bytes", "used", "trust"]
+    )
+
+
+def figures_row(scope: str, kind: str, figures: Figures) -> list[str]:
+    """One line of the figures."""
+    ages = (figures.newest_days, figures.oldest_days, figures.age_days)
+    return [
+        scope,
+        kind,
+        str(figures.count),
+        "-" if figures.confidence is None else f"{figures.confidence:.2f}",
+        *("-" if age is None else f"{age:.0f}d" for age in ages),
+        f"{figures.size:,}",
+        str(figures.applied or "-"),
+        ", ".join(f"{count} {level}" for level, count in figures.by_trust.items()),
+    ]
+
+
+@knowledge.command()
+@click.option("--max-age-days", type=click.IntRange(0), help="Unconfirmed for longer; 0 is never.")
+@click.option("--min-confidence", type=click.FloatRange(0, 1), help="Believed less than this.")
+@scope_option("Only this scope.")
+@click.option("--apply", is_flag=True, help="Do it; without, it is only told.")
+@click.option("--yes", is_flag=True, help="Do not ask, however much would go.")
+@common
+def prune(
+    *,
+    max_age_days: int | None,
+    min_confidence: float | None,
+    scope: str | None,
+    apply: bool,
+    yes: bool,
+    as_json: bool,
+    door: Door,
+) -> int:
+    """Put away what was learned and is too old or no longer believed; the archive keeps it.
+
+    What a person verified or protects stays. `vade undo` brings it back.
+    """
+    memory = door()
+    given: dict[str, Any] = {"max_age_days": max_age_days, "min_confidence": min_confidence, "scope": scope}
+    outcome = memory.prune_knowledge(**given)
+    if apply and outcome.proposals:
+        if outcome.large:
+            confirmed(f"{outcome.large}. Go on?", yes=yes)
+        outcome = memory.prune_knowledge(**given, apply=True, large=True)
+    if as_json:
+        output.as_json(outcome_json(outcome, applied=apply))
+    else:
+        show_outcome(outcome, applied=apply, command="vade knowledge prune")
+    return int(any(not each.done for each in outcome.told))
+
+
+@knowledge.command("import")
+@click.argument("path", metavar="FILE", type=click.Path())
+@click.option("--scope", type=SCOPES, default="project", show_default=True, help="Where it is kept.")
+@common
+def import_(path: str, scope: str, as_json: bool, door: Door) -> None:
+    """Keep what an ltm.json of CLIO holds; read again, it adds nothing twice.
+
+    What is imported can be searched, and is not told to agents before a person has run `vade verify`.
+    """
+    memory = door()
+    done = memory.import_ltm(path, scope=scope)
+    if as_json:
+        output.as_json(
+            {
+                "added": done.added,
+                "updated": done.updated,
+                "known": done.known,
+                "secrets": list(done.secrets),
+                "findings": [
+                    {"what": each.what, "where": each.where, "why": each.why} for each in done.findings
+                ],
+            }
+        )
+        return
+    added, updated = len(done.added), len(done.updated)
+    output.line(f"{output.plural(added, 'lesson')} added, {updated:,} updated, {done.known:,} known already")
+    for each in done.findings:
+        output.line(f"{each.what}: {each.where}: {each.why}")
+    warn_of_secrets(done.secrets, memory, scope)
+
+
+@knowledge.command()
+@click.argument("path", metavar="FILE", type=click.Path())
+@click.option("--scope", type=SCOPES, default="project", show_default=True, help="What is written.")
+@click.option("--force", is_flag=True, help="Write over a file that is there.")
+@common
+def export(path: str, scope: str, force: bool, as_json: bool, door: Door) -> None:
+    """Write what was learned as an ltm.json that CLIO can read; a file read before comes out as it was."""
+    written = door().export_ltm(path, scope=scope, force=force)
+    output.as_json({"path": str(written)}) if as_json else output.line(f"wrote {written}")
+
+
+@click.command()
+@click.argument("key", metavar="KEY|NUM|DOCUMENT|JOURNAL", shell_complete=complete_keys)
+@scope_option("Where it is kept.")
+@click.option("--off", is_flag=True, help="Take your word back.")
+@common
+def verify(key: str, scope: str | None, off: bool, as_json: bool, door: Door) -> None:
+    """Vouch for what a record, pinned document or journal file says, exactly as it stands.
+
+    Agents are then told it, wherever it came from. A text that is edited afterwards is another text.
+    """
+    entries = door().verify(key, scope=scope, on=not off)
+    if as_json:
+        output.as_json({"key": key, "verified": not off, "texts": [each.text for each in entries]})
+        return
+    output.line(f"{key}: {output.plural(len(entries), 'text')} {'no longer ' if off else ''}verified")
+    for each in entries:
+        output.line("\n".join(f"  {line}" for line in each.text.split("\n")))
+
+
+COMMANDS = {"learn": learn, "knowledge": knowledge, "verify": verify}

@@ -1,0 +1,148 @@
+"""Commands that tidy memory up, and the one that takes a run back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from vademecum.interfaces.cli import output
+from vademecum.interfaces.cli.options import common, confirmed, scope_option
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from vademecum.lifecycle.base import Proposal
+    from vademecum.lifecycle.runner import Outcome
+    from vademecum.memory import Memory
+    from vademecum.store.runs import Brief, Told
+
+    Door = Callable[[], Memory]
+
+
+@click.command()
+@click.option("--apply", is_flag=True, help="Do it; without, it is only told.")
+@scope_option("Only the records of this scope.")
+@click.option("--yes", is_flag=True, help="Do not ask, however much would go.")
+@common
+def sweep(apply: bool, scope: str | None, yes: bool, as_json: bool, door: Door) -> int:
+    """Put away what is old, expired, said twice or too much; `vade undo` brings it back."""
+    memory = door()
+    outcome = memory.sweep(scope=scope)
+    if apply and (outcome.proposals or outcome.deleted):
+        if outcome.large:
+            confirmed(f"{outcome.large}. Go on?", yes=yes)
+        if outcome.deleted:
+            asked = (
+                f"Delete {output.plural(len(outcome.deleted), 'old file')} of the archive and audit for good?"
+            )
+            confirmed(asked, yes=yes)
+        outcome = memory.sweep(apply=True, scope=scope, large=True)
+    if as_json:
+        output.as_json(outcome_json(outcome, applied=apply))
+    else:
+        show_outcome(outcome, applied=apply)
+    return int(any(not each.done for each in outcome.told))
+
+
+@click.command()
+@click.argument("run", required=False)
+@click.option("--list", "listed", is_flag=True, help="Show the runs instead.")
+@common
+def undo(run: str | None, listed: bool, as_json: bool, door: Door) -> int:
+    """Bring back, byte for byte, what a run changed: the newest one, or the one named."""
+    memory = door()
+    if listed:
+        if run is not None:
+            raise click.UsageError("Give either a RUN or --list.")
+        show_runs(list(memory.runs()), as_json=as_json)
+        return 0
+    undone, told = memory.undo(run)
+    if as_json:
+        output.as_json({"run": undone, "files": [told_json(each) for each in told]})
+    else:
+        brought = sum(each.done for each in told)
+        output.line(
+            f"undid {undone}: {output.plural(brought, 'file')}" if told else f"{undone} is undone already"
+        )
+        show_left(told)
+    return int(any(not each.done for each in told))
+
+
+def show_outcome(outcome: Outcome, *, applied: bool, command: str = "vade sweep") -> None:
+    """What a run proposed and did, for a person."""
+    for proposal in outcome.proposals:
+        output.line(f"{proposal.what}: {proposal.where}: {proposal.why}")
+    for path in outcome.deleted:
+        output.line(f"{'deleted' if applied else 'would delete'} for good: {path}")
+    for finding in outcome.findings:
+        output.line(f"left alone: {finding.where}: {finding.why}")
+    if not outcome.proposals and not outcome.deleted:
+        output.line("nothing to do")
+    elif not applied:
+        large = f"{outcome.large}; " if outcome.large else ""
+        output.line(f"{large}nothing was changed; `{command} --apply` does it")
+    else:
+        done = sum(each.done for each in outcome.told)
+        back = f"; `vade undo {outcome.run}` takes it back" if outcome.run else ""
+        output.line(f"changed {output.plural(done, 'file')}{back}")
+        show_left(outcome.told)
+
+
+def show_left(told: Iterable[Told]) -> None:
+    """The edits that were not made."""
+    for each in told:
+        if not each.done:
+            output.line(f"left: {each.path}: {each.why}")
+
+
+def show_runs(runs: list[Brief], *, as_json: bool) -> None:
+    """The runs there are, newest first."""
+    if as_json:
+        rows = [
+            {"run": each.run, "what": each.what, "at": each.at, "edits": each.edits, "undone": each.undone}
+            for each in runs
+        ]
+        output.as_json({"runs": rows})
+    elif runs:
+        cells = [[each.run, each.what, str(each.edits), output.age(each.at), _state(each)] for each in runs]
+        output.table(cells, ["run", "what", "edits", "age", "state"])
+    else:
+        output.line("there are no runs yet")
+
+
+def outcome_json(outcome: Outcome, *, applied: bool) -> dict[str, Any]:
+    """What a run proposed and did, for programs."""
+    return {
+        "applied": applied and bool(outcome.run),
+        "run": outcome.run or None,
+        "large": outcome.large or None,
+        "proposals": [proposal_json(each) for each in outcome.proposals],
+        "files": [told_json(each) for each in outcome.told],
+        "deleted": list(outcome.deleted),
+        "unreadable": [{"path": each.where, "why": each.why} for each in outcome.findings],
+    }
+
+
+def proposal_json(proposal: Proposal) -> dict[str, Any]:
+    """One proposal, for programs."""
+    return {
+        "pass": proposal.what,
+        "where": proposal.where,
+        "why": proposal.why,
+        "scope": str(proposal.place.scope) if proposal.place else None,
+        "writes": [each.path for each in proposal.edits if each.after is not None],
+        "retires": [each.path for each in proposal.edits if each.after is None],
+    }
+
+
+def told_json(told: Told) -> dict[str, Any]:
+    """What became of one edit, for programs."""
+    return {"path": told.path, "done": told.done, "why": told.why or None}
+
+
+def _state(run: Brief) -> str:
+    return "undone" if run.undone else "undone in part" if run.tried else ""
+
+
+COMMANDS = {"sweep": sweep, "undo": undo}

@@ -1,0 +1,136 @@
+"""The commands that bring in what other systems kept, and write out what is here."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from vademecum.interfaces.cli import output
+from vademecum.interfaces.cli.options import common, scope_option
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from vademecum.knowledge.intake import Report
+    from vademecum.knowledge.okf import Exported
+    from vademecum.memory import Memory
+
+    Door = Callable[[], Memory]
+
+SYSTEMS = ("clio", "cao", "openclaw", "co-cli", "claude-code", "codex", "okf")
+FORMATS = ("okf", "ltm", "html")
+_SHOWN = 20  # lines of each kind, without --json
+
+
+@click.command("import")
+@click.argument("system", metavar="SYSTEM", type=click.Choice(SYSTEMS))
+@click.argument("path", metavar="PATH", type=click.Path())
+@click.option("--dry-run", "dry", is_flag=True, help="Say what would come, and write nothing.")
+@scope_option("Put everything here, whatever it was there.")
+@common
+def import_(*, system: str, path: str, dry: bool, scope: str | None, as_json: bool, door: Door) -> None:
+    """Bring in what another agent's memory keeps; its own files are only read.
+
+    SYSTEM is clio, cao, openclaw, co-cli, claude-code, codex or okf; PATH is its folder, a file of it, or
+    an archive.
+    """
+    from vademecum.errors import OutsideMemory
+    from vademecum.interfaces.importers import registry
+    from vademecum.interfaces.importers.base import Here
+    from vademecum.store import files
+
+    memory = door()
+    if Path(os.path.realpath(path)).is_relative_to(os.path.realpath(memory.home.path)):
+        raise OutsideMemory(f"{path} is inside the memory folder", hint="what is there is here already")
+    project = memory.caller.project
+    here = Here(None if project is None else project.root, scope is not None)
+    with output.progress() as step, files.reported(f"read {path}"):
+        report = memory.import_memory(
+            registry.read(system, Path(path), here), system=system, scope=scope, apply=not dry, progress=step
+        )
+    output.as_json(report_json(report)) if as_json else show_report(report)
+
+
+@click.command("export")
+@click.argument("form", metavar="FORMAT", type=click.Choice(FORMATS))
+@click.argument("path", metavar="PATH", type=click.Path())
+@scope_option("Only what is kept here.  [default: all in sight; project for ltm]")
+@click.option("--redact", is_flag=True, help="Cut secrets out instead of refusing to write them.")
+@click.option("--force", is_flag=True, help="Write over what is there.")
+@common
+def export(
+    *, form: str, path: str, scope: str | None, redact: bool, force: bool, as_json: bool, door: Door
+) -> None:
+    """Write memory out: a bundle of Markdown (okf), what was learned (ltm), or one page (html).
+
+    An okf PATH that ends in .tar.gz becomes an archive, any other a folder.
+    """
+    made = door().export_memory(path, format=form, scope=scope, redact=redact, force=force)
+    output.as_json(exported_json(made)) if as_json else show_exported(made)
+
+
+def show_report(report: Report) -> None:
+    """What came, what was here and what was left, for a person."""
+    come = [each for each in report.mapped if each.outcome != "same"]
+    for each in come[:_SHOWN]:
+        count = f" +{each.added}" if each.added > 1 else ""
+        cut = f" (without {', '.join(each.secrets)})" if each.secrets else ""
+        output.line(
+            f"{each.outcome:<6}{each.kind:<8}{each.source} -> {each.path or 'a transcript'}{count}{cut}"
+        )
+    _more(len(come))
+    for left in report.skipped[:_SHOWN]:
+        output.line(f"left   {left.source}: {left.why}")
+    _more(len(report.skipped))
+    counts = report.counts
+    known, skipped = counts.pop("same"), counts.pop("skipped")
+    said = [output.plural(count, _WORDS[kind]) for kind, count in counts.items()] or ["nothing new"]
+    said += [f"{known:,} here already"] if known else []
+    said += [f"{skipped:,} left"] if skipped else []
+    ending = "; nothing was written" if not report.applied else ""
+    back = f"; `vade undo {report.run}` takes it back" if report.run else ""
+    output.line(f"{', '.join(said)}{ending}{back}")
+    if report.applied and any(each.kind in ("record", "pinned", "journal") for each in come):
+        output.line("it is found by search; agents are shown it once you have read it and run `vade verify`")
+
+
+def report_json(report: Report) -> dict[str, Any]:
+    """The same for programs."""
+    return {
+        "system": report.system,
+        "applied": report.applied,
+        "run": report.run or None,
+        "counts": report.counts,
+        "mapped": [{**each._asdict(), "secrets": list(each.secrets)} for each in report.mapped],
+        "skipped": [{"source": each.source, "why": each.why} for each in report.skipped],
+    }
+
+
+def show_exported(made: Exported) -> None:
+    """What was written, for a person."""
+    cut = f", without {', '.join(made.secrets)}" if made.secrets else ""
+    output.line(f"wrote {made.path} ({output.plural(made.files, 'file')}{cut})")
+    for where, why in made.skipped:
+        output.line(f"left   {where}: {why}")
+
+
+def exported_json(made: Exported) -> dict[str, Any]:
+    """The same for programs."""
+    return {
+        "path": str(made.path),
+        "files": made.files,
+        "secrets": list(made.secrets),
+        "skipped": [{"path": where, "why": why} for where, why in made.skipped],
+    }
+
+
+def _more(count: int) -> None:
+    if count > _SHOWN:
+        output.line(f"       … and {count - _SHOWN:,} more; --json lists all")
+
+
+_WORDS = {"record": "record", "journal": "journal page", "pinned": "pinned document", "session": "session"}
+COMMANDS = {"import": import_, "export": export}

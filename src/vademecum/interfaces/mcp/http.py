@@ -1,0 +1,182 @@
+"""Serving over HTTP on this machine alone, to whoever holds the token.
+
+A web page in a browser of this machine can reach a local port, under a name of its own choice even. So the
+first look is at the Host, the next at the Origin, and only then at anything else that was sent.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import secrets
+import signal
+import socket
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import uvicorn
+from starlette.datastructures import Headers
+from starlette.responses import JSONResponse
+
+from vademecum.errors import Collision, Malformed
+from vademecum.store import files
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+    from vademecum.store.home import Home
+
+HOST, PORT, PATH = "127.0.0.1", 8377, "/mcp"
+TOKEN = "mcp-token"
+_SHORTEST = 16  # characters; a shorter one can be guessed
+_NAMES = ("127.0.0.1", "localhost", "[::1]")
+
+
+def token_of(home: Home) -> str:
+    """The token of this home, made when it is first asked for; its file is its owner's alone."""
+    with home.folder(create=True) as folder:
+        state = folder.stat(TOKEN)
+        if state is None:
+            made = secrets.token_urlsafe(32)
+            with contextlib.suppress(FileExistsError):  # another server made it in this moment
+                files.create(folder, TOKEN, made.encode() + b"\n", mode=0o600)
+            state = folder.stat(TOKEN)
+        content = files.read(folder, TOKEN) or b""
+    where = home.path / TOKEN
+    if sys.platform != "win32" and state is not None and state.st_mode & 0o077:
+        raise Malformed(f"{where} can be read by others", hint=f"run `chmod 600 {where}`, or delete it")
+    token = content.decode("ascii", "replace").strip()
+    if len(token) < _SHORTEST or not token.isprintable() or " " in token:
+        raise Malformed(
+            f"{where} holds no token of at least {_SHORTEST} characters",
+            hint="delete it, and a new one is made",
+        )
+    return token
+
+
+def listen(port: int) -> socket.socket:
+    """A port of this machine that only this machine can reach; 0 is any that is free."""
+    made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    if sys.platform != "win32":
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        made.bind((HOST, port))
+        made.listen(128)  # from now on a client can connect, and waits until it is served
+    except OSError as error:
+        made.close()
+        raise Collision(
+            f"port {port} cannot be used: {error.strerror}", hint="choose another with `--port`, 0 for any"
+        ) from error
+    return made
+
+
+def serve(
+    application: ASGIApp, taken: socket.socket, *, token: str | None, ready: Callable[[str], None]
+) -> None:
+    """Serve until told to stop; without a token only what holds nothing of anybody may be served."""
+    port = taken.getsockname()[1]
+    guarded = Guard(application, port=port, token=token)
+    made = _Server(
+        uvicorn.Config(
+            guarded,
+            lifespan="on",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=1,
+        )
+    )
+    ready(f"http://{HOST}:{port}{PATH}")
+    anyio.run(made.serve, [taken])
+
+
+class _Server(uvicorn.Server):
+    """A server that ends when it is told to, and does not take the whole process down with that signal."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Hear the signals that mean "stop"."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {each: signal.signal(each, self.handle_exit) for each in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for each, handler in before.items():
+                signal.signal(each, handler)
+
+
+class Guard:
+    """Lets through what was meant for this server and comes from who may speak to it."""
+
+    def __init__(self, application: ASGIApp, *, port: int, token: str | None) -> None:
+        self._application = application
+        self._hosts = {f"{name}:{port}" for name in _NAMES} | (set(_NAMES) if port == 80 else set())
+        self._origins = {f"http://{host}" for host in self._hosts}
+        self._token = token.encode() if token is not None else None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, or refuse it."""
+        if scope["type"] == "lifespan":
+            await self._application(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            return
+        refused = self.refusal(Headers(scope=scope))
+        if refused is None:
+            await self._application(scope, receive, send)
+            return
+        status, why = refused
+        headers = {"WWW-Authenticate": 'Bearer realm="vade"'} if status == 401 else None
+        error = {"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": why}}
+        await JSONResponse(error, status, headers)(scope, receive, send)
+
+    def refusal(self, headers: Headers) -> tuple[int, str] | None:
+        """Why a request is not served; None when it is."""
+        hosts, origins = headers.getlist("host"), headers.getlist("origin")
+        if len(hosts) != 1 or hosts[0].lower() not in self._hosts:
+            return 421, "this server answers to its own address on this machine only"
+        if any(origin.lower() not in self._origins for origin in origins):
+            return 403, "pages of other sites may not speak to this server"
+        if self._token is not None and not self._holds_token(headers.getlist("authorization")):
+            return 401, "the token is missing or wrong; it stands in the file mcp-token of the memory folder"
+        return None
+
+    def _holds_token(self, given: list[str]) -> bool:
+        kind, _, token = given[0].partition(" ") if len(given) == 1 else ("", "", "")
+        held = hmac.compare_digest(token.strip().encode("utf-8", "replace"), self._token or b"")
+        return held and kind.lower() == "bearer" and bool(self._token)
+
+
+def application(server: Any) -> ASGIApp:
+    """The SDK's streamable HTTP for a server; who may speak to it was decided before."""
+    from mcp.server.transport_security import TransportSecuritySettings
+
+    made: ASGIApp = server.streamable_http_app(
+        streamable_http_path=PATH,
+        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+    )
+    return made
+
+
+def run(options: Mapping[str, Any], *, tools: str, port: int, ready: Callable[[str, str], None]) -> None:
+    """Serve memory; `ready` is told the address and the file of the token."""
+    from vademecum.interfaces.mcp import server as serving
+    from vademecum.interfaces.mcp.seats import open_memory
+
+    home = open_memory(options).home
+    with files.reported("make the token"):
+        token = token_of(home)
+    taken = listen(port)
+    made, seats = serving.make(options, tools=tools, own_session=False)
+    serving.tidy(options)
+    where = str(home.path / TOKEN)
+    try:
+        serve(application(made), taken, token=token, ready=lambda address: ready(address, where))
+    finally:
+        seats.close()

@@ -1,0 +1,278 @@
+"""The server: what it offers, how a call is answered, and the one place where errors become messages."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from typing import TYPE_CHECKING, Any
+
+from mcp.server.caching import CacheHint
+from mcp.server.lowlevel.server import Server
+from mcp.shared.exceptions import MCPError
+from mcp_types import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    CallToolResult,
+    GetPromptResult,
+    InputRequiredResult,
+    ListPromptsResult,
+    ListResourcesResult,
+    ListResourceTemplatesResult,
+    ListToolsResult,
+    ReadResourceResult,
+    TextContent,
+    ToolAnnotations,
+)
+from mcp_types import Tool as Offered
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from vademecum import __version__, errors
+from vademecum.config import Consent
+from vademecum.errors import Refused, VadeError
+from vademecum.interfaces.mcp import arguments, consent, families, prompts, resources
+from vademecum.interfaces.mcp.seats import Seat, Seats, open_memory
+from vademecum.interfaces.mcp.tools import Read, Tool, Write, text
+from vademecum.types import Scope
+from vademecum.visible import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mcp.server.context import ServerRequestContext
+    from mcp_types import (
+        CallToolRequestParams,
+        GetPromptRequestParams,
+        PaginatedRequestParams,
+        ReadResourceRequestParams,
+    )
+
+    from vademecum.memory import Memory
+
+    Context = ServerRequestContext[Any, Any]
+
+DOOR = "mcp"
+_HOUR = 3_600_000
+logger = logging.getLogger(__name__)
+
+# What to try, in the words of this door; a hint that an error brings itself is kept.
+_TRY: Mapping[type[VadeError], str] = {
+    errors.UsageError: "look at the arguments in the tool's description",
+    errors.InvalidText: "pass a text that is neither empty nor very long",
+    errors.InvalidKey: "use 1 to 60 of a-z, 0-9 and `-`, or leave `key` out",
+    errors.UnknownName: "look at the names in the tool's description",
+    errors.ScopeUnresolved: "choose another scope: this connection has none of that kind",
+    errors.NotFound: "use memory_recall or memory_search to see what is there",
+    errors.Ambiguous: "say which one with `scope`, or by its number",
+    errors.SecretFound: "leave the secret out, and store where it can be found instead",
+    errors.NotVisible: "do without it: this connection may not see that",
+    errors.IncognitoWrite: "do not store anything in this session",
+    errors.OutsideMemory: "use a path as memory_search gave it",
+    errors.Locked: "try once more in a moment",
+    errors.StorageFailed: "tell the person that the disk refused; `vade doctor` says more",
+}
+
+
+def make(options: Mapping[str, Any], *, tools: str = "core", own_session: bool) -> tuple[Server[Any], Seats]:
+    """A server over the memory that these options open, and the seats of those it serves."""
+    seats = Seats(options, own_session=own_session)
+    door = Door(seats, {each.name: each for each in families.FAMILIES[tools]})
+    server: Server[Any] = Server(
+        "vademecum",
+        version=__version__,
+        title="Vademecum",
+        instructions=text("instructions"),
+        on_list_tools=door.list_tools,
+        on_call_tool=door.call_tool,
+        on_list_resources=door.list_resources,
+        on_list_resource_templates=door.list_templates,
+        on_read_resource=door.read_resource,
+        on_list_prompts=door.list_prompts,
+        on_get_prompt=door.get_prompt,
+        cache_hints={"tools/list": CacheHint(_HOUR), "prompts/list": CacheHint(_HOUR)},
+    )
+    return server, seats
+
+
+class Door:
+    """Every request, as one call on the memory of whoever sent it."""
+
+    def __init__(self, seats: Seats, tools: Mapping[str, Tool]) -> None:
+        self._seats = seats
+        self._tools = tools
+        self._questions = consent.Questions()
+
+    async def list_tools(self, context: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
+        """All tools."""
+        return ListToolsResult(tools=[offered(each) for each in self._tools.values()])
+
+    async def call_tool(
+        self, context: Context, params: CallToolRequestParams
+    ) -> CallToolResult | InputRequiredResult:
+        """Call one tool; whatever goes wrong is told to the model."""
+        tool = self._tools.get(params.name)
+        if tool is None:
+            known = ", ".join(self._tools)
+            raise MCPError(code=INVALID_PARAMS, message=f"Unknown tool: {params.name} (there are: {known})")
+        try:
+            planned = tool.planned(params.arguments)
+            seat = self._seat(context)
+            if isinstance(planned, Read):
+                return answered(await seat.run(planned.do))
+            result = await self._write(seat, context, params, planned)
+            return result if isinstance(result, InputRequiredResult) else answered(result)
+        except VadeError as error:
+            return failed(error)
+        except Exception as error:
+            logger.exception("the tool %s failed", tool.name)
+            return failed(VadeError(f"something went wrong inside vade ({type(error).__name__})"))
+
+    async def _write(
+        self, seat: Seat, context: Context, params: CallToolRequestParams, write: Write
+    ) -> Mapping[str, Any] | InputRequiredResult:
+        """Make a write, or ask first, or let it wait, or refuse it, as the settings say."""
+        earlier, policy = await seat.run(lambda memory: _before(memory, write))
+        if earlier is not None:
+            return earlier
+        if policy is Consent.DENY:
+            raise Refused(
+                f"writing to {write.scope} memory through MCP is switched off",
+                hint="tell the person; `approval` in config.toml decides it",
+            )
+        if policy is Consent.ASK:
+            agreed: bool | InputRequiredResult = False
+            if consent.can_ask(context):
+                agreed = await self._questions.agreed(context, params, write)
+            if isinstance(agreed, InputRequiredResult):
+                return agreed
+            if not agreed:
+                return await seat.run(lambda memory: _made(memory, write, wait=True))
+        return await seat.run(lambda memory: _made(memory, write, wait=False))
+
+    async def list_resources(
+        self, context: Context, params: PaginatedRequestParams | None
+    ) -> ListResourcesResult:
+        """What can be attached."""
+        try:
+            return ListResourcesResult(resources=await self._seat(context).run(resources.every))
+        except VadeError as error:
+            raise MCPError(code=INTERNAL_ERROR, message=told(error)) from error
+
+    async def list_templates(
+        self, context: Context, params: PaginatedRequestParams | None
+    ) -> ListResourceTemplatesResult:
+        """How any file of memory is named."""
+        return ListResourceTemplatesResult(resource_templates=[resources.TEMPLATE])
+
+    async def read_resource(self, context: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
+        """The text of one."""
+        try:
+            found = await self._seat(context).run(lambda memory: resources.read(memory, str(params.uri)))
+        except VadeError as error:
+            raise MCPError(code=INVALID_PARAMS, message=told(error), data={"uri": str(params.uri)}) from error
+        return ReadResourceResult(contents=[found])
+
+    async def list_prompts(
+        self, context: Context, params: PaginatedRequestParams | None
+    ) -> ListPromptsResult:
+        """What a person can begin with."""
+        return ListPromptsResult(prompts=list(prompts.PROMPTS))
+
+    async def get_prompt(self, context: Context, params: GetPromptRequestParams) -> GetPromptResult:
+        """One of them, filled in."""
+        given = params.arguments or {}
+        try:
+            return await self._seat(context).run(lambda memory: prompts.get(memory, params.name, given))
+        except VadeError as error:
+            raise MCPError(code=INVALID_PARAMS, message=told(error)) from error
+
+    def _seat(self, context: Context) -> Seat:
+        """The memory of whoever sent this; the connection's id is the transport's own, never the client's."""
+        request = context.request
+        if request is None or context.protocol_version in MODERN_PROTOCOL_VERSIONS:
+            return self._seats.seat()
+        return self._seats.seat(str(request.headers.get("mcp-session-id") or ""))
+
+
+def offered(tool: Tool) -> Offered:
+    """A tool as a model sees it."""
+    return Offered(
+        name=tool.name,
+        title=tool.title,
+        description=tool.description,
+        input_schema=arguments.schema(tool.arguments),
+        output_schema=dict(tool.output),
+        annotations=ToolAnnotations(
+            title=tool.title,
+            read_only_hint=tool.read_only,
+            destructive_hint=tool.destructive,
+            idempotent_hint=tool.idempotent or tool.read_only,
+            open_world_hint=False,
+        ),
+    )
+
+
+def answered(value: Mapping[str, Any]) -> CallToolResult:
+    """An answer, as data and as text; nothing in it hides what it says."""
+    safe = shown(dict(value))
+    said = json.dumps(safe, ensure_ascii=False)
+    return CallToolResult(content=[TextContent(text=said)], structured_content=safe)
+
+
+def failed(error: VadeError) -> CallToolResult:
+    """What went wrong, and what to try."""
+    return CallToolResult(content=[TextContent(text=told(error))], is_error=True)
+
+
+def told(error: VadeError) -> str:
+    """An error in the words of this door."""
+    usual = next((hint for kind, hint in reversed([*_TRY.items()]) if isinstance(error, kind)), "")
+    own = error.hint if error.hint != type(error).hint else usual or error.hint
+    return visible(" ".join(f"{error}".split()) + f"\ntry: {own}")
+
+
+def shown(value: Any) -> Any:
+    """A value whose texts are all as they look; what is not known is left out, as nobody need read that."""
+    if isinstance(value, str):
+        return visible(value)
+    if isinstance(value, dict):
+        return {visible(str(name)): shown(each) for name, each in value.items() if each is not None}
+    if isinstance(value, list | tuple):
+        return [shown(each) for each in value]
+    return value
+
+
+def tidy(options: Mapping[str, Any]) -> None:
+    """Put away what is due, beside the work, once: this door stays open for long."""
+
+    def sweep() -> None:
+        try:
+            with open_memory(options) as memory:
+                memory.sweep_if_due()
+        except (VadeError, OSError) as error:
+            logger.warning("nothing was put away: %s", error)
+
+    threading.Thread(target=sweep, daemon=True).start()
+
+
+def _before(memory: Memory, write: Write) -> tuple[Mapping[str, Any] | None, Consent]:
+    earlier = memory.answered(write.key, write.operation, write.arguments) if write.key else None
+    return earlier, memory.settings.approval.before(DOOR, Scope(write.scope))
+
+
+def _made(memory: Memory, write: Write, *, wait: bool) -> Mapping[str, Any]:
+    """Make a write, or let it wait for a person; a key makes either of them happen once."""
+
+    def do(done: Any = None) -> Mapping[str, Any]:
+        if done is not None:
+            return write.render(done)
+        if not wait:
+            return write.render(memory.perform(write.operation, write.arguments))
+        waiting = memory.propose(write.operation, write.arguments, scope=write.scope, door=DOOR)
+        return {
+            "outcome": "waiting",
+            "approval": waiting.id,
+            "message": "nothing is written yet: a person decides with `vade approve`; go on without it",
+        }
+
+    return memory.once(write.key, write.operation, write.arguments, do=do) if write.key else do()

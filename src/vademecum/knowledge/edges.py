@@ -1,0 +1,406 @@
+"""How records hang together: typed edges from links, from what their files say, and from shared tags.
+
+Computed whenever they are asked for, from the records alone; what lives longer is a person's word that two of
+them have nothing to do with each other, which is a decision in the home.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from collections import Counter
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from vademecum.errors import UnknownName
+from vademecum.store import decisions, names
+from vademecum.visible import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from vademecum.store.home import Home
+    from vademecum.types import Record
+
+REJECTED = "edges"  # the kind of decision
+ALIKE = 0.3  # cosine of weighted words; below it a shared tag says nothing
+MOST_BY_TAG = 3  # of a record, the most alike
+_CROWD = 60  # records under one tag: with more of them a tag tells nothing
+
+_FENCE = re.compile(r"(?ms)^[ \t]*(```|~~~).*?^[ \t]*\1[^\n]*$|`[^`\n]{1,300}`")
+LINK = re.compile(r"(?<!!)\[[^\]\n]{1,300}\]\(\s*<?([^)\s>]{1,500}?)>?(?:\s+\"[^\"\n]*\")?\s*\)")
+WIKI = re.compile(r"\[\[([^\]|#\n]{1,120})(?:#[^\]|\n]*)?(?:\|[^\]\n]*)?\]\]")
+_WORD = re.compile(r"[^\W\d_]{3,}")
+_XML_NEVER = re.compile("[\ufffe\uffff]")  # what is left that XML cannot hold
+
+
+class Relation(StrEnum):
+    """What one record is to another."""
+
+    RELATES_TO = "relates_to"
+    SUPERSEDES = "supersedes"
+    CONTRADICTS = "contradicts"
+
+
+class Edge(NamedTuple):
+    """One record, another, and what is between them."""
+
+    source: str  # paths as shown
+    target: str
+    relation: Relation
+    origin: str  # link, wiki, frontmatter, tags, or the name of the model that said so
+    weight: float = 1.0
+    rejected: bool = False
+
+
+class Broken(NamedTuple):
+    """A link to a record that is not there."""
+
+    source: str
+    wanted: str
+    line: int
+
+
+class Graph(NamedTuple):
+    """Records with the edges between them, and the links that lead nowhere."""
+
+    records: tuple[Record, ...]
+    edges: tuple[Edge, ...]
+    broken: tuple[Broken, ...]
+
+    def neighbours(self, path: str) -> list[Edge]:
+        """The edges of one record that nobody rejected, in either direction, the surest first."""
+        own = [edge for edge in self.edges if path in (edge.source, edge.target) and not edge.rejected]
+        return sorted(own, key=surest)
+
+    def standing(self) -> Graph:
+        """The graph without what a person rejected."""
+        return self._replace(edges=tuple(edge for edge in self.edges if not edge.rejected))
+
+
+def surest(edge: Edge) -> tuple[float, str, str, str]:
+    """The order in which edges are told."""
+    return -edge.weight, edge.source, edge.target, edge.relation
+
+
+def graph(
+    records: Iterable[Record],
+    *,
+    rejected: Callable[[str, str], bool] = lambda one, other: False,
+    by_tags: bool = True,
+) -> Graph:
+    """All edges between these records; two records are joined once by each kind of origin at most."""
+    listed = tuple(records)
+    named = _named(listed)
+    found: dict[tuple[str, str, Relation], Edge] = {}
+    broken: list[Broken] = []
+    for record in listed:
+        for edge in _said(record, named, broken):
+            found.setdefault((edge.source, edge.target, edge.relation), edge)
+    if by_tags:
+        for edge in _tagged(listed):
+            pair = (edge.source, edge.target, edge.relation), (edge.target, edge.source, edge.relation)
+            if not any(each in found for each in pair):
+                found[pair[0]] = edge
+    known = {record.path: record for record in listed}
+    edges = (
+        edge._replace(rejected=is_rejected(known[edge.source], known[edge.target], rejected))
+        for edge in found.values()
+    )
+    order = sorted(edges, key=lambda edge: (edge.source, edge.target, edge.relation))
+    return Graph(listed, tuple(order), tuple(broken))
+
+
+# -------------------------------------------------------------------- a person's no
+
+
+def identity(record: Record) -> str:
+    """What a decision knows a record by: its id, which it keeps under any name."""
+    return identities(record)[0]
+
+
+def identities(record: Record) -> tuple[str, ...]:
+    """All that a decision may know it by: one made by hand gets its id only when it is written to."""
+    named = f"{record.place} {record.key}"
+    return (record.id, named) if record.id else (named,)
+
+
+def is_rejected(one: Record, other: Record, rejected: Callable[[str, str], bool]) -> bool:
+    """Whether a person has rejected what joins two records."""
+    return any(rejected(mine, theirs) for mine in identities(one) for theirs in identities(other))
+
+
+def reject(home: Home, one: str, other: str, *, at: str, by: str) -> None:
+    """Keep a person's word that two records have nothing to do with each other."""
+    pair = sorted((one, other))
+    decisions.put(home, REJECTED, _pair(one, other), {"records": pair, "at": at, "by": by})
+
+
+def accept(home: Home, one: Record | str, other: Record | str) -> bool:
+    """Take that word back; False when it was never given."""
+    ends = [(each,) if isinstance(each, str) else identities(each) for each in (one, other)]
+    dropped = [decisions.drop(home, REJECTED, _pair(mine, theirs)) for mine in ends[0] for theirs in ends[1]]
+    return any(dropped)
+
+
+def rejections(home: Home) -> Callable[[str, str], bool]:
+    """Whether a person has rejected the edge between two records."""
+    listed = {name for name, _ in decisions.every(home, REJECTED)}
+    return lambda one, other: bool(listed) and _pair(one, other) in listed
+
+
+def _pair(one: str, other: str) -> str:
+    return hashlib.sha256("\0".join(sorted((one, other))).encode()).hexdigest()[:24]
+
+
+# -------------------------------------------------------------------- what the files say
+
+
+def _named(records: Sequence[Record]) -> dict[str, list[Record]]:
+    found: dict[str, list[Record]] = {}
+    for record in records:
+        found.setdefault(record.key, []).append(record)
+    return found
+
+
+def _said(record: Record, named: Mapping[str, Sequence[Record]], broken: list[Broken]) -> Iterator[Edge]:
+    for key, relation, origin in _related(record):
+        target = _target(record, key, named)
+        if target is not None:
+            yield Edge(record.path, target.path, relation, origin)
+        else:
+            broken.append(Broken(record.path, key, 1))
+    for entry in record.live:
+        text = without_code(entry.text)
+        for pattern, origin in ((LINK, "link"), (WIKI, "wiki")):
+            for match in pattern.finditer(text):
+                wanted = match[1].strip()
+                if origin == "link" and not _is_record_link(wanted):
+                    continue
+                target = _target(record, _key(wanted), named)
+                if target is None:
+                    line = entry.start + 1 + text.count("\n", 0, match.start())
+                    broken.append(Broken(record.path, wanted, min(line, entry.end)))
+                elif target.path != record.path:
+                    yield Edge(record.path, target.path, Relation.RELATES_TO, origin)
+
+
+def without_code(text: str) -> str:
+    """A text in whose code nothing is a link; its lines stay where they are."""
+    return _FENCE.sub(lambda match: "\n" * match[0].count("\n"), text)
+
+
+def _related(record: Record) -> Iterator[tuple[str, Relation, str]]:
+    """The edges in the frontmatter: keys, or mappings of a key, a relation and who said so."""
+    listed = record.fields.get("related")
+    for each in listed if isinstance(listed, list) else ():
+        said: Mapping[str, Any] = each if isinstance(each, dict) else {"key": each}
+        key = _key(str(said.get("key") or ""))
+        if not key:
+            continue
+        try:
+            relation = Relation(str(said.get("rel") or Relation.RELATES_TO))
+        except ValueError:
+            relation = Relation.RELATES_TO
+        yield key, relation, str(said.get("by") or "frontmatter")
+
+
+def _is_record_link(target: str) -> bool:
+    """Whether a link means a record: a Markdown file beside this one, or one in a folder of records.
+
+    A file in any other folder, or at an address, is some document that a record speaks of.
+    """
+    path = target.partition("#")[0]
+    folder, _, name = path.removeprefix("./").rpartition("/")
+    beside = not folder or (not path.startswith(("/", "~")) and folder.endswith("records"))
+    return name.endswith(".md") and "://" not in path and beside
+
+
+def _key(target: str) -> str:
+    stem = target.partition("#")[0].rpartition("/")[2].removesuffix(".md").strip()
+    return stem if names.is_key(stem) else names.slug(stem) if stem else ""
+
+
+def _target(record: Record, key: str, named: Mapping[str, Sequence[Record]]) -> Record | None:
+    """The record of that key: one of the same place, or the nearest other."""
+    found = named.get(key, ())
+    return next((each for each in found if each.place == record.place), next(iter(found), None))
+
+
+# -------------------------------------------------------------------- shared tags
+
+
+def _tagged(records: Sequence[Record]) -> Iterator[Edge]:
+    """Records of one place that share a tag and many of their rarer words."""
+    places: dict[Any, list[Record]] = {}
+    for record in records:
+        if any(not tag.startswith("_") for tag in record.tags):
+            places.setdefault(record.place, []).append(record)
+    for own in places.values():
+        weights = _weights(own)
+        pairs: dict[tuple[str, str], float] = {}
+        for members in _by_tag(own):
+            for at, one in enumerate(members):
+                for other in members[at + 1 :]:
+                    pair = (min(one.path, other.path), max(one.path, other.path))
+                    if pair not in pairs:
+                        pairs[pair] = _cosine(weights[one.path], weights[other.path])
+        yield from _best(pairs)
+
+
+def _by_tag(records: Sequence[Record]) -> Iterator[list[Record]]:
+    found: dict[str, list[Record]] = {}
+    for record in records:
+        for tag in record.tags:
+            if not tag.startswith("_"):
+                found.setdefault(tag, []).append(record)
+    return (members for members in found.values() if 1 < len(members) <= _CROWD)
+
+
+def _weights(records: Sequence[Record]) -> dict[str, dict[str, float]]:
+    """The words of each record, the rarer ones heavier, as vectors of length 1."""
+    words = {each.path: Counter(word.casefold() for word in _WORD.findall(each.text)) for each in records}
+    documents = Counter(word for counted in words.values() for word in counted)
+    rarity = {word: math.log(1 + len(records) / count) for word, count in documents.items()}
+    found = {}
+    for path, counted in words.items():
+        # A word that no other record has joins nothing, but it makes the others count for less.
+        weighed = {word: (1 + math.log(n)) * rarity[word] for word, n in counted.items()}
+        norm = math.sqrt(sum(value * value for value in weighed.values())) or 1.0
+        found[path] = {word: value / norm for word, value in weighed.items() if documents[word] > 1}
+    return found
+
+
+def _cosine(one: Mapping[str, float], other: Mapping[str, float]) -> float:
+    return sum(one[word] * other[word] for word in one.keys() & other.keys())
+
+
+def _best(pairs: Mapping[tuple[str, str], float]) -> Iterator[Edge]:
+    count: Counter[str] = Counter()
+    for (one, other), weight in sorted(pairs.items(), key=lambda each: (-each[1], each[0])):
+        if weight < ALIKE:
+            return
+        if count[one] < MOST_BY_TAG and count[other] < MOST_BY_TAG:
+            count.update((one, other))
+            yield Edge(one, other, Relation.RELATES_TO, "tags", round(weight, 4))
+
+
+# -------------------------------------------------------------------- for people and other programs
+
+
+FORMATS = ("json", "mermaid", "graphml")
+
+
+def rendered(found: Graph, format: str) -> str:
+    """The graph as a file of that format."""
+    if format == "mermaid":
+        return as_mermaid(found)
+    if format == "graphml":
+        return as_graphml(found)
+    if format == "json":
+        return json.dumps(as_json(found), ensure_ascii=False, indent=2) + "\n"
+    raise UnknownName(
+        f"{names.shown(format)} is not a format of graphs", hint=f"the formats are {', '.join(FORMATS)}"
+    )
+
+
+def status(edge: Edge) -> str:
+    """Whether an edge holds."""
+    return "rejected" if edge.rejected else "active"
+
+
+def as_json(found: Graph) -> dict[str, Any]:
+    """The graph for programs."""
+    keys = {record.path: record.key for record in found.records}
+    return {
+        "nodes": [
+            {
+                "path": record.path,
+                "key": record.key,
+                "scope": str(record.place.scope),
+                "type": record.type,
+                "title": record.title,
+            }
+            for record in found.records
+        ],
+        "edges": [
+            {
+                "from": keys[edge.source],
+                "to": keys[edge.target],
+                "relation": str(edge.relation),
+                "origin": edge.origin,
+                "weight": edge.weight,
+                "status": status(edge),
+                "fromPath": edge.source,
+                "toPath": edge.target,
+            }
+            for edge in found.edges
+        ],
+        "broken": [{"path": each.source, "line": each.line, "wanted": each.wanted} for each in found.broken],
+    }
+
+
+def as_mermaid(found: Graph) -> str:
+    """The records that hang together as a Mermaid diagram; what a person rejected is dotted."""
+    joined = {path for edge in found.edges for path in (edge.source, edge.target)}
+    ids = {record.path: f"r{at}" for at, record in enumerate(found.records)}
+    lines = ["graph LR"]
+    for record in found.records:
+        if record.path in joined:
+            label = re.sub(r'[\["\]<>{}|\n]', " ", f"{record.key} ({record.place.scope})")
+            lines.append(f'  {ids[record.path]}["{label}"]')
+    for edge in found.edges:
+        lines.append(f"  {ids[edge.source]} {_arrow(edge)} {ids[edge.target]}")
+    return "\n".join(lines) + "\n"
+
+
+def _arrow(edge: Edge) -> str:
+    if edge.rejected:
+        return "-.-|rejected|"
+    return "---" if edge.relation is Relation.RELATES_TO else f"-->|{edge.relation}|"
+
+
+_GRAPHML = (
+    ("path", "node", "string"),
+    ("key", "node", "string"),
+    ("scope", "node", "string"),
+    ("type", "node", "string"),
+    ("relation", "edge", "string"),
+    ("origin", "edge", "string"),
+    ("status", "edge", "string"),
+    ("weight", "edge", "double"),
+)
+
+
+def as_graphml(found: Graph) -> str:
+    """The graph as GraphML."""
+    from xml.sax.saxutils import escape
+
+    # A name of a file may hold anything, also what XML cannot.
+    def data(**values: str) -> str:
+        pairs = ((name, _XML_NEVER.sub("", visible(value))) for name, value in values.items())
+        return "".join(f'<data key="{name}">{escape(value)}</data>' for name, value in pairs)
+
+    keys = (
+        f'  <key id="{name}" for="{kind}" attr.name="{name}" attr.type="{type_}"/>'
+        for name, kind, type_ in _GRAPHML
+    )
+    lines = [
+        '<?xml version="1.0" encoding="UTF-8"?>',
+        '<graphml xmlns="http://graphml.graphdrawing.org/xmlns">',
+        *keys,
+        '  <graph id="memory" edgedefault="directed">',
+    ]
+    ids = {}
+    for at, record in enumerate(found.records):
+        ids[record.path] = f"r{at}"
+        inner = data(path=record.path, key=record.key, scope=str(record.place.scope), type=record.type)
+        lines.append(f'    <node id="r{at}">{inner}</node>')
+    for edge in found.edges:
+        inner = data(
+            relation=str(edge.relation), origin=edge.origin, status=status(edge), weight=f"{edge.weight:g}"
+        )
+        lines.append(f'    <edge source="{ids[edge.source]}" target="{ids[edge.target]}">{inner}</edge>')
+    return "\n".join([*lines, "  </graph>", "</graphml>"]) + "\n"

@@ -1,0 +1,450 @@
+"""Find what is worth keeping in a user's message, by its words alone.
+
+Proposes and never saves. A message is cut into sentences; what is quoted, pasted or our own is not the user's
+word and is left out. Each sentence is weighed by the cues in it, for a kind and against keeping it, and only
+what clearly speaks for itself is proposed: a wrong memory costs more than one that is said again.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from vademecum.knowledge import cues
+from vademecum.knowledge.cues import Kind, Reason
+from vademecum.store import secrets
+from vademecum.visible import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+THRESHOLD = 1.7
+MOST = 3  # proposals of one message
+LONGEST = 600  # characters of a sentence; a longer one is no statement
+_SENTENCES = 400  # of a message: people write before a paste and after it, so both ends are read
+_WIDEST = 40_000  # characters at either end of a message
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """A sentence worth keeping, what it is, how sure that is, and which words say so."""
+
+    kind: Kind
+    text: str
+    confidence: float
+    why: str
+
+
+class Reading(NamedTuple):
+    """What a message gives: proposals, the surest first, or why there are none."""
+
+    signals: tuple[Signal, ...]
+    declined: Reason | None = None
+    why: str = ""
+
+
+class Sentence(NamedTuple):
+    """A sentence and where it stands in the message."""
+
+    text: str
+    masked: str  # as long, in lower case, without what is quoted in it
+    start: int
+    end: int
+
+
+class Weighed(NamedTuple):
+    """A sentence with what speaks for and against keeping it."""
+
+    sentence: Sentence
+    kinds: dict[Kind, float]
+    reasons: dict[Reason, float]
+    words: dict[Kind | Reason, tuple[str, str]]  # what the strongest cue means, and the words it found
+
+
+class Mood(NamedTuple):
+    """How many sentences of a message are what: doubt in one is doubt about the others."""
+
+    sentences: int
+    uncertain: int
+    asking: int
+    speculating: int
+    passing: int
+
+
+def read(text: str) -> Reading:
+    """What of a message is worth keeping."""
+    weighed = [weigh(each) for each in sentences(text)]
+    mood = _mood(weighed)
+    found: list[tuple[float, Signal]] = []
+    hidden: list[secrets.Secret] | None = None  # looked for in the whole text, once there is what may show it
+    for at, each in enumerate(weighed):
+        value = score(each, mood)
+        if value < THRESHOLD:
+            continue
+        start, end = _statement(at, weighed)
+        words = " ".join(visible(text[start:end]).split())
+        hidden = secrets.find(text) if hidden is None else hidden
+        if any(start < one.end and one.start < end for one in hidden) or secrets.find(words):
+            continue
+        kind = _in_place(at, weighed, joined=end > each.sentence.end)
+        found.append((value, Signal(kind, words, _confidence(value), _why(each, kind))))
+    if not found:
+        return _declined(weighed) if hidden is None else Reading((), Reason.SECRET, "holds a secret")
+    found.sort(key=lambda pair: -pair[0])
+    once = {signal.text: signal for _, signal in reversed(found)}
+    return Reading(tuple(reversed(once.values()))[:MOST])
+
+
+# ---------------------------------------------------------------- whose words, and which
+
+_OWN = ("vade-memory", "compacted_history", "thread_summary", "system-reminder")
+_FENCE = re.compile(r"^[ \t]{0,8}(`{3,}|~{3,})[^\n]*$", re.MULTILINE)
+# Lines that programs print: levels, stack frames, places in files, times, prompts, hunks, tables, JSON.
+_PRINTED = re.compile(
+    r"""^\s*(?:
+        >|\#\s|\|
+        |(?:[A-Z][\w.]*(?:Error|Exception|Warning)|Traceback|Caused\ by|Expected|Actual
+            |Received|fatal|FATAL|panic|npm|yarn|error|warning|
+            ERROR|WARN(?:ING)?|INFO|DEBUG|TRACE|CRITICAL|NOTICE|E|W)\b[:\[ (].{0,2000}$
+        |at\ [\w.$<>/]+\s?\(.*$
+        |File\ ".*$
+        |[\w./\\-]+:\d+(?::\d+)?[:\s].*$
+        |[\w./-]+:\ (?:Permission|No\ such|command\ not|cannot|not\ found).*$
+        |\[?\d{4}-\d\d-\d\d[T ]\d\d:.*$
+        |\[?\d\d:\d\d:\d\d.*$
+        |[+-]\s?\d+\s.*$
+        |(?:@@|diff\ |index\ [0-9a-f]{6}|---\ a/|\+\+\+\ b/).*$
+        |[$%]\ \S.*$
+        |[{}\[\]();,]+\s*$
+        |"[\w-]+"\s*:.*$
+        |[\w-]+:\ [\w.]+(?:\ [\w.]+)?$
+    )""",
+    re.VERBOSE,
+)
+_QUOTED = re.compile(
+    r"\"[^\"\n]{1,300}\"|“[^”\n]{1,300}”|«[^»\n]{1,300}»|„[^“”\n]{1,300}[“”]|「[^」\n]{1,300}」"
+)
+_CODE = re.compile(r"`[^`\n]{1,300}`")
+_BREAK = re.compile(r"[.!?]+[)\"'”’]*(?=\s|$)|[。！？]+|…(?=\s)|\n")
+_SHORT = re.compile(
+    r"(?:\b(?:e\.g|i\.e|etc|vs|cf|approx|resp|no|z\.b|d\.h|bzw|p\.ex|dr|mr|mrs|ms|st|fig|sec|ca)|\b[a-z])$"
+)
+
+
+def own_words(text: str) -> str:
+    """The text, as long, with blanks for what is not the user's own: code, quotes, logs, our own memory."""
+    if len(text) > 2 * _WIDEST:
+        gap = len(text) - 2 * _WIDEST
+        text = f"{text[:_WIDEST]}\n{' ' * (gap - 2)}\n{text[-_WIDEST:]}"
+    for name in _OWN:
+        text = _without_block(text, f"<{name}", f"</{name}>")
+    text = _without_fences(text)
+    lines = [" " * len(line) if _PRINTED.match(line) else line for line in text.split("\n")]
+    return "\n".join(lines)
+
+
+def sentences(text: str) -> list[Sentence]:
+    """The user's own sentences, at most so many from each end of the message."""
+    own = own_words(text)
+    masked = _QUOTED.sub(_blur, _CODE.sub(_blur, own)).replace("’", "'").replace("‘", "'")
+    lowered = masked.lower()
+    if len(lowered) != len(masked):  # a few letters grow when they are lowered, and places would shift
+        lowered = "".join(small if len(small := char.lower()) == 1 else char for char in masked)
+    found = [
+        Sentence(text[start:end], lowered[start:end], start, end)
+        for start, end in _spans(lowered)
+        if end - start <= LONGEST
+    ]
+    half = _SENTENCES // 2
+    return found if len(found) <= _SENTENCES else [*found[:half], *found[-half:]]
+
+
+def _spans(text: str) -> Iterator[tuple[int, int]]:
+    start = 0
+    for match in _BREAK.finditer(text):
+        if match[0] == "." and _SHORT.search(text[max(start, match.start() - 8) : match.start()]):
+            continue
+        yield from _trimmed(text, start, match.end())
+        start = match.end()
+    yield from _trimmed(text, start, len(text))
+
+
+def _trimmed(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    piece = text[start:end]
+    left = len(piece) - len(piece.lstrip(" \t\n-*•·"))
+    length = len(piece.strip())
+    if length:
+        right = start + len(piece.rstrip())
+        if start + left < right:
+            yield start + left, right
+
+
+def _blur(match: re.Match[str]) -> str:
+    """As many letters that mean nothing: what is quoted is spoken of, not said."""
+    return f"{match[0][0]}{'x' * (len(match[0]) - 2)}{match[0][-1]}"
+
+
+def _without_block(text: str, opening: str, closing: str) -> str:
+    parts: list[str] = []
+    at = 0
+    while (start := text.find(opening, at)) >= 0:
+        end = text.find(closing, start)
+        end = len(text) if end < 0 else end + len(closing)
+        parts += [text[at:start], _blank(text[start:end])]
+        at = end
+    return "".join([*parts, text[at:]]) if parts else text
+
+
+def _without_fences(text: str) -> str:
+    parts: list[str] = []
+    at = 0
+    opened: re.Match[str] | None = None
+    for match in _FENCE.finditer(text):
+        if opened is None:
+            opened = match
+        elif match[1].startswith(opened[1]):
+            parts += [text[at : opened.start()], _blank(text[opened.start() : match.end()])]
+            at, opened = match.end(), None
+    if opened is not None:  # never closed: the rest is code
+        parts += [text[at : opened.start()], _blank(text[opened.start() :])]
+        at = len(text)
+    return "".join([*parts, text[at:]])
+
+
+def _blank(text: str) -> str:
+    return "\n".join(" " * len(line) for line in text.split("\n"))
+
+
+# ---------------------------------------------------------------- weighing
+
+_WORD = re.compile(r"[^\W_][\w'-]*")
+_CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+# What names something of its own: a number, a path, a file, an acronym, a capital within a sentence.
+_SPECIFIC = re.compile(
+    r"\d|`|[\w-]/[\w-]|\w\.(?:md|py|ts|tsx|js|go|rs|c|json|ya?ml|toml|sql|sh|txt)\b"
+    r"|\b[A-Z]{2,}\b|(?<=[a-z,] )[A-Z][a-z]"
+)
+_NOUNISH = re.compile(
+    r"(?:is|are|was|were|has|have|had|will|can|does|do|gets?|goes|lives?|runs?|uses?|sits?|must|never|always|comes?)$"
+)
+# What tells of this hour rather than of how things are: about the speaker, the listener, or "it".
+_EPISODE = re.compile(r"(?:i|you|he|she|thanks|that|this|it|when i|by the way|as an?)\b")
+_POINTS_BACK = re.compile(r"(?:it|they|that|those|this|he|she|its)\b")
+_DENIES = re.compile(r"\bnot\b|n't\b")
+_GOES_ON = re.compile(r"(?:it|they|its)\b")
+_POLITE = re.compile(r"(?:\w+,? )?(?:can|could|would|will) (?:you|u)\b")
+_PAUSE = re.compile(r"[,;:] | - ")
+_TAG = re.compile(r"(?:, ?(?:right|correct|no|yes|eh|huh|oder|ne|non|verdad)| or not)[.!]*$")
+_BUT = re.compile(r"[,;.]? (?:but|aber|pero|mais) ")
+_PASTED = 12  # sentences, from which on a message is a document more often than a statement
+
+
+class _Ready(NamedTuple):
+    cue: cues.Cue
+    pattern: re.Pattern[str]
+
+
+@cache
+def _table() -> tuple[_Ready, ...]:
+    return tuple(_Ready(cue, _compiled(cue.phrasings)) for cue in cues.CUES)
+
+
+@cache
+def _compiled(phrasings: str) -> re.Pattern[str]:
+    lines = [line.strip() for line in phrasings.split("\n") if line.strip()]
+    any_of = "|".join(lines).replace("~?", "~").replace("~", "'?")
+    if _CJK.search(any_of):
+        return re.compile(any_of)
+    return re.compile(rf"(?<![\w'])(?:{any_of})(?!(?<=[a-z])[a-z])")
+
+
+def weigh(sentence: Sentence) -> Weighed:
+    """What speaks for and against keeping one sentence.
+
+    What follows a "but" is what counts, where it is clear: "a mock is fine i guess, but I'd rather not".
+    """
+    whole = _weigh(sentence, sentence.masked)
+    match = _BUT.search(sentence.masked)
+    if match is None or not whole.reasons:
+        return whole
+    after = _weigh(sentence, sentence.masked[match.end() :])
+    return after if not after.reasons and max(after.kinds.values(), default=0.0) >= 4 else whole
+
+
+def _weigh(sentence: Sentence, said: str) -> Weighed:
+    rest = _after_leads(said)
+    kinds: dict[Kind, float] = {}
+    reasons: dict[Reason, float] = {}
+    words: dict[Kind | Reason, tuple[str, str]] = {}
+    strongest: dict[Kind | Reason, float] = {}
+
+    def count(side: Kind | Reason, weight: float, why: str, found: str) -> None:
+        best = strongest.get(side, 0.0)
+        total = max(best, weight) + 0.3 * min(best, weight)
+        if isinstance(side, Kind):
+            kinds[side] = total
+        else:
+            reasons[side] = total
+        if weight > best:
+            strongest[side], words[side] = weight, (why, found)
+
+    for cue, pattern in _table():
+        match = pattern.match(rest) if cue.opening else pattern.search(said)
+        if match:
+            count(cue.side, cue.weight, cue.why, match[0])
+    if _asks(said, rest):
+        count(Reason.QUESTION, 20, "asks", rest[:20])
+    elif (verb := _request(rest)) is not None:
+        clear = _lasting(rest, kinds, words)  # "always write tests" asks for more than one thing
+        count(Reason.REQUEST, 1.0 if clear else 3.5, "asks for one thing", verb)
+    elif _states(rest):
+        count(Kind.CONTEXT, 0.7 if _EPISODE.match(rest) else 1.5, "states a fact", "")
+        if _SPECIFIC.search(sentence.text):
+            count(Kind.CONTEXT, 1.0, "names something", "")
+    if len(_WORD.findall(rest)) < 3 and not _CJK.search(rest):
+        count(Reason.CHAT, 4, "says too little", rest[:20])
+    return Weighed(sentence, kinds, reasons, words)
+
+
+def score(weighed: Weighed, mood: Mood) -> float:
+    """How clearly a sentence is worth keeping, in the light of what stands around it."""
+    if not weighed.kinds:
+        return -math.inf
+    best, *others = sorted(weighed.kinds.values(), reverse=True)
+    against = sorted(weighed.reasons.values(), reverse=True)
+    value = best + 0.25 * sum(others)
+    if against:
+        value -= against[0] + 0.3 * sum(against[1:])
+    own = _mood([weighed])
+    value -= 2.5 * (mood.uncertain > own.uncertain)
+    value -= 1.0 * (mood.asking > own.asking)
+    value -= 1.0 * (mood.speculating > own.speculating)
+    value -= 0.5 * (mood.passing > own.passing)
+    return value - 1.5 * (mood.sentences > _PASTED)
+
+
+def _mood(message: Sequence[Weighed]) -> Mood:
+    def count(reason: Reason) -> int:
+        return sum(each.reasons.get(reason, 0) >= 5 for each in message)
+
+    asking = sum(Reason.QUESTION in each.reasons and not _polite(each.sentence.masked) for each in message)
+    return Mood(
+        len(message), count(Reason.UNCERTAIN), asking, count(Reason.SPECULATION), count(Reason.TRANSIENT)
+    )
+
+
+def kind_of(weighed: Weighed) -> Kind:
+    """The kind with the most behind it; among equals the one that says most."""
+    order = [Kind.CORRECTION, Kind.DECISION, Kind.PREFERENCE, Kind.PATTERN, Kind.CONTEXT]
+    return max(weighed.kinds, key=lambda kind: (weighed.kinds[kind], -order.index(kind)))
+
+
+def _after_leads(said: str) -> str:
+    """A sentence without the words before it, such as "ok so"."""
+    for _ in range(6):
+        match = _WORD.match(said)
+        if match is None or match[0].strip("'") not in cues.LEADS:
+            break
+        rest = said[match.end() :].lstrip(" ,.:;!-–—…")
+        if not rest:
+            break
+        said = rest
+    return said
+
+
+def _asks(said: str, rest: str) -> bool:
+    if said.rstrip("\"')”").endswith(("?", "？")):
+        return True
+    if _compiled(cues.ASKING).search(said) or _TAG.search(said):
+        return True
+    match = _compiled(cues.QUESTIONS).match(rest)
+    return match is not None and not rest.startswith(("what we ", "which is "))
+
+
+def _polite(said: str) -> bool:
+    return _POLITE.match(said) is not None
+
+
+def _lasting(rest: str, kinds: dict[Kind, float], words: dict[Kind | Reason, tuple[str, str]]) -> bool:
+    """Whether a request is also a statement; a rule counts beside it, not as what the request is about."""
+    if max(kinds.get(kind, 0.0) for kind in (Kind.PREFERENCE, Kind.CORRECTION, Kind.DECISION)) >= 3:
+        return True
+    if kinds.get(Kind.PATTERN, 0.0) < 3:
+        return False
+    at, pause = rest.find(words[Kind.PATTERN][1]), _PAUSE.search(rest)
+    return at == 0 or (pause is not None and at > pause.start())  # "Log lines start with an id" is no request
+
+
+def _request(rest: str) -> str | None:
+    """The verb that opens a request, if one does."""
+    words: list[str] = _WORD.findall(rest[:80])
+    if not words:
+        return None
+    first, *more = words
+    if first in ("don't", "dont", "do", "let's", "lets", "please", "pls", "now", "not") and more:
+        first, *more = more if more[0] != "not" else more[1:] or [""]
+    if first not in cues.VERBS or (more and _NOUNISH.match(more[0])):
+        return None
+    return first
+
+
+def _states(rest: str) -> bool:
+    if _CJK.search(rest):
+        return len(rest) >= 8
+    return len(_WORD.findall(rest)) >= 4 and _compiled(cues.FINITE).search(rest) is not None
+
+
+# ---------------------------------------------------------------- wording
+
+
+def _statement(at: int, message: Sequence[Weighed]) -> tuple[int, int]:
+    """Where the statement begins and ends: "It is called accounts." needs the sentence before it."""
+    sentence = message[at].sentence
+    start, end = sentence.start, sentence.end
+    if at and _POINTS_BACK.match(sentence.masked):
+        before = message[at - 1]
+        if Reason.QUESTION not in before.reasons and end - before.sentence.start <= LONGEST:
+            start = before.sentence.start
+    if at + 1 < len(message) and _DENIES.search(sentence.masked):
+        after = message[at + 1].sentence
+        if _GOES_ON.match(after.masked) and after.end - start <= LONGEST:
+            end = after.end
+    return start, end
+
+
+def _confidence(value: float) -> float:
+    return round(1 / (1 + math.exp(-(0.6 * (value - THRESHOLD) + 1.2))), 2)
+
+
+def _in_place(at: int, message: Sequence[Weighed], *, joined: bool) -> Kind:
+    """The kind of a sentence; a fact is a correction where the one beside it says so."""
+    kind = kind_of(message[at])
+    if kind is not Kind.CONTEXT:
+        return kind
+    beside = [*message[max(at - 1, 0) : at], *message[at + 1 : at + 2]]
+    corrects = any(each.kinds.get(Kind.CORRECTION, 0) >= 2.5 and _calm(each) for each in beside)
+    return Kind.CORRECTION if joined or corrects else kind
+
+
+def _calm(weighed: Weighed) -> bool:
+    return max(weighed.reasons.values(), default=0.0) < 3
+
+
+def _why(weighed: Weighed, kind: Kind) -> str:
+    why, found = weighed.words.get(kind, ("contradicts what was said or done", ""))
+    return f"{why} (“{' '.join(found.split())}”)" if found.strip() else why
+
+
+def _declined(weighed: Sequence[Weighed]) -> Reading:
+    totals: dict[Reason, tuple[float, str]] = {}
+    for each in weighed:
+        for reason, weight in each.reasons.items():
+            if weight > totals.get(reason, (0.0, ""))[0]:
+                totals[reason] = weight, each.words[reason][0]
+    if not totals:
+        return Reading((), Reason.CHAT, "says nothing that lasts")
+    reason = max(totals, key=lambda each: totals[each][0])
+    return Reading((), reason, totals[reason][1])

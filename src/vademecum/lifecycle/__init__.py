@@ -1,0 +1,1 @@
+"""How memory stays true: passes that only propose, and one runner that acts."""

@@ -1,0 +1,118 @@
+"""Ask every check, within a time, and hand back what they found: errors first, not too many of a kind."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+from vademecum.errors import ModelFailed
+from vademecum.knowledge import edges
+from vademecum.lifecycle import contradictions
+from vademecum.lifecycle.lint import density, generated, leaks, links, sizes, stale, usage
+from vademecum.lifecycle.lint.base import ERROR, INCOMPLETE, INFO, WARNING
+from vademecum.lifecycle.lint.clean import Clean
+from vademecum.llm.base import Limits
+from vademecum.types import Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from vademecum.lifecycle.lint.base import Material
+    from vademecum.llm.base import Model
+    from vademecum.store.home import Home
+    from vademecum.store.pinned import Pinned
+    from vademecum.types import Entry
+
+CAPS = {"orphan": 40, "contradiction": contradictions.MOST, "poison_frequency": 50, "graph_density": 50}
+CAP = 200
+PER_SCOPE = frozenset({"orphan"})
+_OPINION_SECONDS = 10.0
+_OPINIONS_SECONDS = 60.0
+
+
+class Around(NamedTuple):
+    """What the checks need to know beside the files."""
+
+    documents: Sequence[Pinned] = ()
+    max_count: int = 200
+    uses: Callable[[list[str]], dict[str, int]] = lambda items: {}
+    rejected: Callable[[str, str], bool] = lambda one, other: False
+    verified: Callable[[Entry], bool] = lambda entry: False
+    rows_gone: int = 0
+    index_path: str = ""
+    model: Model | None = None
+    home: Home | None = None  # where it is remembered which texts are clean
+
+
+def findings(material: Material, around: Around) -> list[Finding]:
+    """All that is wrong, the worst first."""
+    clean = Clean(around.home)
+    graph = edges.graph(material.records, rejected=around.rejected, by_tags=False)
+    checks: tuple[Iterable[Finding], ...] = (
+        material.unreadable,
+        sizes.check(material, documents=around.documents, max_count=around.max_count),
+        usage.check(material, uses=around.uses),
+        density.check(graph),
+        links.check(material, graph, rows_gone=around.rows_gone, index=around.index_path),
+        generated.check(material),
+        contradictory(material, around),
+        leaks.check(material, clean),
+        stale.check(material),
+    )
+    found = [finding for check in checks for finding in check]
+    clean.save()
+    return sorted(_capped([*found, *_left_out(material)]), key=_order)
+
+
+def contradictory(material: Material, around: Around) -> Iterator[Finding]:
+    """What contradicts what, with a model's second opinion where one was asked for."""
+    budget = _OPINIONS_SECONDS
+    for clash in contradictions.clashes(material.watch.each(material.seen, contradictions.NAME)):
+        record = clash.older.seen.record
+        left = contradictions.only_a_person(clash, around.verified)
+        scope = f"--scope {record.place.scope}"
+        mend = f"vade edit {record.key} {scope}" if left else f"vade heal {scope} --apply"
+        why = f"{clash.why} ({left})" if left else clash.why
+        severity = ERROR
+        if around.model is not None and budget > 0:
+            why, severity, budget = _asked(clash, around.model, why, budget)
+        yield Finding(contradictions.NAME, clash.older.where, why, mend, severity, record.place)
+
+
+def _asked(clash: contradictions.Clash, model: Model, why: str, budget: float) -> tuple[str, str, float]:
+    """A model that disagrees makes a doubt of an error; one that fails changes nothing."""
+    begun = time.monotonic()
+    try:
+        limits = Limits(seconds=min(_OPINION_SECONDS, budget))
+        agrees = contradictions.second_opinion(clash, model, limits=limits)
+    except ModelFailed as error:
+        return f"{why}; {model.name} gave no opinion: {error}", ERROR, budget - (time.monotonic() - begun)
+    said = f"{why}; {model.name} {'agrees' if agrees else 'sees no contradiction'}"
+    return said, ERROR if agrees else WARNING, budget - (time.monotonic() - begun)
+
+
+def _capped(found: Iterable[Finding]) -> Iterator[Finding]:
+    counts: dict[tuple[str, object], int] = {}
+    for finding in found:
+        group = finding.what, finding.place if finding.what in PER_SCOPE else None
+        counts[group] = counts.get(group, 0) + 1
+        if finding.what == INCOMPLETE or counts[group] <= CAPS.get(finding.what, CAP):
+            yield finding
+    for (what, place), count in counts.items():
+        most = CAPS.get(what, CAP)
+        if what != INCOMPLETE and count > most:
+            where = f" in {place}" if place else ""
+            why = f"{count - most:,} more of {what}{where} are not shown: mend these first"
+            yield Finding(INCOMPLETE, what, why, "vade lint")
+
+
+def _left_out(material: Material) -> Iterator[Finding]:
+    watch = material.watch
+    for what, count in watch.left_out.items():
+        some = f"{count:,} of them were" if count else "some were"
+        why = f"{what}: {some} not looked at within {watch.seconds:g} seconds"
+        yield Finding(INCOMPLETE, what, why, f"vade lint --seconds {max(60, int(watch.seconds * 4))}")
+
+
+def _order(finding: Finding) -> tuple[int, str, str]:
+    return (ERROR, WARNING, INFO).index(finding.severity), finding.what, finding.where

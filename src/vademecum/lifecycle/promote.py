@@ -1,0 +1,508 @@
+"""What the journal says again and again, or was recalled again and again, becomes curated memory.
+
+A statement counts once a day, or once a session where a session's note brings it. What is generated is no
+source: summaries, injected memory, and an assistant's own words in a session's note. The newest wording is
+taken, word for word, and is trusted as far as the least trusted of those that say it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from vademecum.errors import Malformed, OutsideMemory, VadeError
+from vademecum.knowledge import signals
+from vademecum.knowledge.cues import Kind, Reason
+from vademecum.lifecycle import runner, said
+from vademecum.lifecycle.base import Proposal
+from vademecum.lifecycle.said import WORD, pieces
+from vademecum.store import (
+    alike,
+    archive,
+    clock,
+    document,
+    frontmatter,
+    ids,
+    names,
+    scopes,
+    secrets,
+    versions,
+)
+from vademecum.store import pinned as pinning
+from vademecum.store.runs import Edit
+from vademecum.store.texts import decode
+from vademecum.transcripts.events import Said
+from vademecum.types import Entry, Finding, Origin, RecordType
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime
+
+    from vademecum.lifecycle.base import Seen
+    from vademecum.lifecycle.runner import Outcome
+    from vademecum.lifecycle.said import Statement
+    from vademecum.store.home import Shelf
+    from vademecum.store.journal import Journal
+    from vademecum.store.records import Records
+    from vademecum.transcripts.log import Log
+    from vademecum.transcripts.messages import Message
+    from vademecum.types import Place
+
+NAME = "promote"
+SEVERAL = 2  # days or sessions
+SESSIONS = 200  # the newest, whose calls of memory are looked at
+FORM = 4  # texts that differ in their numbers alone
+SHORT = 200  # characters of what may be pinned
+SOURCES = 10  # places that a record names, the newest
+_RARE = 4  # words by which a statement is looked up
+_CROWD = 200  # statements that share a word; more of them share too common a word
+
+_TOOL = re.compile(r"(?:^|_)memory_(?:search|recall|get)\Z")
+_TRUST = list(Origin)
+_OF_THE_USER = re.compile(
+    r"^(?:the )?user (prefer|like|want|need|use|hate|love|dislike|work|live)s\b", re.IGNORECASE
+)
+# Labels behind labels, or something that is still going on: what programs write into a log.
+_PRINTED = re.compile(r"^(?:\W{0,4}[\w -]{1,40}\W{0,4}:\s+){2,}|(?:\.\.\.|…)$")
+_LABEL = re.compile(
+    r"^\W*(?!(?:note|remember|important|rule|tip|hint|decision|preference|convention|warning)\b)"
+    r"[\w -]{2,40}\W?:\s",
+    re.IGNORECASE,
+)
+# Something that was done, at the beginning or the end of what is said.
+_REPORT = re.compile(
+    r"^\W*(?:\w{2,}ed|ran|met|went|did|got|made|wrote|sent|built|found|saw|began|session|\w{3,}ing)\b"
+    r"|\b(?:completed|updated|done|started|finished|passed|failed|fixed|green)[.!]*(?=\s|$)",
+    re.IGNORECASE,
+)
+
+
+class Promotion(NamedTuple):
+    """A statement on its way into curated memory."""
+
+    text: str
+    place: Place
+    path: str  # the file it goes to
+    sources: tuple[str, ...]
+    origin: Origin
+    why: str
+
+
+class Promoted(NamedTuple):
+    """What is worth keeping, what became of it, and what could not be looked at."""
+
+    outcome: Outcome
+    promotions: tuple[Promotion, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+class Pin(NamedTuple):
+    """A `MEMORY.md`, and how many characters it may still grow."""
+
+    shelf: Shelf
+    content: bytes | None
+    left: int
+
+
+class Target(NamedTuple):
+    """Where the promotions of one place go: a shelf for records, and `MEMORY.md` where the place has one."""
+
+    place: Place
+    shelf: Shelf
+    taken: set[str]  # file names that are in use there
+    pin: Pin | None = None
+
+
+def asked(
+    records: Records,
+    journal: Journal,
+    documents: pinning.Documents,
+    logs: Iterable[Log],
+    *,
+    places: Sequence[Place],
+    visible: Sequence[Place],
+    threshold: float,
+    apply: bool,
+) -> Promoted:
+    """What the journals of some places say again and again, held against all that is in sight."""
+    spoken, findings = said.read(journal, places)
+    seen, more = runner.look(records, visible)
+    groups = repeated(spoken, threshold=threshold)
+    again, asking = recalled(spoken, logs)
+    known = [*_known(records, documents, seen, visible)]
+    new = unknown([*groups, *again], known, threshold=threshold)
+    targets = {
+        place: target(
+            place,
+            seen,
+            scopes.shelves(records.home, records.caller, place),
+            pin_of(documents, place),
+        )
+        for place in places
+    }
+    proposals, promotions = propose(new, targets, now=records.now(), actor=records.caller.actor)
+    outcome = runner.Outcome(tuple(proposals), findings=(*findings, *more))
+    if apply and proposals:
+        run, told = runner.apply(records, proposals, what=NAME)
+        outcome = outcome._replace(run=run, told=told)
+    silent = "no session has used the tools of memory, so what was recalled is not known"
+    return Promoted(outcome, tuple(promotions), () if asking else (silent,))
+
+
+def _known(
+    records: Records, documents: pinning.Documents, seen: Iterable[Seen], visible: Sequence[Place]
+) -> Iterator[str]:
+    """All that curated memory says or said, and what a person forgot: that is not brought back so."""
+    for each in seen:
+        yield from (entry.text for entry in each.record.entries)
+    for document_ in documents.all(visible):
+        if not isinstance(document_, Finding):
+            yield document_.text
+    for version in versions.gone(records, visible):
+        content = records.home.read(*version.image.parts) if version.image.why == "forget" else None
+        if content is not None:
+            try:
+                yield from (entry.text for entry in document.parse(decode(content)).entries)
+            except Malformed:
+                continue
+
+
+# -------------------------------------------------------------------- what was said again
+
+
+class Group(NamedTuple):
+    """Statements that say the same, the newest first."""
+
+    members: tuple[Statement, ...]
+    why: str
+
+
+def repeated(spoken: Sequence[Statement], *, threshold: float) -> list[Group]:
+    """What was said on several days or in several sessions, whole lines before sentences out of others."""
+    chosen: list[Group] = []
+    covered: set[str] = set()
+    forms = _filled_in(spoken)
+    for whole in (True, False):
+        # A line that is one sentence may be what a sentence of a longer one says again.
+        some = [each for each in spoken if (each.whole if whole else each.source not in covered)]
+        for group in _alike(some, threshold=threshold):
+            days, sessions = occasions(group)
+            enough = days + sessions >= SEVERAL and form(group[0].text) not in forms
+            if enough and lasts(group[0].text, whole=whole):
+                covered.update(each.source for each in group)
+                chosen.append(Group(tuple(group), _why(days, sessions)))
+    return chosen
+
+
+def _filled_in(spoken: Iterable[Statement]) -> set[str]:
+    """Texts that are said with ever other numbers: forms that a program fills in."""
+    found: dict[str, set[str]] = {}
+    for each in spoken:
+        if any(char.isdigit() for char in each.text):
+            found.setdefault(form(each.text), set()).add(document.normalised(each.text))
+    return {each for each, texts in found.items() if len(texts) >= FORM}
+
+
+def form(text: str) -> str:
+    """A text with its numbers left open."""
+    return re.sub(r"\d+(?:[.,:]\d+)*", "#", document.normalised(text).casefold())
+
+
+def lasts(text: str, *, whole: bool = True) -> bool:
+    """Whether a statement can be more than a report of the day, a question or a guess.
+
+    A line that somebody wrote again need not sound like something to keep; a sentence out of one must.
+    """
+    if _PRINTED.search(text):
+        return False
+    found = signals.read(_in_first_person(text))
+    if found.signals:
+        return True
+    plain = found.declined in (Reason.CHAT, Reason.REQUEST)
+    return whole and plain and not _REPORT.search(text) and not _LABEL.search(text)
+
+
+def _in_first_person(text: str) -> str:
+    """What an agent notes of its user, as the user would say it."""
+    return _OF_THE_USER.sub(lambda match: f"I {match[1].lower()}", text)
+
+
+def occasions(group: Iterable[Statement]) -> tuple[int, int]:
+    """On how many days something was noted, and in how many sessions of other days it was said."""
+    days = {each.day for each in group if not each.session}
+    return len(days), len({each.session for each in group if each.session and each.day not in days})
+
+
+def _why(days: int, sessions: int) -> str:
+    counts = ((days, "noted on", "day"), (sessions, "said in", "session"))
+    parts = [f"{how} {count} {thing}{'s' if count > 1 else ''}" for count, how, thing in counts if count]
+    return " and ".join(parts)
+
+
+def _alike(spoken: Sequence[Statement], *, threshold: float) -> list[list[Statement]]:
+    """Statements by what they say, each group with its newest wording first."""
+    index = _Index([each.text for each in spoken], threshold=threshold)
+    groups: dict[int, list[Statement]] = {}
+    head: dict[int, int] = {}
+    for at in reversed(range(len(spoken))):
+        near = (
+            other for other in index.near(at) if other in groups and spoken[other].place == spoken[at].place
+        )
+        head[at] = next(near, at)
+        groups.setdefault(head[at], []).append(spoken[at])
+    return [*groups.values()]
+
+
+class _Index:
+    """Texts by their rarer words, so that each is compared with a few others only."""
+
+    def __init__(self, texts: Sequence[str], *, threshold: float) -> None:
+        self._texts = texts
+        self._threshold = threshold
+        self._words = [[word.casefold() for word in WORD.findall(text)] for text in texts]
+        self._count = Counter(word for words in self._words for word in set(words))
+        self._by: dict[str, list[int]] = {}
+        for at, text in enumerate(texts):
+            for key in self._keys(at, text):
+                self._by.setdefault(key, []).append(at)
+
+    def near(self, at: int) -> Iterator[int]:
+        """The other texts that say what this one says, the last first."""
+        looked = {at}
+        for key in self._keys(at, self._texts[at]):
+            crowd = self._by.get(key, ())
+            for other in reversed(crowd[-_CROWD:]):
+                if other not in looked:
+                    looked.add(other)
+                    if same(self._texts[at], self._texts[other], threshold=self._threshold):
+                        yield other
+
+    def _keys(self, at: int, text: str) -> list[str]:
+        rare = sorted({word for word in self._words[at] if self._count[word] > 1}, key=self._order)
+        return [*rare[:_RARE], f"={document.normalised(text).casefold()}"]
+
+    def _order(self, word: str) -> tuple[int, str]:
+        return self._count[word], word
+
+
+def same(one: str, other: str, *, threshold: float) -> bool:
+    """Whether two statements say the same, worded a little differently."""
+    first, second = document.normalised(one).casefold(), document.normalised(other).casefold()
+    return first == second or alike.likeness(one, other, threshold=threshold) is not None
+
+
+def unknown(groups: Sequence[Group], known: Iterable[str], *, threshold: float) -> list[Group]:
+    """The groups of which memory, or a group before them, says nothing yet; `known` is what memory has."""
+    parts = [piece for text in known for piece in pieces(text)]
+    words = "\n".join(document.normalised(part).casefold() for part in parts)
+    texts = [group.members[0].text for group in groups]
+    index = _Index([*texts, *parts], threshold=threshold)
+    new: list[int] = []
+    for at, group in enumerate(groups):
+        known_already = any(other >= len(texts) or other in new for other in index.near(at))
+        if not known_already and not any(_plain(member.text) in words for member in group.members):
+            new.append(at)
+    return [groups[at] for at in new]
+
+
+def _plain(text: str) -> str:
+    return document.normalised(text).casefold().rstrip(".!")
+
+
+# -------------------------------------------------------------------- what was recalled
+
+
+def recalled(spoken: Sequence[Statement], logs: Iterable[Log]) -> tuple[list[Group], int]:
+    """Notes that memory's own tools brought up in several sessions, and how many sessions asked for any."""
+    by_path: dict[str, list[Statement]] = {}
+    for each in spoken:
+        if each.whole:
+            by_path.setdefault(each.path, []).append(each)
+    sessions: dict[str, set[str]] = {}
+    asking = 0
+    for log in logs:
+        found = {*_brought(log)}
+        asking += bool(found)
+        for path, start, end in found:
+            hit = [each for each in by_path.get(path, ()) if each.start <= end and start <= each.end]
+            if len(hit) == 1:  # of a passage with several statements nobody knows which one was wanted
+                sessions.setdefault(hit[0].source, set()).add(log.session)
+    by_source = {each.source: each for each in spoken if each.whole}
+    return [
+        Group((by_source[source],), f"recalled in {len(found)} sessions")
+        for source, found in sessions.items()
+        if len(found) >= SEVERAL
+    ], asking
+
+
+def _brought(log: Log) -> Iterator[tuple[str, int, int]]:
+    """Path and lines of every passage that a memory tool gave back in a session."""
+    called: set[str] = set()
+    try:
+        for raw in log.raw():
+            if raw.kind not in ("", Said.kind):
+                continue
+            # Most lines are neither a call nor a result, and are not worth reading.
+            if b"memory_" not in raw.content and b"startLine" not in raw.content:
+                continue
+            event = raw.read()
+            if isinstance(event, Said):
+                yield from _passages(event.message, called)
+    except VadeError:
+        return  # a log that cannot be read tells nothing
+
+
+def _passages(message: Message, called: set[str]) -> Iterator[tuple[str, int, int]]:
+    called.update(call.id for call in message.calls if _TOOL.search(call.name))
+    for result in message.results:
+        if result.error or not (result.id in called or _TOOL.search(result.name)):
+            continue
+        try:
+            answer = json.loads(result.text)
+        except ValueError:
+            continue
+        listed = answer.get("results", [answer]) if isinstance(answer, dict) else None
+        for each in listed if isinstance(listed, list) else ():
+            place = _lines(each)
+            if place is not None:
+                yield place
+
+
+def _lines(passage: object) -> tuple[str, int, int] | None:
+    if not isinstance(passage, dict):
+        return None
+    path, start, end = (passage.get(name) for name in ("path", "startLine", "endLine"))
+    return (path, start, end) if isinstance(path, str) and type(start) is type(end) is int else None
+
+
+# -------------------------------------------------------------------- where it goes
+
+
+def propose(
+    groups: Iterable[Group], targets: Mapping[Place, Target], *, now: datetime, actor: str
+) -> tuple[list[Proposal], list[Promotion]]:
+    """A record for each statement, or a place in `MEMORY.md` for a short preference where there is one."""
+    proposals: list[Proposal] = []
+    promotions: list[Promotion] = []
+    pins: dict[Place, list[Promotion]] = {}
+    for group in groups:
+        newest = group.members[0]
+        target = targets.get(newest.place)
+        if target is None or secrets.find(newest.text):
+            continue
+        origin = max((each.origin for each in group.members), key=_TRUST.index)
+        sources = tuple(dict.fromkeys(each.source for each in group.members))[:SOURCES]
+        kind = _kind(newest.text)
+        here = pins.setdefault(newest.place, [])
+        if target.pin is not None and _pinnable(newest.text, kind, origin):
+            path = target.pin.shelf.name_of(pinning.MEMORY)
+            made = Promotion(newest.text, newest.place, path, sources, origin, group.why)
+            if len(_sections([*here, made], now=now)) <= target.pin.left:
+                here.append(made)
+                promotions.append(made)
+                continue
+        edit = _record(target, newest.text, kind, sources, origin, now=now, actor=actor)
+        promotions.append(Promotion(newest.text, newest.place, edit.path, sources, origin, group.why))
+        proposals.append(Proposal(NAME, edit.path, group.why, (edit,), newest.place))
+    for place, some in pins.items():
+        pin = targets[place].pin
+        if some and pin is not None:
+            edit = _pinned(pin, some, now=now)
+            proposals.append(Proposal(NAME, edit.path, f"{len(some)} said again and again", (edit,), place))
+    return proposals, promotions
+
+
+def target(place: Place, seen: Iterable[Seen], shelves: Sequence[Shelf], pin: Pin | None) -> Target:
+    """Where what a place's journal says goes; a folder that nobody trusts gets nothing."""
+    first = scopes.shelf_for_new(shelves)
+    shelf = first if first.trusted else next(each for each in shelves if not each.shared)
+    taken = {names.folded(each.name) for each in seen if each.record.place == place}
+    return Target(place, shelf, taken, pin)
+
+
+def _kind(text: str) -> Kind | None:
+    found = signals.read(_in_first_person(text)).signals
+    return found[0].kind if found else None
+
+
+def _pinnable(text: str, kind: Kind | None, origin: Origin) -> bool:
+    """Whether it may be in context always: short, about how one wants things, and of no tool's making."""
+    own = origin in (Origin.USER, Origin.AGENT)
+    return own and kind in (Kind.PREFERENCE, Kind.CORRECTION) and len(text) <= SHORT
+
+
+def _record(
+    target: Target,
+    text: str,
+    kind: Kind | None,
+    sources: Sequence[str],
+    origin: Origin,
+    *,
+    now: datetime,
+    actor: str,
+) -> Edit:
+    at = clock.stamp(now)
+    key, number = names.auto_key(text), 1
+    while names.folded(f"{key}.md") in target.taken:
+        number += 1
+        key = names.numbered(names.auto_key(text), number)
+    target.taken.add(names.folded(f"{key}.md"))
+    own = kind in (Kind.PREFERENCE, Kind.CORRECTION)
+    values: dict[str, Any] = {
+        "type": str(RecordType.FEEDBACK if own else RecordType.PROJECT),
+        "id": ids.new(),
+        "key": key,
+        "title": " ".join(text.split()[:8]),
+        "scope": str(target.place.scope),
+        "scope_id": target.place.id or None,
+        "category": None if kind is None else str(kind),
+        "source": "detected",
+        "sources": list(sources),
+        "created": at,
+        "updated": at,
+        "generated": {"by": actor, "at": at},
+    }
+    whole = document.append(frontmatter.edit(f"# {key}\n\n", values), Entry(text, at, origin))
+    return Edit(target.shelf, archive.RECORDS, f"{key}.md", None, whole.encode())
+
+
+def _pinned(pin: Pin, made: Sequence[Promotion], *, now: datetime) -> Edit:
+    """`MEMORY.md` with these at its end; what is there stays as it is."""
+    text = "" if pin.content is None else decode(pin.content)
+    given = frontmatter.parse(text).values.get("sources")
+    sources = [*(given if isinstance(given, list) else ()), *(each for one in made for each in one.sources)]
+    newline = frontmatter.line_ending(text)
+    if text and not text.endswith("\n"):
+        text += newline
+    text += (newline if text else "") + _sections(made, now=now).replace("\n", newline)
+    fields = {
+        "version": pinning.VERSION,
+        "updated": clock.stamp(now),
+        "sources": list(dict.fromkeys(sources)),
+    }
+    whole = frontmatter.edit(text, fields).encode()
+    return Edit(pin.shelf, archive.PINNED, pinning.MEMORY, pin.content, whole)
+
+
+def _sections(made: Sequence[Promotion], *, now: datetime) -> str:
+    """One section for each origin, since a section has one."""
+    parts = []
+    for origin in dict.fromkeys(one.origin for one in made):
+        lines = "\n".join(f"- {one.text}" for one in made if one.origin is origin)
+        parts.append(f"## From the journal, {clock.stamp(now)[:10]}\n{lines}\n<!-- origin: {origin} -->\n")
+    return "\n".join(parts)
+
+
+def pin_of(documents: pinning.Documents, place: Place) -> Pin | None:
+    """The `MEMORY.md` of a place; None where the place has none."""
+    if pinning.MEMORY not in pinning.BY_SCOPE.get(place.scope, ()):
+        return None
+    try:
+        shelf, _, content = documents.find(pinning.MEMORY, scope=place.scope)
+        text = "" if content is None else decode(content)
+        body = text[frontmatter.parse(text).body :]
+    except (Malformed, OutsideMemory):
+        return None  # told as a finding by others; until it is mended, what is new becomes records
+    return Pin(shelf, content, documents.budgets.memory_chars - len(body) - 1)

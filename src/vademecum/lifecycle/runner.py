@@ -1,0 +1,152 @@
+"""The one place where a proposal becomes an edit: dry unless told to, written before removed, undoable."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from vademecum.errors import Malformed, OutsideMemory
+from vademecum.lifecycle.base import Seen
+from vademecum.store import archive, files, frontmatter, numbers, scopes
+from vademecum.store.records import Found, is_record
+from vademecum.store.runs import Run, Told
+from vademecum.store.texts import decode
+from vademecum.types import Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from vademecum.lifecycle.base import Pass, Proposal
+    from vademecum.store.home import Shelf
+    from vademecum.store.records import Records
+    from vademecum.store.runs import Edit
+    from vademecum.types import Place
+
+ASKS_ABOVE = 20  # records retired by one run
+ASKS_SHARE = 0.05  # of those in sight
+
+
+class Outcome(NamedTuple):
+    """What a run proposed, and what became of it."""
+
+    proposals: tuple[Proposal, ...]
+    told: tuple[Told, ...] = ()
+    run: str = ""  # empty when nothing was changed
+    findings: tuple[Finding, ...] = ()  # files that could not be read, and so were left alone
+    large: str = ""  # why a person should look first, when the run would retire much of what is there
+    deleted: tuple[str, ...] = ()  # what was kept for as long as the settings say, and goes for good
+
+    @property
+    def skipped(self) -> tuple[Told, ...]:
+        """Edits that were not made, with the reason."""
+        return tuple(each for each in self.told if not each.done)
+
+
+def look(records: Records, places: Iterable[Place]) -> tuple[list[Seen], list[Finding]]:
+    """All records of these places with their bytes, and the files that could not be read."""
+    seen: list[Seen] = []
+    findings: list[Finding] = []
+    for place in places:
+        for shelf in scopes.shelves(records.home, records.caller, place):
+            try:
+                folder = shelf.open(archive.RECORDS)
+            except (OutsideMemory, NotADirectoryError) as error:
+                findings.append(Finding("malformed", shelf.name_of(archive.RECORDS), str(error)))
+                continue
+            if folder is None:
+                continue
+            with folder:
+                for name in filter(is_record, folder.names()):
+                    try:
+                        content = files.read(folder, name)
+                        if content is not None:
+                            seen.append(Seen(records.parse(shelf, name, content), shelf, name, content))
+                    except (Malformed, OutsideMemory, OSError) as error:
+                        where = shelf.name_of(archive.RECORDS, name)
+                        findings.append(Finding("malformed", where, str(error), severity="error"))
+    return seen, findings
+
+
+def propose(records: Records, places: Iterable[Place], passes: Iterable[Pass]) -> Outcome:
+    """What these passes would do, without doing it.
+
+    Each pass sees the store as the passes before it would leave it. Within one pass a file is changed once:
+    what else there is to do with it is found by the next run.
+    """
+    seen, findings = look(records, places)
+    chosen = settle(records, seen, passes)
+    return Outcome(tuple(chosen), findings=tuple(findings), large=large(chosen, len(seen)))
+
+
+def settle(records: Records, seen: Sequence[Seen], passes: Iterable[Pass]) -> list[Proposal]:
+    """What these passes would do with these records, one after the other."""
+    standing = {_file(each.shelf, archive.RECORDS, each.name): each for each in seen}
+    chosen: list[Proposal] = []
+    now = records.now()
+    for each in passes:
+        taken: set[tuple[str, str]] = set()
+        # All of them before any is counted in: a pass must not see its own proposals half done.
+        for proposal in [*each.propose([*standing.values()], now=now)]:
+            files_of = {_file(edit.shelf, edit.kind, edit.name) for edit in proposal.edits}
+            if files_of & taken:
+                continue
+            taken |= files_of
+            chosen.append(proposal)
+            for edit in proposal.edits:
+                _count_in(records, standing, edit)
+    return chosen
+
+
+def apply(records: Records, proposals: Iterable[Proposal], *, what: str) -> tuple[str, tuple[Told, ...]]:
+    """Make the edits of some proposals; returns the name of the run and what became of each edit.
+
+    Within a proposal what is written goes first: when that cannot be, nothing of it is taken away.
+    """
+    run = Run(records.home, records.caller, records.now, records.announce, what)
+    told: list[Told] = []
+    for proposal in proposals:
+        written = [edit for edit in proposal.edits if edit.after is not None]
+        retired = [edit for edit in proposal.edits if edit.after is None]
+        for edit in written:
+            told.append(run.do(_numbered(records, edit), proposal.what))
+            if not told[-1].done:
+                break
+        else:
+            told += [run.do(edit, proposal.what) for edit in retired]
+    return run.id, tuple(told)
+
+
+def _numbered(records: Records, edit: Edit) -> Edit:
+    """A new record gets its number when it is written, since numbers are given once."""
+    if edit.before is not None or edit.after is None or edit.kind != archive.RECORDS:
+        return edit
+    text = decode(edit.after)
+    if frontmatter.parse(text).values.get("num") is not None:
+        return edit
+    shared = records.on(edit.shelf) if edit.shelf.shared else ()
+    highest = max((each.record.num or 0 for each in shared if isinstance(each, Found)), default=0)
+    num = numbers.allocate(records.home, above=highest)
+    return edit._replace(after=frontmatter.edit(text, {"num": num}).encode())
+
+
+def large(proposals: Iterable[Proposal], total: int) -> str:
+    """Why a person should look first, when much would go out of sight; else nothing."""
+    retired = sum(proposal.retires for proposal in proposals if not proposal.in_sight)
+    if retired <= ASKS_ABOVE or retired <= ASKS_SHARE * total:
+        return ""
+    return f"{retired} of {total} records would go to the archive"
+
+
+def _file(shelf: Shelf, kind: str, name: str) -> tuple[str, str]:
+    return str(shelf.top), shelf.name_of(kind, name)
+
+
+def _count_in(records: Records, standing: dict[tuple[str, str], Seen], edit: Edit) -> None:
+    """The records as they would be after an edit."""
+    if edit.kind != archive.RECORDS:
+        return
+    at = _file(edit.shelf, edit.kind, edit.name)
+    if edit.after is None:
+        standing.pop(at, None)
+        return
+    record = records.parse(edit.shelf, edit.name, edit.after)
+    standing[at] = Seen(record, edit.shelf, edit.name, edit.after)

@@ -1,0 +1,152 @@
+"""Sweeps: which passes make one, when the next is due by itself, and what the person should hear of it.
+
+A sweep that somebody asked for runs every pass. One that memory starts by itself runs retention and the count
+cap alone, leaves a repository's shared folder to those who share it, leaves what a person brought back, and
+does nothing at all when it would put away much.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from datetime import timedelta
+from typing import TYPE_CHECKING, NamedTuple
+
+from vademecum.lifecycle import runner
+from vademecum.lifecycle.cap import Cap
+from vademecum.lifecycle.duplicates import Duplicates
+from vademecum.lifecycle.expiry import Expiry
+from vademecum.lifecycle.retention import Retention
+from vademecum.store import aging, archive, audit, files
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from datetime import datetime
+
+    from vademecum.config import Settings
+    from vademecum.lifecycle.base import Pass, Proposal
+    from vademecum.store.home import Home
+    from vademecum.store.records import Records
+    from vademecum.store.runs import Edit
+    from vademecum.types import Place
+
+ASKED, BY_ITSELF = "sweep", "sweep by itself"
+EVERY = timedelta(days=1)
+
+
+def every_pass(
+    settings: Settings, *, actor: str, similar: Callable[[str, str], float | None] | None = None
+) -> list[Pass]:
+    """The passes of a sweep that somebody asked for."""
+    retention, cap = automatic(settings, actor=actor)
+    return [Expiry(), retention, Duplicates(settings.dedup.threshold, similar), cap]
+
+
+def automatic(settings: Settings, *, actor: str) -> list[Pass]:
+    """The passes of a sweep that memory starts by itself."""
+    kept, decay = settings.retention, settings.decay
+    return [
+        Retention(kept.project_days, kept.session_days),
+        Cap(decay.max_count, decay.percentage, str(decay.strategy), actor),
+    ]
+
+
+def is_due(last: int | None, *, now: datetime) -> bool:
+    """Whether a day has gone by; a clock that was wrong once must not stop it for ever."""
+    return last is None or abs(now.timestamp() - last) >= EVERY.total_seconds()
+
+
+def asked(
+    records: Records,
+    places: Iterable[Place],
+    settings: Settings,
+    *,
+    apply: bool,
+    large: bool,
+    similar: Callable[[str, str], float | None] | None = None,
+) -> runner.Outcome:
+    """A sweep that somebody asked for: only told, or done; much at once only when they said so."""
+    passes = every_pass(settings, actor=records.caller.actor, similar=similar)
+    with records.home.lock("sweep") if apply else contextlib.nullcontext():
+        now = records.now()
+        outcome = runner.propose(records, places, passes)
+        gone = old(records.home, settings, now=now)
+        outcome = outcome._replace(deleted=gone.paths)
+        if not apply or (outcome.large and not large):
+            return outcome
+        outcome = _done(records, outcome, ASKED)
+        delete(records.home, gone, settings, now=now, actor=records.caller.actor)
+    return outcome
+
+
+def unasked(records: Records, places: Iterable[Place], settings: Settings) -> runner.Outcome:
+    """A sweep that nobody asked for: done, unless it is large."""
+    with records.home.lock("sweep"):
+        outcome = propose_unasked(records, places, automatic(settings, actor=records.caller.actor))
+        return outcome if outcome.large else _done(records, outcome, BY_ITSELF)
+
+
+def _done(records: Records, outcome: runner.Outcome, what: str) -> runner.Outcome:
+    run, told = runner.apply(records, outcome.proposals, what=what)
+    return outcome._replace(run=run, told=told)
+
+
+def propose_unasked(records: Records, places: Iterable[Place], passes: Sequence[Pass]) -> runner.Outcome:
+    """What a sweep would do that nobody asked for."""
+    seen, findings = runner.look(records, places)
+    seen = [each for each in seen if not each.shelf.shared]
+    total = len(seen)
+    while True:
+        chosen = runner.settle(records, seen, passes)
+        back = {edit.path for edit in _retired(chosen) if _brought_back(records.home, edit)}
+        if not back:
+            break
+        seen = [each for each in seen if each.record.path not in back]
+    return runner.Outcome(tuple(chosen), findings=tuple(findings), large=runner.large(chosen, total))
+
+
+class Old(NamedTuple):
+    """What has been kept for as long as the settings say."""
+
+    versions: tuple[tuple[str, ...], ...] = ()
+    days: tuple[str, ...] = ()
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """All of it as shown."""
+        return (*map("/".join, self.versions), *(f"audit/{day}" for day in self.days))
+
+
+def old(home: Home, settings: Settings, *, now: datetime) -> Old:
+    """What a sweep deletes for good: nothing, unless the user has set how long to keep it."""
+    kept = settings.retention
+    versions = (
+        tuple(aging.old_versions(home, before=now - timedelta(days=kept.archive_days)))
+        if kept.archive_days
+        else ()
+    )
+    # A chain that is broken is evidence, and evidence is not cleared away.
+    sound = kept.audit_days and not audit.verify(home).problems
+    days = aging.old_days(home, before=now - timedelta(days=kept.audit_days)) if sound else ()
+    return Old(versions, tuple(days))
+
+
+def delete(home: Home, gone: Old, settings: Settings, *, now: datetime, actor: str) -> None:
+    """Delete it, and say so in the audit."""
+    for parts in gone.versions:
+        aging.delete_version(home, parts)
+    if gone.versions:
+        audit.write(home, at=now, actor=actor, operation="expire")
+    if gone.days:
+        before = now - timedelta(days=settings.retention.audit_days)
+        audit.cut(home, before, at=now, actor=actor)
+
+
+def _retired(chosen: Iterable[Proposal]) -> Iterable[Edit]:
+    return (edit for proposal in chosen for edit in proposal.edits if edit.after is None)
+
+
+def _brought_back(home: Home, edit: Edit) -> bool:
+    """Whether this very version was put away before, and somebody wanted it back."""
+    mark = files.digest(edit.before or b"")[:8]
+    images = archive.images(home, edit.shelf, edit.kind, edit.name)
+    return any(image.why in archive.FORGOTTEN and image.mark == mark for image in images)

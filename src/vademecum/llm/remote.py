@@ -1,0 +1,561 @@
+"""Ask a model over the network through pydantic-ai, which is imported when the first question is asked.
+
+Text leaves the machine here, and only for a provider the settings or a flag name. Redirects are refused, the
+library's own retries are off, and a key goes to the endpoint alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import time
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from vademecum.errors import ModelFailed, ModelNonsense, ModelUnauthorised, UsageError
+from vademecum.llm.base import MENDS, SECONDS, Answer, Call, Limits, Stream, Typed, Usage
+from vademecum.llm.budget import PROCESS, Budget, estimate, needed
+from vademecum.llm.choose import PROVIDERS
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
+    from contextlib import AbstractContextManager
+    from decimal import Decimal
+
+    import httpx2
+    from pydantic_ai.messages import ModelMessage, ModelRequestPart, ModelResponse
+    from pydantic_ai.models import Model as Asking
+    from pydantic_ai.models import ModelRequestParameters
+
+    from vademecum.llm.base import Json, Prompt
+    from vademecum.llm.choose import Place
+    from vademecum.llm.kinds import Kind
+
+T = TypeVar("T")
+
+ATTEMPTS = 6  # of one request; the time limit usually ends it sooner
+FIRST_PAUSE = 0.5
+LONGEST_PAUSE = 20.0
+CONNECT_SECONDS = 10.0
+# The libraries refuse to be made without a key; a server that needs none does not look at it.
+NO_KEY = "none"
+
+
+@dataclass(slots=True)
+class _Question:
+    """One question and what has been used up for it so far."""
+
+    messages: list[ModelMessage]
+    parameters: ModelRequestParameters
+    limits: Limits
+    estimated: int
+    end: float  # on the monotonic clock
+    key: str = field(repr=False)
+    usage: Usage | None = None
+    attempts: int = 0
+
+    def used(self, usage: Usage) -> None:
+        self.usage = usage if self.usage is None else self.usage + usage
+
+    @property
+    def spent(self) -> int:
+        return self.usage.tokens if self.usage else 0
+
+
+class _CutOff(Exception):
+    """A stream that ended without saying why: every provider says why it ends."""
+
+
+class Remote:
+    """One model of one provider."""
+
+    def __init__(self, place: Place, *, seconds: float = SECONDS, budget: Budget = PROCESS) -> None:
+        self._place = place
+        self._seconds = seconds
+        self.budget = budget
+
+    def __repr__(self) -> str:
+        return f"Remote({self.name!r})"
+
+    @property
+    def name(self) -> str:
+        """How it is chosen: `provider:name`."""
+        return self._place.name
+
+    def warm(self) -> None:
+        """Import ahead of the first question what it will need; a library that is missing is told then."""
+        with suppress(ModelFailed):
+            _imported(self._place)
+            _certificates()
+
+    def text(
+        self, prompt: Prompt, *, system: str = "", tools: Sequence[Json] = (), limits: Limits | None = None
+    ) -> Answer:
+        """Ask for words, or for calls of the tools."""
+
+        async def work(_: Callable[[str], None], asking: Asking, question: _Question) -> Answer:
+            response = await self._request(asking, question)
+            return self._answer(response, question)
+
+        return _finished(self._run(work, prompt, system, tools, limits))
+
+    def stream(
+        self, prompt: Prompt, *, system: str = "", tools: Sequence[Json] = (), limits: Limits | None = None
+    ) -> Stream:
+        """Ask as `text` does, and give the words as they come; after the first, nothing is tried again."""
+
+        async def work(emit: Callable[[str], None], asking: Asking, question: _Question) -> Answer:
+            response = await self._streamed(asking, question, emit)
+            return self._answer(response, question)
+
+        return Stream(self._run(work, prompt, system, tools, limits))
+
+    def typed(
+        self, prompt: Prompt, kind: type[T], *, system: str = "", limits: Limits | None = None
+    ) -> Typed[T]:
+        """Ask for a value of a dataclass or a pydantic model; what does not fit is asked for again."""
+        from vademecum.llm.kinds import Kind
+
+        wanted = Kind(kind)
+
+        async def work(_: Callable[[str], None], asking: Asking, question: _Question) -> Typed[T]:
+            question.parameters = _output(wanted)
+            value = await self._mended(asking, question, wanted)
+            return Typed(value, question.usage or Usage(), self.name, question.attempts)
+
+        return _finished(self._run(work, prompt, system, (), limits, schema=wanted.schema))
+
+    # Running.
+
+    def _run(
+        self,
+        work: Callable[[Callable[[str], None], Asking, _Question], Awaitable[T]],
+        prompt: Prompt,
+        system: str,
+        tools: Sequence[Json],
+        limits: Limits | None,
+        *,
+        schema: Json = None,
+    ) -> Generator[str, None, T]:
+        """Do the work within the time limit; what goes wrong is raised here, with nothing behind it."""
+        from vademecum.llm import failures
+        from vademecum.llm.running import run
+
+        limits = limits or Limits()
+        seconds = self._seconds if limits.seconds is None else limits.seconds
+        estimated = estimate(prompt, system=system, tools=[*tools, *([schema] if schema else [])])
+        needed(estimated, limits)  # before anything is imported for it
+        key = self._key()
+        _imported(self._place)
+
+        async def whole(emit: Callable[[str], None]) -> T | failures.Failure:
+            # Building a client reads certificates and prices; that is part of the time, too.
+            end = time.monotonic() + seconds
+            try:
+                async with _opened(self._place, key, seconds) as asking:
+                    messages, parameters = _messages(prompt, system), _tools(tools)
+                    return await work(
+                        emit, asking, _Question(messages, parameters, limits, estimated, end, key)
+                    )
+            except Exception as error:  # a stranger's code below: whatever it raises is an outcome
+                return failures.read(error, self._place, key)
+
+        failed: Exception
+        try:
+            result = yield from run(whole, seconds=seconds)
+        except TimeoutError:
+            failed = failures.timed_out(self._place, seconds)
+        else:
+            if not isinstance(result, failures.Failure):
+                return result
+            failed = result.error
+        raise failed
+
+    def _key(self) -> str:
+        names = self._place.key_env
+        key = next((found for name in names if (found := os.environ.get(name, "").strip())), "")
+        if not key and self._place.own and names:
+            raise ModelUnauthorised(
+                f"{self.name} needs a key, and {' or '.join(names)} is not set",
+                hint=f"set {names[0]}, or choose another model; nothing depends on one",
+            )
+        # The library would quote a broken header, and with it the key.
+        if not key.isascii() or not key.isprintable():
+            raise ModelUnauthorised(f"{self.name}: what {' or '.join(names)} holds cannot be a key")
+        return key
+
+    # Asking.
+
+    async def _request(self, asking: Asking, question: _Question) -> ModelResponse:
+        """Send a request, again when it fails in a way that may pass, and put it on record."""
+        from pydantic_ai.direct import model_request
+
+        async def send() -> ModelResponse:
+            return await model_request(
+                asking,
+                question.messages,
+                model_settings=_settings(question),
+                model_request_parameters=question.parameters,
+            )
+
+        with self._held(question):
+            response = await self._patiently(send, question)
+            self._record(response, question)
+        return response
+
+    async def _streamed(
+        self, asking: Asking, question: _Question, emit: Callable[[str], None]
+    ) -> ModelResponse:
+        from pydantic_ai.direct import model_request_stream
+
+        said: list[str] = []
+
+        async def send() -> ModelResponse:
+            async with model_request_stream(
+                asking,
+                question.messages,
+                model_settings=_settings(question),
+                model_request_parameters=question.parameters,
+            ) as stream:
+                try:
+                    async for event in stream:
+                        if piece := _words(event):
+                            said.append(piece)
+                            emit(piece)
+                finally:
+                    response = stream.get()
+                    if said:
+                        self._record(response, question)
+                if not _ended(response):
+                    raise _CutOff
+                if not said:
+                    self._record(response, question)
+                return response
+
+        with self._held(question):
+            return await self._patiently(send, question, said=said)
+
+    async def _mended(self, asking: Asking, question: _Question, wanted: Kind[T]) -> T:
+        """Ask until the answer fits, and tell the model each time what does not."""
+        from vademecum.llm.kinds import Misfit, mending
+
+        problems = ""
+        for _ in range(1 + MENDS):
+            response = await self._request(asking, question)
+            if response.finish_reason == "content_filter":
+                raise self._declined()
+            try:
+                return wanted.read(_said(response))
+            except Misfit as misfit:
+                problems = str(misfit)
+            if response.finish_reason == "length":
+                raise ModelNonsense(
+                    f"{self._place.where} ran out of room for the {wanted.name} it was asked for",
+                    hint="let the answer use more tokens",
+                )
+            words = mending(problems)
+            question.messages += [response, _reply(response, words)]
+            question.estimated += estimate(_said(response) + words)
+        line = " ".join(problems.split())[:200]
+        raise ModelNonsense(f"{self._place.where} gave no {wanted.name} in {1 + MENDS} answers: {line}")
+
+    async def _patiently(
+        self,
+        send: Callable[[], Awaitable[ModelResponse]],
+        question: _Question,
+        *,
+        said: Sequence[str] = (),
+    ) -> ModelResponse:
+        """Try until it works, it cannot work, or there is no time is left; with words said, only once."""
+        from vademecum.llm import failures
+
+        pause = FIRST_PAUSE
+        for attempt in range(1, ATTEMPTS + 1):
+            question.attempts += 1
+            try:
+                return await send()
+            except _CutOff:
+                failure = failures.cut_off(self._place, "".join(said))
+            except Exception as error:  # read below: only what may pass goes on
+                failure = failures.read(error, self._place, question.key)
+            if said:
+                cut = failures.cut_off(self._place, "".join(said))
+                raise cut.error if failure.passing else failure.error
+            # Jitter, so that those who failed together do not come back together.
+            wait = max(failure.wait, pause * random.uniform(0.5, 1.0))
+            if not failure.passing or attempt == ATTEMPTS or time.monotonic() + wait >= question.end:
+                raise failure.error
+            await asyncio.sleep(wait)
+            pause = min(pause * 2, LONGEST_PAUSE)
+        raise AssertionError("the last attempt returns or raises")
+
+    # What it took.
+
+    def _held(self, question: _Question) -> AbstractContextManager[None]:
+        total = needed(question.estimated + question.spent, question.limits)
+        return self.budget.holding(total - question.spent)
+
+    def _record(self, response: ModelResponse, question: _Question) -> None:
+        usage = self._usage(response, question)
+        self.budget.add(self.name, usage)
+        question.used(usage)
+
+    def _usage(self, response: ModelResponse, question: _Question) -> Usage:
+        used = response.usage
+        if used.input_tokens or used.output_tokens:
+            return Usage(used.input_tokens, used.output_tokens, self._price(response))
+        # Not every server counts. A budget that takes this for nothing would never end.
+        return Usage(question.estimated, estimate(_said(response)), counted=False)
+
+    def _price(self, response: ModelResponse) -> Decimal | None:
+        """What it costs; a server of the person's own has no price, whatever its models are called."""
+        if not self._place.own or self._place.local:
+            return None
+        return price(self._place.provider, self._place.model, response)
+
+    def _answer(self, response: ModelResponse, question: _Question) -> Answer:
+        from pydantic_ai.messages import ModelMessagesTypeAdapter, ToolCallPart
+
+        calls = tuple(
+            Call(part.tool_call_id, part.tool_name, part.args_as_json_str())
+            for part in response.parts
+            if isinstance(part, ToolCallPart)
+        )
+        text = response.text or ""
+        if response.finish_reason == "content_filter":
+            raise self._declined()
+        if not text.strip() and not calls:
+            raise ModelNonsense(f"{self._place.where} gave an empty answer")
+        return Answer(
+            text,
+            question.usage or Usage(),
+            self.name,
+            question.attempts,
+            calls,
+            response.finish_reason == "length",
+            ModelMessagesTypeAdapter.dump_python([response], mode="json")[0],
+        )
+
+    def _declined(self) -> ModelFailed:
+        from vademecum.llm import failures
+
+        return failures.declined(self._place)
+
+
+def price(provider: str, model: str, response: ModelResponse) -> Decimal | None:
+    """What an answer costs by the public price lists, in dollars; None where they do not know the model."""
+    known = replace(response, model_name=response.model_name or model, provider_name=provider)
+    try:
+        return known.cost().total_price
+    except (LookupError, ValueError, AssertionError):
+        return None
+
+
+def _finished(pieces: Generator[str, None, T]) -> T:
+    from vademecum.llm.running import finish
+
+    return finish(pieces)
+
+
+# Talking to the library.
+
+
+def _imported(place: Place) -> None:
+    """Import the library here, in the caller's thread and time."""
+    try:
+        import pydantic_ai.direct
+
+        if place.provider == "anthropic":
+            import pydantic_ai.models.anthropic
+        elif place.provider == "google":
+            import pydantic_ai.models.google
+        else:
+            import pydantic_ai.models.openai  # noqa: F401
+    except ImportError as error:
+        extra = PROVIDERS[place.provider].extra
+        raise ModelFailed(
+            f"{place.name} needs a library that is not installed",
+            hint=f"run `pip install vademecum[{extra}]`; nothing else depends on it",
+        ) from error
+
+
+@cache
+def _certificates() -> ssl.SSLContext:
+    """Read once: it takes longer than everything else that is done for a question here."""
+    import httpx2
+
+    return httpx2.create_ssl_context()
+
+
+@asynccontextmanager
+async def _opened(place: Place, key: str, seconds: float) -> AsyncIterator[Asking]:
+    """A model with a connection of its own, which goes with it."""
+    import httpx2
+
+    async with httpx2.AsyncClient(
+        # The pool's differs from the others: the library warns of a timeout of 5 s in all four.
+        timeout=httpx2.Timeout(seconds, connect=min(seconds, CONNECT_SECONDS), pool=seconds + 1),
+        verify=_certificates(),
+        follow_redirects=False,  # another host would be handed the text, and perhaps the key
+        trust_env=not place.local,  # a proxy's loopback is another machine
+    ) as client:
+        yield _asking(place, key or NO_KEY, client)
+
+
+def _asking(place: Place, key: str, client: httpx2.AsyncClient) -> Asking:
+    if place.provider == "anthropic":
+        from pydantic_ai.models.anthropic import AnthropicModel
+        from pydantic_ai.providers.anthropic import AnthropicProvider
+
+        return AnthropicModel(
+            place.model,
+            provider=AnthropicProvider(api_key=key, base_url=place.endpoint, http_client=client),
+        )
+    if place.provider == "google":
+        from pydantic_ai.models.google import GoogleModel
+        from pydantic_ai.providers.google import GoogleProvider
+
+        return GoogleModel(
+            place.model, provider=GoogleProvider(api_key=key, base_url=place.endpoint, http_client=client)
+        )
+    from pydantic_ai.models.openai import OpenAIChatModel
+
+    if place.provider == "ollama":
+        from pydantic_ai.models.ollama import OllamaModel
+        from pydantic_ai.providers.ollama import OllamaProvider
+
+        return OllamaModel(
+            place.model, provider=OllamaProvider(base_url=place.endpoint, api_key=key, http_client=client)
+        )
+    if place.provider == "openai":
+        from pydantic_ai.providers.openai import OpenAIProvider
+
+        return OpenAIChatModel(
+            place.model, provider=OpenAIProvider(base_url=place.endpoint, api_key=key, http_client=client)
+        )
+    from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
+
+    return OpenAIChatModel(
+        place.model,
+        provider=OpenAICompatibleProvider(
+            "compatible", base_url=place.endpoint, api_key=key, http_client=client
+        ),
+    )
+
+
+def _settings(question: _Question) -> Any:
+    from pydantic_ai.settings import ModelSettings
+
+    settings = ModelSettings(max_retries=0, timeout=max(question.end - time.monotonic(), 0.1))
+    if question.limits.output is not None:
+        settings["max_tokens"] = question.limits.output
+    return settings
+
+
+def _messages(prompt: Prompt, system: str) -> list[ModelMessage]:
+    from pydantic import ValidationError
+    from pydantic_ai.messages import ModelMessagesTypeAdapter, ModelRequest, UserPromptPart
+
+    if isinstance(prompt, str):
+        return [ModelRequest([UserPromptPart(_sendable(prompt))], instructions=_sendable(system) or None)]
+    try:
+        text = _sendable(json.dumps(list(prompt), ensure_ascii=False))
+        messages = ModelMessagesTypeAdapter.validate_json(text)
+    except (ValidationError, TypeError, ValueError, RecursionError) as error:
+        raise UsageError("the conversation is not in pydantic-ai's JSON") from error
+    if not messages or not isinstance(messages[-1], ModelRequest):
+        raise UsageError("the conversation does not end with a question")
+    last = replace(messages[-1], instructions=_sendable(system) or messages[-1].instructions)
+    return [*messages[:-1], last]
+
+
+def _sendable(text: str) -> str:
+    """A lone surrogate is no text to a server."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def _tools(tools: Sequence[Json]) -> ModelRequestParameters:
+    from pydantic_ai.models import ModelRequestParameters
+    from pydantic_ai.tools import ToolDefinition
+
+    try:
+        listed = [
+            ToolDefinition(
+                name=str(each["name"]),
+                description=str(each.get("description") or "") or None,
+                parameters_json_schema=each.get("parameters") or {"type": "object", "properties": {}},
+            )
+            for each in tools
+        ]
+    except (KeyError, TypeError, AttributeError) as error:
+        raise UsageError("a tool needs a name, a description and its parameters") from error
+    return ModelRequestParameters(function_tools=listed)
+
+
+def _output(wanted: Kind[Any]) -> ModelRequestParameters:
+    """Ask for a value in the way the model is best at: as a call of a tool, natively, or in words."""
+    from pydantic_ai.models import ModelRequestParameters
+    from pydantic_ai.output import OutputObjectDefinition
+    from pydantic_ai.tools import ToolDefinition
+
+    from vademecum.llm.kinds import TOOL
+
+    return ModelRequestParameters(
+        output_mode="auto",
+        output_tools=[
+            ToolDefinition(
+                name=TOOL,
+                description=wanted.description,
+                parameters_json_schema=wanted.schema,
+                kind="output",
+            )
+        ],
+        output_object=OutputObjectDefinition(
+            json_schema=wanted.schema, name=wanted.name, description=wanted.description
+        ),
+        allow_text_output=False,
+    )
+
+
+def _said(response: ModelResponse) -> str:
+    """What an answer holds: the arguments of its first call, else its words."""
+    from pydantic_ai.messages import ToolCallPart
+
+    for part in response.parts:
+        if isinstance(part, ToolCallPart):
+            return part.args_as_json_str()
+    return response.text or ""
+
+
+def _reply(response: ModelResponse, words: str) -> ModelMessage:
+    """Our word on an answer; every call in it must have its result."""
+    from pydantic_ai.messages import ModelRequest, ToolCallPart, ToolReturnPart, UserPromptPart
+
+    results: list[ModelRequestPart] = [
+        ToolReturnPart(tool_name=part.tool_name, content=words, tool_call_id=part.tool_call_id)
+        for part in response.parts
+        if isinstance(part, ToolCallPart)
+    ]
+    return ModelRequest(results or [UserPromptPart(words)])
+
+
+def _ended(response: ModelResponse) -> bool:
+    """Whether the provider itself said why it stopped; the library would make it up."""
+    details = response.provider_details or {}
+    return bool(details.get("finish_reason")) or response.finish_reason == "content_filter"
+
+
+def _words(event: object) -> str:
+    """The words that an event of a stream brings; thoughts and arguments are none."""
+    from pydantic_ai.messages import PartDeltaEvent, PartStartEvent, TextPart, TextPartDelta
+
+    if isinstance(event, PartStartEvent) and isinstance(event.part, TextPart):
+        return event.part.content
+    if isinstance(event, PartDeltaEvent) and isinstance(event.delta, TextPartDelta):
+        return event.delta.content_delta
+    return ""

@@ -1,0 +1,240 @@
+"""What every part of memory stands on: who calls, what is set, where things are, and what is refused."""
+
+from __future__ import annotations
+
+import functools
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vademecum.errors import (
+    IncognitoWrite,
+    Malformed,
+    ModelFailed,
+    NotFound,
+    NotVisible,
+    OutsideMemory,
+    Refused,
+    StorageFailed,
+    UnknownName,
+    VadeError,
+)
+from vademecum.lazy import LazyModule
+from vademecum.store import audit, clock, files, identity, names, scopes, secrets
+from vademecum.store.records import Found, Records
+from vademecum.types import Audience, Change, Finding, Origin, Place, Scope
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from contextlib import AbstractContextManager
+    from datetime import datetime
+
+    from vademecum.config import Loaded, Settings
+    from vademecum.knowledge import related as relating
+    from vademecum.llm import choose as choosing
+    from vademecum.llm.base import Model
+    from vademecum.store import pinned
+    from vademecum.store.home import Home
+    from vademecum.store.journal import Journal
+    from vademecum.store.pinned import Documents, Pinned
+    from vademecum.store.state import State
+    from vademecum.transcripts.sessions import Sessions
+else:
+    choosing = LazyModule("vademecum.llm.choose")
+    relating = LazyModule("vademecum.knowledge.related")
+    pinned = LazyModule("vademecum.store.pinned")
+
+
+class Base:
+    """What every part of memory stands on, as a part of `Memory`."""
+
+    def __init__(
+        self,
+        home: Home,
+        caller: scopes.Caller,
+        loaded: Loaded,
+        *,
+        now: Callable[[], datetime] = clock.now,
+        readonly: bool = False,
+    ) -> None:
+        self.home = home
+        self.readonly = readonly
+        self.caller = caller
+        self.loaded = loaded
+        self.now = now
+        self.listeners: list[Callable[[Change], None]] = []
+        self.index_trouble: list[str] = []
+        self.records = Records(home, caller, now, self._announce)
+
+    @functools.cached_property
+    def journal(self) -> Journal:
+        """The journals in reach."""
+        from vademecum.store.journal import Journal
+
+        return Journal(self.home, self.caller, self.now, self._announce)
+
+    @functools.cached_property
+    def documents(self) -> Documents:
+        """The pinned documents in reach."""
+        from vademecum.store.pinned import Documents
+
+        return Documents(self.home, self.caller, self.settings.inject, self.now, self._announce)
+
+    @property
+    def settings(self) -> Settings:
+        """The settings in force."""
+        return self.loaded.settings
+
+    @functools.cached_property
+    def _state(self) -> State:
+        """Counters and caches of this home, which nothing depends on."""
+        from vademecum.store.state import State
+
+        return State(self.home)
+
+    @functools.cached_property
+    def transcripts(self) -> Sessions:
+        """The sessions in reach."""
+        from vademecum.transcripts.sessions import Sessions
+
+        own = self.settings.session
+        return Sessions(
+            self.home,
+            self.caller,
+            self.now,
+            reset=own.reset,
+            note_messages=own.note_messages,
+            incognito=self.settings.incognito,
+            announce=self._announce,
+        )
+
+    def _outside(self, path: Path) -> None:
+        """Refuse to write among the files of memory, where it would be taken for one of them."""
+        if Path(os.path.realpath(path)).is_relative_to(os.path.realpath(self.home.path)):
+            raise OutsideMemory(f"{path} is inside the memory folder", hint="choose a place outside of it")
+
+    @functools.cached_property
+    def _sight(self) -> relating.Sight:
+        """The edges between what is in sight, kept while no file changes."""
+        return relating.Sight(self.records)
+
+    def _language_model(self, model: str | Model | None) -> Model:
+        """The model given, or named by the call or the settings; having none is told in one sentence."""
+        if model is not None and not isinstance(model, str):
+            return model
+        found = choosing.resolve(self.settings.model, self.settings.llm, flag=model)
+        if found is None:
+            raise ModelFailed(
+                "no language model is configured, so nothing was changed",
+                hint="name one with `--model provider:name`, VADE_MODEL, or `model` in config.toml",
+            )
+        return found
+
+    @property
+    def _root(self) -> Path | None:
+        return None if self.caller.project is None else self.caller.project.root
+
+    def _announce(self, change: Change) -> None:
+        """Tell who keeps a shadow of the files; their trouble does not undo what is on disk."""
+        for listener in self.listeners:
+            try:
+                listener(change)
+            except (VadeError, OSError) as error:
+                self.index_trouble.append(f"{change.path}: {error}")
+
+    def _reported(self, doing: str) -> AbstractContextManager[None]:
+        return files.reported(doing)
+
+    def _not_in_group(self, doing: str) -> None:
+        if self.caller.audience is Audience.GROUP:
+            raise NotVisible(f"a group session cannot {doing}")
+
+    def _only_a_person(self, doing: str, command: str) -> None:
+        """Refuse a decision that is a person's to agents and groups."""
+        self._not_in_group(doing)
+        if self.caller.origin is not Origin.USER:
+            raise NotVisible(f"only a person can {doing}", hint=f"run `{command}` in a terminal")
+
+    def _may_write(self) -> None:
+        if self.settings.incognito:
+            raise IncognitoWrite("this session is incognito: nothing is kept")
+        if self.readonly:
+            raise Refused("this session is read-only: nothing is kept", hint="leave `--readonly` away")
+        self.home.check()
+
+    def _gate(self, text: str, scope: Scope) -> tuple[str, tuple[str, ...]]:
+        return secrets.gate(text, self.settings.secrets.in_scope(scope))
+
+    def _scope(self, scope: str | Scope | None) -> Scope | None:
+        return None if scope is None else scopes.parse_scope(scope)
+
+    def _places(self, scope: str | Scope | None, *, all: bool) -> Sequence[Place]:
+        if not all:
+            wanted = self._scope(scope)
+            return [scopes.place_for(self.caller, wanted)] if wanted else scopes.visible(self.caller)
+        if self.caller.audience is Audience.GROUP:
+            raise NotVisible("a group session sees its own project only")
+        places = scopes.visible(self.caller)
+        for each in (Scope.SESSION, Scope.PROJECT, Scope.AGENT):
+            places += [Place(each, name) for name in self.home.names("memory", str(each)) if name[:1] != "."]
+        aliased = {alias for place in places for alias in scopes.aliases(self.home, place.id) if place.id}
+        chosen = dict.fromkeys(place for place in places if place.id not in aliased)
+        return [place for place in chosen if scope is None or place.scope is scopes.parse_scope(scope)]
+
+    def _everything(self, places: Iterable[Place]) -> Iterator[Found | Finding]:
+        if self.settings.incognito:
+            return iter(())
+        return self.records.all(places)
+
+    def _find(self, name: str | int, scope: str | Scope | None, *, only: bool = False) -> Found:
+        if self.settings.incognito:
+            raise NotFound("this session is incognito: nothing is read", hint="leave incognito mode")
+        with self._reported(f"read {name}"):
+            return self.records.find(str(name), scope=self._scope(scope), only=only)
+
+    def _mendable(self, name: str, scope: str | Scope | None) -> Found:
+        """A record, or the file of one that cannot be read."""
+        try:
+            return self._find(name, scope, only=True)
+        except Malformed:
+            found = self.records.raw(name, scope=self._scope(scope))
+            if found is None:
+                raise
+            return found
+
+    def _project(self) -> identity.Project:
+        scopes.place_for(self.caller, Scope.PROJECT)
+        if self.caller.project is None:
+            raise StorageFailed("this folder has no project")
+        return self.caller.project
+
+    def _audit(self, operation: str, *, scope: Scope | None = None, record: str | None = None) -> None:
+        audit.write(
+            self.home, at=self.now(), actor=self.caller.actor, operation=operation, scope=scope, record=record
+        )
+
+    def _stamp(self) -> str:
+        return clock.stamp(self.now())
+
+
+def _audience(name: str | Audience) -> Audience:
+    try:
+        return Audience(name)
+    except ValueError:
+        raise UnknownName(
+            f"{names.shown(str(name))} is not an audience", hint=f"the audiences are {', '.join(Audience)}"
+        ) from None
+
+
+def _split(found: Iterable[Pinned | Finding]) -> tuple[list[Pinned], list[Finding]]:
+    pinned: list[Pinned] = []
+    findings: list[Finding] = []
+    for each in found:
+        if isinstance(each, Finding):
+            findings.append(each)
+        else:
+            pinned.append(each)
+            if each.over:
+                why = f"{each.size:,} of {each.budget:,}: injection will cut it"
+                findings.append(Finding("over budget", each.path, why, f"vade edit {each.name}"))
+    return pinned, findings

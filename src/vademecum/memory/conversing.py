@@ -1,0 +1,312 @@
+"""Sessions: their transcripts, and the window of the one that goes on."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vademecum.errors import NotFound, Untrusted, UsageError
+from vademecum.lazy import LazyModule
+from vademecum.memory.keeping import Keeping
+from vademecum.store import names
+from vademecum.tokens import Estimator
+from vademecum.types import Audience, Origin
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from vademecum.context import git, trial
+    from vademecum.context import host as hosts
+    from vademecum.context.base import Complete
+    from vademecum.context.engine import ContextEngine, Prepared
+    from vademecum.context.recovery import Git
+    from vademecum.knowledge import learned, ranking
+    from vademecum.transcripts import export, importing, owned, views
+    from vademecum.transcripts import recall as recalling
+    from vademecum.transcripts.events import Ended
+    from vademecum.transcripts.log import Line, Log
+    from vademecum.transcripts.messages import Message
+    from vademecum.transcripts.sessions import Session, Sessions
+else:
+    git = LazyModule("vademecum.context.git")
+    hosts = LazyModule("vademecum.context.host")
+    trial = LazyModule("vademecum.context.trial")
+    learned = LazyModule("vademecum.knowledge.learned")
+    ranking = LazyModule("vademecum.knowledge.ranking")
+    export = LazyModule("vademecum.transcripts.export")
+    importing = LazyModule("vademecum.transcripts.importing")
+    owned = LazyModule("vademecum.transcripts.owned")
+    recalling = LazyModule("vademecum.transcripts.recall")
+    views = LazyModule("vademecum.transcripts.views")
+
+
+class Conversing(Keeping):
+    """Sessions, as a part of `Memory`."""
+
+    def sessions(self, *, all: bool = False) -> Sequence[Session]:
+        """The sessions of this project and agent, newest first; with `all`, those of every project."""
+        return self._transcripts(all=all).list(all=all)
+
+    def session(self, which: str, *, all: bool = False) -> Log:
+        """What was said and done in a session, by its id, the beginning of it, or its name."""
+        return self._transcripts(all=all).open(which, all=all)
+
+    def session_search(
+        self,
+        query: str,
+        *,
+        max_sessions: int = 10,
+        max_results: int = 5,
+        ranking: str = "relevance",
+        all: bool = False,
+    ) -> recalling.Recalled:
+        """The messages of earlier sessions that answer, from so many sessions at most, and what was covered.
+
+        `ranking="keywords"` counts the words asked for, in the newest sessions alone and without an index.
+        """
+        by_keywords = recalling.check_ranking(ranking) == "keywords"
+        found = self._transcripts(all=all)
+        if by_keywords:
+            return recalling.session_search(
+                query, found.list(all=all), found.read, max_sessions=max_sessions, max_results=max_results
+            )
+        if self.settings.incognito:
+            return recalling.Recalled(degraded=("this session is incognito: nothing is read",))
+        many, most = recalling.bounded(max_sessions, max_results)
+        with self._reported("search the sessions"):
+            return self._earlier.recall(
+                query,
+                max_sessions=many,
+                max_results=most,
+                min_score=self.settings.search.min_score,
+                seconds=self.settings.limits.open,
+                all=all,
+            )
+
+    def session_get(
+        self, which: str, place: int | str, *, lines: int = 1, all: bool = False
+    ) -> Sequence[Line]:
+        """Lines of a session as they were written, from a number on or from the id of a message or call."""
+        return recalling.session_get(self.session(which, all=all), place, lines=lines)
+
+    def import_sessions(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        progress: Callable[[str, int, int], None] | None = None,
+    ) -> Iterator[importing.Imported]:
+        """Keep copies of other agents' transcripts: those at a path, or all in the agents' own folders."""
+        self._may_write()
+        self._only_a_person("import transcripts of this machine", "vade sessions import")
+        found = (
+            importing.find_all(Path.home())
+            if path is None
+            else importing.find_in(Path(path), without=self.home.path)
+        )
+        return importing.import_files(
+            found, home=self.home, caller=self.caller, progress=progress, now=self.now
+        )
+
+    def import_transcript(
+        self, path: str | os.PathLike[str], *, agent: str, checkpoint: bool = False
+    ) -> importing.Imported:
+        """Keep a copy of one transcript in an agent's own folder, or add what it has more by now.
+
+        With `checkpoint` what a compaction is about to take away is summed up in the copy's log as well.
+        """
+        self._may_write()
+        self._not_in_group("import a transcript")
+        known, real = owned.find(os.fspath(path), agent, person=Path.home(), environ=os.environ)
+        done = importing.import_file(known, real, home=self.home, caller=self.caller, now=self.now)
+        if checkpoint and done.session:
+            self._summed_up(importing.log_of(done, home=self.home, now=self.now))
+        return done
+
+    def _summed_up(self, log: Log) -> None:
+        """Let all but the newest messages leave a log's window, with their summary and a checkpoint."""
+        model = trial.model_of(log)
+        size = self.context(log, window=1, model=model).inspect().tokens.total
+        self.context(log, window=max(size, 1), model=model).compact()
+
+    def export_session(
+        self, which: str, path: str | os.PathLike[str], *, all: bool = False, force: bool = False
+    ) -> Path:
+        """Write a session to a new file, as its ending says: `.html`, `.md` or `.jsonl`."""
+        self._only_a_person("write files of this machine", "vade sessions export")
+        target = Path(path)
+        render = export.renderer(target.suffix)
+        log = self.session(which, all=all)
+        self._outside(target)
+        with self._reported(f"write {target}"):
+            export.write(target, render(log.events(), views.name(log.events()) or log.session), force=force)
+        return target
+
+    def rename_session(self, which: str, name: str, *, all: bool = False) -> Log:
+        """Give a session another name."""
+        self._may_write()
+        return self._transcripts(all=all).rename(which, name, all=all)
+
+    def new_session(self, *, id: str = "", name: str = "", model: str = "", cwd: str = "") -> Log:
+        """Begin a session; the first line of its log is on disk when this returns."""
+        return self.transcripts.new(id=id, name=name, model=model, cwd=cwd)
+
+    def current_session(
+        self, *, model: str = "", cwd: str = "", slug: Callable[[str], str] | None = None
+    ) -> Log:
+        """The session to go on with; one that is over by `session.reset` is ended, and another begun.
+
+        `slug` asks the host's model for a few words about a text, to name the note of one that ends.
+        """
+        return replace(self.transcripts, slug=slug).current(model=model, cwd=cwd)
+
+    def session_messages(self, which: str, *, all: bool = False) -> Sequence[Message]:
+        """All that was said in a session and not taken back, for a host that goes on with it."""
+        return [each.message for each in hosts.thread_of(self.session(which, all=all).events())]
+
+    def end_session(
+        self, which: str, *, why: str = "quit", slug: Callable[[str], str] | None = None
+    ) -> Ended:
+        """End a session, with a note of its last messages in the journal."""
+        return replace(self.transcripts, slug=slug).end(which, why=why)
+
+    def trim_session(
+        self, which: str, *, window: int | None = None, all: bool = False, dry: bool = False
+    ) -> tuple[int, Prepared]:
+        """Let all but the newest messages leave a session's window; the log keeps every word.
+
+        Returns how many tokens it had before, and what would be sent now. Without `window` it counts as
+        full, so that about half of it goes. With `dry` nothing is written.
+        """
+        if not dry:
+            self._may_write()
+        log = self.session(which, all=all)
+        model = trial.model_of(log)
+        before = self.context(log, window=window or 1, model=model).inspect().tokens.total
+        written = hosts.in_memory(log) if dry else log
+        return before, self.context(written, window=window or max(before, 1), model=model).compact()
+
+    def _transcripts(self, *, all: bool = False) -> Sessions:
+        if all:
+            self._only_a_person("look into every project", "vade sessions list --all")
+        return self.transcripts
+
+    def context(
+        self,
+        session: str | Log | None = None,
+        *,
+        window: int,
+        model: str = "",
+        complete: Complete | None = None,
+        compaction: bool = True,
+        reply: int | None = None,
+    ) -> ContextEngine:
+        """The context window of a session: the one named, or the one to go on with.
+
+        `complete` asks the host's model; without one there is no flush, and summaries are extracted. With
+        `compaction` off they always are. `reply` is the longest answer the model can give, in tokens.
+        """
+        if window < 1:
+            raise UsageError(f"a window has at least one token, not {window}")
+        private = not self.settings.incognito
+        ratio = self._state.ratio(model) if private else None
+        return hosts.LearningEngine(
+            self._log_for(session, model),
+            self._host(complete),
+            window,
+            hosts.settings_from(self.settings, compaction=compaction, reply=reply),
+            model=model,
+            estimator=Estimator({} if ratio is None else {model: ratio}),
+            learned=self._state.learned if private and not self.readonly else None,
+        )
+
+    def context_trial(
+        self,
+        source: str,
+        *,
+        window: int,
+        model: str = "",
+        progress: Callable[[str, int, int], None] | None = None,
+    ) -> trial.Trial:
+        """What the engine would do with a transcript, a file or a session, at that window; writes nothing."""
+        if window < 1:
+            raise UsageError(f"a window has at least one token, not {window}")
+        self._only_a_person("look into files of this machine", "vade context inspect")
+        found = self._tried(source)
+        name = model or found.model
+        ratio = None if self.settings.incognito else self._state.ratio(name)
+        return trial.run(
+            found,
+            window=window,
+            settings=hosts.settings_from(self.settings),
+            model=name,
+            estimator=Estimator({} if ratio is None else {name: ratio}),
+            progress=progress,
+        )
+
+    def _tried(self, source: str) -> trial.Source:
+        if os.path.lexists(source) or os.sep in source:
+            return trial.read(Path(source))
+        try:
+            return trial.from_log(self.session(source))
+        except NotFound:
+            raise NotFound(
+                f"{names.shown(source)} is no file and no session that is visible from here",
+                hint="give the file of a transcript, or a session's id or name",
+            ) from None
+
+    def _log_for(self, session: str | Log | None, model: str) -> Log:
+        """The log a window is written to; one in memory where nothing can be written."""
+        if session is not None and not isinstance(session, str):
+            return session
+        if not self.settings.incognito and not self._writable("transcripts"):
+            if session is None:
+                return replace(self.transcripts, incognito=True, _own={}).new(model=model)
+            return hosts.in_memory(self.session(session))
+        return self.current_session(model=model) if session is None else self.session(session)
+
+    def _host(self, complete: Complete | None) -> hosts.Functions:
+        """What a window asks of the program around it, answered from this memory."""
+        # What a flush writes is the agent's word, whoever sits at the door it came through.
+        caller = replace(self.caller, origin=Origin.AGENT, actor=f"process:{self.settings.agent}")
+        own = type(self)(self.home, caller, self.loaded, now=self.now, readonly=self.readonly)
+        own.listeners = self.listeners
+        own.index_trouble = self.index_trouble
+
+        def note(text: str) -> None:
+            own.note(text)
+
+        def remember(text: str) -> None:
+            try:
+                own.store(text)
+            except Untrusted:  # the project's records lie in a folder of strangers: the journal never does
+                own.note(text)
+
+        def recent() -> Git | None:
+            return None if self.caller.project is None else git.recent(self.caller.project.root)
+
+        return hosts.Functions(
+            self.now,
+            complete,
+            bars=self._barred,
+            journal=lambda: own.notes_of_today().text,
+            note=note,
+            remember=remember,
+            git=recent,
+        )
+
+    def _barred(self) -> str:
+        """Why a flush may not write now; empty when it may."""
+        if self.settings.incognito:
+            return "incognito"
+        if self.caller.audience is Audience.GROUP:
+            return "group"
+        return "" if self._writable("memory", "project") else "read-only"
+
+    def _writable(self, *parts: str) -> bool:
+        """Whether something can be written in a folder of the home, which may not be there yet."""
+        folder = self.home.path.joinpath(*parts)
+        while not folder.exists() and folder != folder.parent:
+            folder = folder.parent
+        return not self.readonly and os.access(folder, os.W_OK)

@@ -1,0 +1,150 @@
+"""What an agent is told before it begins, and with a question."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from vademecum.errors import VadeError
+from vademecum.lazy import LazyModule
+from vademecum.memory.base import _audience
+from vademecum.memory.searching import Searching
+from vademecum.store import scopes
+from vademecum.types import Audience, Place
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from vademecum.inject import build as injecting
+    from vademecum.inject import provider_files
+    from vademecum.inject import remind as reminding
+    from vademecum.search import answer as answering
+    from vademecum.search import query as querying
+    from vademecum.store import sources
+    from vademecum.store.records import Found
+else:
+    injecting = LazyModule("vademecum.inject.build")
+    provider_files = LazyModule("vademecum.inject.provider_files")
+    reminding = LazyModule("vademecum.inject.remind")
+    answering = LazyModule("vademecum.search.answer")
+    querying = LazyModule("vademecum.search.query")
+    sources = LazyModule("vademecum.store.sources")
+
+_REMINDERS = 8  # hits that one prompt is held against
+_REMINDER_TOKENS = 600
+
+
+class Injecting(Searching):
+    """What an agent is told before it begins, and with a question, as a part of `Memory`."""
+
+    def inject(
+        self,
+        *,
+        query: str = "",
+        budget: int | None = None,
+        knowledge: bool = True,
+        audience: str | Audience | None = None,
+        session: bool = True,
+    ) -> injecting.Block:
+        """What an agent is told before it begins: with a question, the records that answer it come first.
+
+        `audience` may narrow who listens, never widen it; without `session` its own records stay out.
+        """
+        if self.settings.incognito or not self.settings.inject.enabled:
+            return injecting.Block("")
+        listening = self.caller.audience if audience is None else _audience(audience)
+        if self.caller.audience is Audience.GROUP:
+            listening = Audience.GROUP
+        places = scopes.visible(replace(self.caller, audience=listening))
+        own = self.settings.inject
+        builder = injecting.Builder(
+            self.records,
+            self.documents,
+            self.journal,
+            own,
+            half_life_days=self.settings.knowledge.half_life_days,
+            now=self.now,
+        )
+        with self._reported("read the memory"):
+            return builder.build(
+                injecting.Wanted(
+                    places,
+                    listening,
+                    session=session,
+                    knowledge=knowledge and own.knowledge,
+                    tokens=budget,
+                    relevant=functools.partial(self._relevant, query) if query.strip() else None,
+                    attached=functools.partial(self._attached, query),
+                )
+            )
+
+    def remind(
+        self, prompt: str, *, budget: int | None = None, without: Collection[str] = ()
+    ) -> injecting.Block:
+        """What one prompt brings back, by its words; an empty block when nothing answers it.
+
+        `without` are the marks of what the session has been told already.
+        """
+        words = reminding.asked(prompt)
+        if not words or self.settings.incognito or not self.settings.inject.enabled:
+            return injecting.Block("")
+        asked = querying.parse(words)._replace(sources=("memory",))
+        options = self._options(
+            max_results=_REMINDERS, min_score=None, mode="bm25", sort_by=None, explain=False
+        )
+        with self._reported("read the memory"):
+            answer = self.searcher.search(asked, options, seconds=self.settings.limits.open)
+            hits = ((self._behind(each), each.time) for each in answer.results)
+            return reminding.build(
+                ((found, time) for found, time in hits if found is not None),
+                self.records,
+                tokens=budget or _REMINDER_TOKENS,
+                without=without,
+            )
+
+    def _behind(self, hit: answering.Passage) -> Found | None:
+        """The record a passage is from; None when it is gone since it was indexed."""
+        if hit.key is None:
+            return None
+        with contextlib.suppress(VadeError):
+            return self._find(hit.key, hit.place.scope)
+        return None
+
+    def write_provider_file(
+        self, agent: str, *, query: str = "", budget: int | None = None, audience: str | Audience = "group"
+    ) -> provider_files.Kept:
+        """Keep the block in the file that an agent reads by itself, between marks."""
+        self._may_write()
+        self._only_a_person("write files of a project", f"vade inject --write {agent}")
+        project = self._project()
+        block = self.inject(query=query, budget=budget, audience=audience, session=False)
+        with self._reported(f"write the file of {agent}"):
+            return provider_files.write(self.home, project.root, agent, block.text)
+
+    def _relevant(self, query: str, place: Place) -> Sequence[str]:
+        found = self.search(
+            query,
+            scope=place.scope,
+            sources=("memory",),
+            max_results=self.settings.inject.max_per_scope,
+        )
+        return list(dict.fromkeys(each.path for each in found.results))
+
+    def _attached(self, query: str) -> Sequence[injecting.Passage]:
+        """Passages of the sources that may be shown: those that answer, or the beginnings of the newest."""
+        allowed = [
+            each for each in sources.visible(self.home, self.caller) if each.inject and not each.problem
+        ]
+        if not allowed:
+            return []
+        most = self.settings.inject.max_per_scope
+        if query.strip():
+            found = self.search(query, sources=[each.name for each in allowed], max_results=most)
+            return [injecting.Passage(each.source, each.path, each.snippet) for each in found.results]
+        return [
+            injecting.Passage(source.name, path, text)
+            for source in allowed
+            for path, text in source.newest(most, chars=self.settings.inject.scope_chars)
+        ]

@@ -1,0 +1,239 @@
+"""Learning: what was found out, how far it is trusted, and what of a message is worth keeping."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vademecum.errors import NotFound
+from vademecum.lazy import LazyModule
+from vademecum.memory.base import _split
+from vademecum.memory.tidying import Tidying
+from vademecum.store import decisions, labels, names, scopes, texts
+from vademecum.store.records import Found, Records
+from vademecum.types import Finding, Origin, Record, Scope, Stored
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from vademecum.knowledge import learned, ranking
+    from vademecum.knowledge import ltm as ltm_json
+    from vademecum.knowledge import signals as signalling
+    from vademecum.knowledge import stats as figures
+    from vademecum.knowledge import trust as trusting
+    from vademecum.lifecycle import pruning, runner
+    from vademecum.store import pinned
+    from vademecum.transcripts import export
+    from vademecum.types import Entry, RecordType
+else:
+    figures = LazyModule("vademecum.knowledge.stats")
+    learned = LazyModule("vademecum.knowledge.learned")
+    ltm_json = LazyModule("vademecum.knowledge.ltm")
+    pruning = LazyModule("vademecum.lifecycle.pruning")
+    ranking = LazyModule("vademecum.knowledge.ranking")
+    trusting = LazyModule("vademecum.knowledge.trust")
+    signalling = LazyModule("vademecum.knowledge.signals")
+    runner = LazyModule("vademecum.lifecycle.runner")
+    export = LazyModule("vademecum.transcripts.export")
+    pinned = LazyModule("vademecum.store.pinned")
+
+
+class Learning(Tidying):
+    """Learning, as a part of `Memory`."""
+
+    def suggest(self, text: str | bytes) -> signalling.Reading:
+        """What of a user's message is worth keeping, or why nothing is; proposes, and writes nothing."""
+        if not text.strip():
+            return signalling.read("")
+        return signalling.read(texts.accept(text, largest=4 * len(text)))  # any size: only its ends are read
+
+    def learn(
+        self,
+        type: str | RecordType,
+        *,
+        scope: str | Scope = Scope.PROJECT,
+        confidence: float | None = None,
+        examples: Iterable[str] = (),
+        tags: Iterable[str] = (),
+        **fields: object,
+    ) -> Stored:
+        """Keep something learned; what is known already is confirmed, and the newer wording stands.
+
+        The fields are those of the type: `fact`; `error`, `solution`; `pattern`; `sequence`, `success_rate`;
+        `what`, `impact`, `prevention`; `path`, `rule`.
+        """
+        self._may_write()
+        scope, kind = scopes.parse_scope(scope), learned.parse_type(str(type))
+        lesson = learned.draft(
+            kind,
+            fields,
+            confidence=confidence,
+            examples=examples,
+            tags=labels.tags(tags, self.settings.secrets.in_scope(scope)),
+            gate=lambda text: self._gate(text, scope),
+            largest=self.settings.limits.content_bytes,
+        )
+        known = learned.known(
+            kind, lesson.fields, origin=self.caller.origin, threshold=self.settings.dedup.threshold
+        )
+        trouble = len(self.index_trouble)
+        with self._reported("keep this"):
+            likely = learned.likely(lesson.draft.text)
+            stored = self.records.learn(lesson.draft, scope=scope, likely=likely, known=known)
+            self._sweep_after(stored)
+        indexed = bool(self.listeners) and len(self.index_trouble) == trouble
+        return stored._replace(secrets=lesson.secrets, indexed=indexed)
+
+    def applied(self, name: str | int, *, scope: str | Scope | None = None) -> Record:
+        """Count that a solution, or another lesson, was of use."""
+        self._may_write()
+        found = self._find(name, scope, only=True)
+        learned.parse_type(found.record.type)
+        with self._reported(f"count the use of {found.record.key}"):
+            return self.records.revise(
+                found,
+                lambda values: {"applied": learned.count_of(values, "applied") + 1},
+                operation="applied",
+            )
+
+    def knowledge(
+        self, *, type: str | RecordType | None = None, scope: str | Scope | None = None
+    ) -> Sequence[ranking.Ranked]:
+        """What was learned, in the order in which it is told, with how far each is trusted."""
+        wanted = None if type is None else learned.parse_type(str(type))
+        lessons = []
+        with self._reported("read what was learned"):
+            for each in self._everything(self._places(scope, all=False)):
+                lesson = learned.of(each.record) if isinstance(each, Found) else None
+                if lesson is not None and wanted in (None, lesson.type):
+                    lessons.append((lesson, trusting.of(lesson.record, self.records)))
+        return ranking.ranked(lessons, now=self.now(), half_life_days=self.settings.knowledge.half_life_days)
+
+    def knowledge_stats(self, *, scope: str | Scope | None = None) -> figures.Stats:
+        """How much was learned: counts, ages, sizes and confidence, per scope and type."""
+        return figures.of(self.knowledge(scope=scope), now=self.now())
+
+    def prune_knowledge(
+        self,
+        *,
+        max_age_days: float | None = None,
+        min_confidence: float | None = None,
+        scope: str | Scope | None = None,
+        apply: bool = False,
+        large: bool = False,
+    ) -> runner.Outcome:
+        """What was learned and is too old or too doubtful, and with `apply` put it away; `undo` returns it.
+
+        A run that would put away much is only told, unless `large` says that this is meant.
+        """
+        self._not_in_group("tidy up")
+        own = self.settings.knowledge
+        chosen = pruning.Pruning(
+            own.max_age_days if max_age_days is None else max_age_days,
+            own.min_confidence if min_confidence is None else min_confidence,
+            own.half_life_days,
+            lambda record: any(decisions.verified(self.home, each.text) for each in record.live),
+        )
+        if self.settings.incognito:
+            return runner.Outcome(())
+        with self._reported("prune what was learned"):
+            outcome = runner.propose(self.records, self._places(scope, all=False), [chosen])
+            if not apply or not outcome.proposals or (outcome.large and not large):
+                return outcome
+            self._may_write()
+            run, told = runner.apply(self.records, outcome.proposals, what="knowledge prune")
+        return outcome._replace(run=run, told=told)
+
+    def trust_of(
+        self, thing: Record | Entry, *, record: Record | None = None, trusted: bool = True
+    ) -> trusting.Trust:
+        """How far a record, an entry of a `record`, a note or a section of a pinned document is trusted."""
+        with self._reported("read the decisions"):
+            return trusting.of(thing, self.records, record=record, trusted=trusted)
+
+    def verify(
+        self, name: str | int, *, scope: str | Scope | None = None, on: bool = True
+    ) -> Sequence[Entry]:
+        """A person's word that what a record, a pinned document or a journal file says is true, as it stands.
+
+        Returns what it was given for. A text that is edited afterwards is another text.
+        """
+        self._may_write()
+        self._only_a_person("verify a memory", "vade verify")
+        with self._reported(f"verify {name}"):
+            found, entries = self._verifiable(str(name), scope)
+            for entry in entries:
+                if on:
+                    decisions.verify(self.home, entry.text, at=self._stamp(), by=self.caller.actor)
+                else:
+                    decisions.unverify(self.home, entry.text)
+            if found is not None and found.shelf.trusted:
+                shown = {"by": self.caller.actor, "at": self._stamp()} if on else None
+                self.records.change_fields(found, {"verified": shown}, operation="verify")
+            self._audit(
+                "verify" if on else "unverify",
+                scope=None if found is None else found.record.place.scope,
+                record=None if found is None else found.record.id,
+            )
+        return entries
+
+    def import_ltm(
+        self, path: str | os.PathLike[str], *, scope: str | Scope = Scope.PROJECT
+    ) -> ltm_json.Imported:
+        """Keep what an `ltm.json` of CLIO holds; read again, it adds nothing twice."""
+        self._may_write()
+        self._only_a_person("import files of this machine", "vade knowledge import")
+        place = scopes.place_for(self.caller, scopes.parse_scope(scope))
+        with self._reported(f"import {os.fspath(path)}"):
+            value = ltm_json.parse(Path(path).read_bytes())
+            imports = Records(self.home, replace(self.caller, origin=Origin.IMPORT), self.now, self._announce)
+            reader = ltm_json.Reader(
+                imports,
+                scopes.shelves(self.home, self.caller, place),
+                gate=lambda text: self._gate(text, place.scope),
+                largest=self.settings.limits.content_bytes,
+            )
+            return reader.read(value)
+
+    def export_ltm(
+        self, path: str | os.PathLike[str], *, scope: str | Scope = Scope.PROJECT, force: bool = False
+    ) -> Path:
+        """Write what was learned in a scope as an `ltm.json` that CLIO can read."""
+        self._only_a_person("write files of this machine", "vade knowledge export")
+        target = Path(path)
+        self._outside(target)
+        with self._reported(f"write {target}"):
+            file = self.ltm(scope=scope)
+            ltm_json.check_secrets(file)
+            export.write(target, [ltm_json.render(file)], force=force)
+        return target
+
+    def ltm(self, *, scope: str | Scope = Scope.PROJECT) -> dict[str, Any]:
+        """What was learned in a scope, in the shape of CLIO's `ltm.json`."""
+        place = scopes.place_for(self.caller, scopes.parse_scope(scope))
+        known = (trusting.Level.USER, trusting.Level.VERIFIED, trusting.Level.CONFIRMED)
+        found = [each.record for each in self._everything([place]) if isinstance(each, Found)]
+        lessons = [
+            (lesson, trusting.of(record, self.records).level in known)
+            for record in sorted(found, key=lambda each: (each.created or "", each.num or 0, each.key))
+            if record.trusted and (lesson := learned.of(record)) is not None
+        ]
+        return ltm_json.collect(lessons, ltm_json.rest_among(found))
+
+    def _verifiable(self, name: str, scope: str | Scope | None) -> tuple[Found | None, Sequence[Entry]]:
+        """The entries of what a name stands for, and its record if it is one."""
+        if not pinned.is_name(name) and "/" not in name:
+            found = self._find(name, scope, only=True)
+            return found, found.record.live
+        places = self._places(scope, all=False)
+        if pinned.is_name(name):
+            documents, _ = _split(self.documents.all(places))
+            sections = [each.sections for each in documents if each.name.lower() == name.lower()]
+        else:
+            days = [each for each in self.journal.days(places) if not isinstance(each, Finding)]
+            sections = [day.entries for day in days if day.path == name]
+        if not sections:
+            raise NotFound(f"{names.shown(name)} is not a record, pinned document or journal in sight")
+        return None, sections[0]

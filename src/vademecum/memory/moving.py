@@ -1,0 +1,186 @@
+"""From and to elsewhere."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vademecum.errors import NotFound, UnknownName, VadeError
+from vademecum.lazy import LazyModule
+from vademecum.memory.base import _split
+from vademecum.memory.keeping import _order
+from vademecum.memory.learning import Learning
+from vademecum.store import names, scopes
+from vademecum.types import Finding, Origin, Scope
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from vademecum.knowledge import intake as taking
+    from vademecum.knowledge import ltm as ltm_json
+    from vademecum.knowledge import okf as bundles
+    from vademecum.knowledge import page as pages
+    from vademecum.lifecycle import base as proposing
+    from vademecum.lifecycle import runner
+    from vademecum.store import runs as running
+    from vademecum.store import staged as staging
+    from vademecum.transcripts import export, importing
+else:
+    bundles = LazyModule("vademecum.knowledge.okf")
+    ltm_json = LazyModule("vademecum.knowledge.ltm")
+    pages = LazyModule("vademecum.knowledge.page")
+    proposing = LazyModule("vademecum.lifecycle.base")
+    staging = LazyModule("vademecum.store.staged")
+    taking = LazyModule("vademecum.knowledge.intake")
+    runner = LazyModule("vademecum.lifecycle.runner")
+    running = LazyModule("vademecum.store.runs")
+    export = LazyModule("vademecum.transcripts.export")
+    importing = LazyModule("vademecum.transcripts.importing")
+
+
+class Moving(Learning):
+    """From and to elsewhere, as a part of `Memory`."""
+
+    def import_memory(
+        self,
+        pieces: Iterable[taking.Piece],
+        *,
+        system: str,
+        scope: str | Scope | None = None,
+        apply: bool = True,
+        progress: Callable[[str, int, int], None] | None = None,
+    ) -> taking.Report:
+        """Take in what another system kept, as one run that `undo` brings back.
+
+        Without `apply` it is only said what would come. Sessions are kept as transcripts, which no run has.
+        """
+        self._may_write()
+        self._only_a_person("import files of this machine", "vade import")
+        if scope is not None:
+            scopes.place_for(self.caller, scopes.parse_scope(scope))
+        with self._reported(f"import from {system}"):
+            staged = staging.Staged(
+                staging.Unlocked(self.home.path, self.home.lock_seconds),
+                replace(self.caller, origin=Origin.IMPORT),
+                self.now,
+                self._announce,
+            )
+            intake = taking.Intake(
+                staged,
+                system,
+                scope=self._scope(scope),
+                policy=self.settings.secrets.in_scope,
+                largest=self.settings.limits.content_bytes,
+            )
+            mapped, skipped, sessions = taking.take_all(intake, pieces)
+            run, told = self._written(staged.edits(), progress) if apply else ("", ())
+            left = {each.path: each.why for each in told if not each.done}
+            skipped += [taking.Skipped(path, why) for path, why in left.items()]
+            mapped = [each for each in mapped if each.path not in left]
+            for each in self._kept_sessions(sessions, apply=apply, progress=progress):
+                if isinstance(each, taking.Mapped):
+                    mapped.append(each)
+                else:
+                    skipped.append(each)
+        return taking.Report(system, apply, run, tuple(mapped), tuple(skipped))
+
+    def _written(
+        self, edits: Sequence[running.Edit], progress: Callable[[str, int, int], None] | None
+    ) -> tuple[str, Sequence[running.Told]]:
+        """Make the edits of an import as one run."""
+        project = self.caller.project
+        for shelf in {each.shelf.label: each.shelf for each in edits}.values():
+            scopes.check_new_folder(shelf)
+            if project is not None and shelf.place.id == project.id:
+                scopes.remember_project(self.home, project, at=self._stamp())
+
+        def proposals() -> Iterator[proposing.Proposal]:
+            for done, edit in enumerate(edits):
+                if progress is not None:
+                    progress("import", done, len(edits))
+                yield proposing.Proposal("import", edit.path, "it was imported", (edit,), edit.shelf.place)
+
+        return runner.apply(self.records, proposals(), what="import")
+
+    def _kept_sessions(
+        self,
+        found: Iterable[taking.Transcripts],
+        *,
+        apply: bool,
+        progress: Callable[[str, int, int], None] | None,
+    ) -> Iterator[taking.Mapped | taking.Skipped]:
+        """Keep the sessions among what was found, or say whether they are here."""
+        for each in found:
+            try:
+                known = [*importing.find_in(each.path, without=self.home.path)]
+            except VadeError as error:
+                yield taking.Skipped(each.source, str(error))
+                continue
+            if not apply:
+                here = any(importing.is_kept(format, path, home=self.home) for format, path in known)
+                yield taking.Mapped(each.source, "session", "", "same" if here else "new")
+                continue
+            for kept in importing.import_files(
+                known, home=self.home, caller=self.caller, progress=progress, now=self.now
+            ):
+                if kept.outcome in ("failed", "empty"):
+                    yield taking.Skipped(each.source, kept.why or "no message is in it")
+                else:
+                    path = f"transcripts/{kept.project}/{kept.session}.jsonl"
+                    yield taking.Mapped(each.source, "session", path, kept.outcome, kept.added)
+
+    def export_memory(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        format: str = "okf",
+        scope: str | Scope | None = None,
+        redact: bool = False,
+        force: bool = False,
+    ) -> bundles.Exported:
+        """Write what is in sight for others to read: as `okf`, `ltm` or `html`; always the same bytes.
+
+        A secret is refused, or cut out with `redact`.
+        """
+        self._only_a_person("write files of this machine", "vade export")
+        target = Path(path)
+        self._outside(target)
+        if self.settings.incognito:
+            raise NotFound("this session is incognito: nothing is read", hint="leave incognito mode")
+        with self._reported(f"write {target}"):
+            if format == "ltm":
+                return self._exported_ltm(target, scope=scope, redact=redact, force=force)
+            if format not in ("okf", "html"):
+                raise UnknownName(f"{names.shown(format)} is not a format", hint="they are okf, ltm and html")
+            places = self._places(scope, all=False)
+            seen, findings = runner.look(self.records, places)
+            trusted = [each for each in seen if each.shelf.trusted]
+            left = tuple((each.where, each.why) for each in findings)
+            if format == "okf":
+                leaves = [bundles.Leaf(each.record, each.content) for each in trusted]
+                made, kinds = bundles.bundle(leaves, redact=redact)
+                bundles.write(target, made, force=force)
+                return bundles.Exported(target, len(made), kinds, left)
+            documents, _ = _split(self.documents.all(places))
+            days = [each for each in self.journal.days(places) if not isinstance(each, Finding)]
+            html, kinds = pages.render(
+                [each for each in documents if each.trusted],
+                sorted((each.record for each in trusted), key=_order),
+                days,
+                redact=redact,
+            )
+            export.write(target, [html], force=force)
+        return bundles.Exported(target, 1, kinds, left)
+
+    def _exported_ltm(
+        self, target: Path, *, scope: str | Scope | None, redact: bool, force: bool
+    ) -> bundles.Exported:
+        file = self.ltm(scope=scope or Scope.PROJECT)
+        kinds: tuple[str, ...] = ()
+        if redact:
+            file, kinds = ltm_json.redacted(file)
+        ltm_json.check_secrets(file)
+        export.write(target, [ltm_json.render(file)], force=force)
+        return bundles.Exported(target, 1, kinds)

@@ -1,0 +1,247 @@
+"""Memory: the one object that every interface talks to; it wires the parts and holds no rules of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+from collections import Counter
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from vademecum import config
+from vademecum.errors import OutsideMemory, VadeError
+from vademecum.lazy import LazyModule
+from vademecum.memory.approving import Approving
+from vademecum.memory.base import _audience, _split
+from vademecum.memory.injecting import Injecting
+from vademecum.memory.moving import Moving
+from vademecum.memory.projects import Projects
+from vademecum.memory.relating import Relating
+from vademecum.store import archive, clock, files, identity, scopes
+from vademecum.store.home import Home
+from vademecum.store.records import Found, Records, key_of
+from vademecum.types import Audience, Finding, Origin, Place
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime
+
+    from vademecum.index.sync import Survey
+    from vademecum.store import hook_log, pinned, repository, sources, versions
+    from vademecum.store.folders import Folder
+    from vademecum.store.pinned import Pinned
+else:
+    hook_log = LazyModule("vademecum.store.hook_log")
+    pinned = LazyModule("vademecum.store.pinned")
+    repository = LazyModule("vademecum.store.repository")
+    sources = LazyModule("vademecum.store.sources")
+    versions = LazyModule("vademecum.store.versions")
+
+
+class Status(NamedTuple):
+    """What is here, and what is wrong with it."""
+
+    home: Path
+    project: identity.Project | None
+    agent: str
+    session: str | None
+    audience: Audience
+    incognito: bool
+    trusted: bool | None
+    records: Mapping[str, int] = MappingProxyType({})
+    notes: int = 0
+    pinned: tuple[Pinned, ...] = ()
+    sources: tuple[sources.Source, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    aliases: tuple[str, ...] = ()
+    coverage: Survey | None = None
+
+
+class Memory(Relating, Moving, Approving, Injecting, Projects):
+    """Long-term memory as one caller sees it."""
+
+    @classmethod
+    def open(
+        cls,
+        home: str | os.PathLike[str] | None = None,
+        *,
+        cwd: str | os.PathLike[str] | None = None,
+        agent: str | None = None,
+        session: str | None = None,
+        audience: str | Audience | None = None,
+        incognito: bool | None = None,
+    ) -> Memory:
+        """Open the memory of an agent."""
+        return connect(
+            home=home, cwd=cwd, agent=agent, session=session, audience=audience, incognito=incognito
+        )
+
+    def status(self) -> Status:
+        """What is here, and what needs a look."""
+        project, incognito = self.caller.project, self.settings.incognito
+        head: dict[str, Any] = {
+            "home": self.home.path,
+            "project": project,
+            "agent": self.settings.agent,
+            "session": self.caller.session,
+            "audience": self.caller.audience,
+            "incognito": incognito,
+        }
+        if incognito:
+            return Status(**head, trusted=None)
+        places = scopes.visible(self.caller)
+        counts: Counter[str] = Counter()
+        findings: list[Finding] = []
+        with self._reported("read the memory"):
+            for each in self._everything(places):
+                if isinstance(each, Finding):
+                    findings.append(each)
+                else:
+                    counts[str(each.record.place.scope)] += 1
+                    findings += _lost(each, self.records)
+            notes = 0
+            for day in self.journal.days(places):
+                if isinstance(day, Finding):
+                    findings.append(day)
+                else:
+                    notes += len(day.entries)
+            documents, more = _split(self.documents.all(places))
+            findings += more
+            findings += self._leftovers(places)
+            findings += [
+                _deleted(version)
+                for version in versions.gone(self.records, places)
+                if version.image.why == archive.KEPT
+            ]
+            findings += self._moved()
+            findings += self._swept()
+            findings += self._held()
+            findings += self._undecided()
+            findings += self._hooks()
+            attached = sources.visible(self.home, self.caller)
+            shelf = repository.shelf(self.home, self.caller.project)
+            return Status(
+                **head,
+                trusted=None if shelf is None else shelf.trusted,
+                records=dict(counts),
+                notes=notes,
+                pinned=tuple(documents),
+                sources=tuple(attached),
+                findings=tuple(findings),
+                aliases=tuple(scopes.aliases(self.home, project.id)) if project else (),
+                coverage=self._survey() if self.caller.audience is Audience.PRIVATE else None,
+            )
+
+    def _hooks(self) -> Iterator[Finding]:
+        """The last hook that could not do its work."""
+        failure = hook_log.last(self.home.path) if self.caller.audience is Audience.PRIVATE else None
+        if failure is not None:
+            what = f"{failure.agent} {failure.event} failed at {failure.time}: {failure.why}"
+            mend = f"{hook_log.NAME} has all of them; delete it once they are looked at"
+            yield Finding("hook", hook_log.NAME, what, mend, "info")
+
+    def _leftovers(self, places: Iterable[Place]) -> Iterator[Finding]:
+        """What killed writers and unfinished edits left beside the files."""
+        conflict = "a text that could not be joined with its file was kept here"
+        compare = "compare both, keep what you want, delete the copy"
+        for folder, path in self._folders(places):
+            with folder:
+                for name in files.leftovers(folder):
+                    yield Finding(
+                        "leftover", path(name), "a writer was killed here", "it is cleared by the next write"
+                    )
+                for name in folder.names():
+                    if files.is_conflict(name):
+                        yield Finding("conflict", path(name), conflict, compare)
+
+    def _folders(self, places: Iterable[Place]) -> Iterator[tuple[Folder, Callable[[str], str]]]:
+        """Every folder in sight that holds files of memory, and how a file in it is shown."""
+        for place in places:
+            for shelf in scopes.shelves(self.home, self.caller, place):
+                for below in ((archive.RECORDS,), (archive.JOURNAL,), ()):
+                    if self.caller.audience is Audience.GROUP and below == (archive.JOURNAL,):
+                        continue
+                    try:
+                        folder = shelf.open(*below)
+                    except (OutsideMemory, NotADirectoryError):
+                        continue  # told by the records themselves
+                    if folder is not None:
+                        yield folder, functools.partial(shelf.name_of, *below)
+
+    def _moved(self) -> Iterator[Finding]:
+        """That the project had another id here, whose memory only a person can join."""
+        project = self.caller.project
+        if project is None or self.caller.audience is Audience.GROUP:
+            return
+        earlier = scopes.earlier_id(self.home, project)
+        if earlier:
+            why = f"project id changed from {earlier}; its memory is not joined"
+            yield Finding("project", str(project.root), why, f"vade project alias {earlier}", "info")
+
+
+def connect(
+    *,
+    home: str | os.PathLike[str] | None = None,
+    cwd: str | os.PathLike[str] | None = None,
+    agent: str | None = None,
+    session: str | None = None,
+    audience: str | Audience | None = None,
+    incognito: bool | None = None,
+    origin: Origin = Origin.AGENT,
+    actor: str | None = None,
+    readonly: bool = False,
+    now: Callable[[], datetime] = clock.now,
+    environ: Mapping[str, str] = os.environ,
+) -> Memory:
+    """Open memory for one door; the door, never the caller, says what origin its texts have."""
+    place = config.home_from(environ, home)
+    here = Path(cwd) if cwd is not None else _working_directory()
+    flags = {name: value for name, value in (("agent", agent), ("incognito", incognito)) if value is not None}
+    with files.reported("look at this folder"):
+        root = identity.find_root(here, home=place) if here is not None else None
+        loaded = config.load(home=place, project_root=root, environ=environ, flags=flags)
+        settings = loaded.settings
+        override = settings.project_id
+        project = identity.project(here, home=place, override=override) if here is not None else None
+    caller = scopes.Caller(
+        agent=settings.agent,
+        session=session or environ.get("VADE_SESSION") or None,
+        project=project,
+        audience=_audience(audience or environ.get("VADE_AUDIENCE") or Audience.PRIVATE),
+        origin=origin,
+        actor=actor or f"process:{settings.agent}",
+    )
+    memory = Memory(Home(place, settings.limits.lock), caller, loaded, now=now, readonly=readonly)
+    memory.home.check()
+    asked = origin in (Origin.USER, Origin.AGENT) and caller.audience is Audience.PRIVATE
+    if project is not None and asked and not settings.incognito and not readonly:
+        with contextlib.suppress(VadeError, OSError):  # a convenience, which a read-only home does without
+            scopes.join_by_path(memory.home, project, at=clock.stamp(now()))
+    return memory
+
+
+def _working_directory() -> Path | None:
+    try:
+        return Path.cwd()
+    except OSError:  # the folder was deleted under us: there is no project then
+        return None
+
+
+def _deleted(version: versions.Version) -> Finding:
+    """What to say of a record whose file somebody deleted."""
+    path = version.shelf.name_of(archive.RECORDS, version.name)
+    mend = f"vade restore {key_of(version.name)} --scope {version.shelf.place.scope}"
+    return Finding("deleted", path, "the file is gone; what it said is kept", mend, "info")
+
+
+def _lost(found: Found, records: Records) -> Sequence[Finding]:
+    lost = records.lost(found)
+    if not lost:
+        return []
+    entries = "an entry" if len(lost) == 1 else f"{len(lost)} entries"
+    mend = f"vade restore {found.record.key} --scope {found.record.place.scope}"
+    return [
+        Finding("edited", found.record.path, f"{entries} written here changed or left by hand", mend, "info")
+    ]

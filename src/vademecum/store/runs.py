@@ -1,0 +1,428 @@
+"""Runs: edits that belong together, each with its pre-image, and the way back from all of them.
+
+`archive/runs/<run>.jsonl` says what a run did, content-free: a line is on disk before the file it speaks of
+is touched, so a run that was killed half-way is known as far as it came and can be taken back as far. An edit
+names the bytes it was thought out for: a file that holds anything else by now is left alone and reported.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from vademecum.errors import Malformed, NotFound
+from vademecum.store import archive, audit, clock, document, files, frontmatter, ids, scopes
+from vademecum.store.texts import decode
+from vademecum.types import Audience, Change, ChangeKind, Origin, Place, Scope
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from datetime import datetime
+
+    from vademecum.store.folders import Folder
+    from vademecum.store.home import Home, Shelf
+    from vademecum.types import Entry
+
+CHANGED = "changed meanwhile"
+LOSSY = "would take text away"
+ELSEWHERE = "it belongs to another project, agent or session"
+_RUN = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{11}")
+
+
+class Edit(NamedTuple):
+    """One file as it was when somebody thought about it, and as it shall be."""
+
+    shelf: Shelf
+    kind: str  # archive.RECORDS, archive.JOURNAL or archive.PINNED
+    name: str
+    before: bytes | None  # None: there is no such file yet
+    after: bytes | None  # None: the whole file goes to the archive
+
+    @property
+    def path(self) -> str:
+        """The file as shown."""
+        return self.shelf.name_of(*_below(self.kind), self.name)
+
+
+class Told(NamedTuple):
+    """What became of an edit: done, or why not."""
+
+    path: str
+    done: bool
+    why: str = ""
+
+
+class Brief(NamedTuple):
+    """A run as it is listed."""
+
+    run: str
+    what: str
+    at: str
+    edits: int
+    undone: bool
+    tried: bool = False  # an undo went through it, and had to leave what was changed since
+    places: frozenset[Place] = frozenset()
+
+
+@dataclass(slots=True)
+class Run:
+    """One run of edits, begun with its first edit."""
+
+    home: Home
+    caller: scopes.Caller
+    now: Callable[[], datetime]
+    announce: Callable[[Change], None]
+    what: str
+    id: str = ""
+    _lines: int = field(default=0)
+    _swept: set[str] = field(default_factory=set)
+
+    def do(self, edit: Edit, operation: str, *, replacing: bool = False) -> Told:
+        """Make one edit, unless its file is no longer the one it was made for.
+
+        An edit takes no text away, unless it is `replacing` what was generated before it.
+        """
+        if not edit.shelf.trusted:
+            return Told(edit.path, False, "its folder is not trusted")
+        if not replacing and not keeps_text(edit):
+            return Told(edit.path, False, LOSSY)
+        with self.home.lock(_lock(edit)), _folder(edit, create=edit.after is not None) as folder:
+            if folder is None or files.read(folder, edit.name) != edit.before:
+                return Told(edit.path, False, CHANGED)
+            self._begin()
+            image = None
+            if edit.before is not None:
+                why = "retire" if edit.after is None else "revise"
+                image = self._keep(edit, edit.before, why)
+            self._note(edit, image)
+            _sweep_once(folder, self._swept)
+            try:
+                _replace(folder, edit)
+            except _Changed:
+                return Told(edit.path, False, CHANGED)
+            self._tell(edit, operation)
+        self._announce(edit)
+        return Told(edit.path, True)
+
+    def _begin(self) -> None:
+        if self.id:
+            return
+        moment = self.now()
+        at = clock.stamp(moment)
+        # The microseconds first, so that runs of one second are listed in their order.
+        self.id = f"{re.sub('[-:]', '', at)}-{moment.microsecond:05x}{ids.new()[-6:]}"
+        _append(self.home, self.id, {"run": self.id, "what": self.what, "at": at, "by": self.caller.actor})
+
+    def _keep(self, edit: Edit, content: bytes, why: str) -> archive.Image:
+        return archive.keep(self.home, edit.shelf, edit.kind, edit.name, content, why=why, at=self.now())
+
+    def _note(self, edit: Edit, image: archive.Image | None) -> None:
+        self._lines += 1
+        line: dict[str, Any] = {
+            "edit": self._lines,
+            "scope": str(edit.shelf.place.scope),
+            "id": edit.shelf.place.id,
+            "label": edit.shelf.label,
+            "top": str(edit.shelf.top) if edit.shelf.shared else "",
+            "kind": edit.kind,
+            "name": edit.name,
+            "image": None if image is None else list(image.parts),
+            "before": None if edit.before is None else files.digest(edit.before),
+            "after": None if edit.after is None else files.digest(edit.after),
+        }
+        _append(self.home, self.id, line)
+
+    def _tell(self, edit: Edit, operation: str) -> None:
+        """The second copy of each entry, and the line in the audit."""
+        record, num = _ids(edit.after if edit.after is not None else edit.before or b"")
+        if edit.after is not None:
+            _log_brought(self.home, edit, record)
+        audit.write(
+            self.home,
+            at=self.now(),
+            actor=self.caller.actor,
+            operation=operation,
+            scope=edit.shelf.place.scope,
+            record=record,
+            num=num,
+            before=edit.before,
+            after=edit.after,
+        )
+
+    def _announce(self, edit: Edit) -> None:
+        kind = ChangeKind.REMOVED if edit.after is None else ChangeKind.WRITTEN
+        self.announce(Change(kind, edit.shelf.place, edit.path))
+
+
+# -------------------------------------------------------------------- looking back, and going back
+
+
+def every(home: Home) -> list[Brief]:
+    """All runs, newest first."""
+    found = []
+    for name in home.names("archive", "runs"):
+        run = name.removesuffix(".jsonl")
+        if _RUN.fullmatch(run):
+            lines = [*_lines(home, run)]
+            head = lines[0] if lines and lines[0].get("run") == run else {}
+            edits = [line for line in lines if "edit" in line]
+            gone = {line["undone"] for line in lines if "undone" in line}
+            undone = bool(edits) and all(line["edit"] in gone for line in edits)
+            tried = any("tried" in line for line in lines)
+            what, at = str(head.get("what", "")), str(head.get("at", ""))
+            places = frozenset(_places(edits))
+            found.append(Brief(run, what, at, len(edits), undone, tried, places))
+    return sorted(found, key=lambda each: each.run, reverse=True)
+
+
+def of(home: Home, caller: scopes.Caller) -> list[Brief]:
+    """The runs that changed something the caller may see, newest first."""
+    return [each for each in every(home) if any(place in reach(caller, place) for place in each.places)]
+
+
+def _places(edits: Iterable[dict[str, Any]]) -> Iterator[Place]:
+    for line in edits:
+        with contextlib.suppress(KeyError, ValueError):
+            yield Place(Scope(line["scope"]), str(line["id"]))
+
+
+def undo(
+    home: Home,
+    caller: scopes.Caller,
+    run: str | None,
+    *,
+    now: Callable[[], datetime],
+    announce: Callable[[Change], None],
+) -> tuple[str, Sequence[Told]]:
+    """Bring back, byte for byte, what a run changed; what was changed again since then stays and is told."""
+    chosen = _chosen(home, caller, run)
+    lines = [*_lines(home, chosen)]
+    undone = {line["undone"] for line in lines if "undone" in line}
+    told: list[Told] = []
+    swept: set[str] = set()  # a run that was killed may have left something lying about
+    # Backwards: a file may have been edited twice, and what was written first is taken away last.
+    for line in reversed([line for line in lines if "edit" in line and line["edit"] not in undone]):
+        told.append(_undo_one(home, caller, chosen, line, now=now, announce=announce, swept=swept))
+    if not all(each.done or each.why == ELSEWHERE for each in told):
+        _append(home, chosen, {"tried": clock.stamp(now())})
+    return chosen, told
+
+
+def _undo_one(
+    home: Home,
+    caller: scopes.Caller,
+    run: str,
+    line: dict[str, Any],
+    *,
+    now: Callable[[], datetime],
+    announce: Callable[[Change], None],
+    swept: set[str],
+) -> Told:
+    try:
+        shelf = _shelf(home, caller, line)
+        kind, name = str(line["kind"]), str(line["name"])
+        before = None if line["image"] is None else home.read(*map(str, line["image"]))
+    except (KeyError, TypeError, ValueError):
+        return Told(run, False, "the line of this edit cannot be read")
+    if shelf is None:
+        return Told(f"{line.get('label')}/{name}", False, ELSEWHERE)
+    path = shelf.name_of(*_below(kind), name)
+    if line["image"] is not None and (before is None or files.digest(before) != line["before"]):
+        return Told(path, False, "its earlier version is gone from the archive")
+    blank = Edit(shelf, kind, name, None, before)
+    with home.lock(_lock(blank)), _folder(blank, create=before is not None) as folder:
+        if folder is not None:
+            _sweep_once(folder, swept)
+        current = None if folder is None else files.read(folder, name)
+        mark = None if current is None else files.digest(current)
+        edit = blank._replace(before=current)
+        if mark not in (line["after"], line["before"]):
+            return Told(path, False, "it was changed since then")
+        if folder is not None and mark != line["before"]:
+            record, num = _ids(before if before is not None else current or b"")
+            if current is not None:
+                # A file that goes is a record put away, which `restore` knows and nobody misses.
+                why = "retire" if before is None else "undo"
+                archive.keep(home, shelf, kind, name, current, why=why, at=now())
+            _log_taken(home, edit, _ids(current or b"")[0])
+            try:
+                _replace(folder, edit)
+            except _Changed:
+                return Told(path, False, "it was changed since then")
+            archive.log_returned(home, shelf, kind, name, _safe_entries(kind, before), record=record)
+            audit.write(
+                home,
+                at=now(),
+                actor=caller.actor,
+                operation="undo",
+                scope=shelf.place.scope,
+                record=record,
+                num=num,
+                before=current,
+                after=before,
+            )
+        _append(home, run, {"undone": line["edit"], "at": clock.stamp(now())})
+    announce(Change(ChangeKind.REMOVED if before is None else ChangeKind.WRITTEN, shelf.place, path))
+    return Told(path, True)
+
+
+def _chosen(home: Home, caller: scopes.Caller, run: str | None) -> str:
+    if run is None:
+        newest = next((each.run for each in of(home, caller) if not each.undone and not each.tried), None)
+        if newest is None:
+            raise NotFound("there is no run to undo", hint="`vade undo --list` shows all runs")
+        return newest
+    if not _RUN.fullmatch(run) or not home.names("archive", "runs").count(f"{run}.jsonl"):
+        raise NotFound("there is no such run", hint="`vade undo --list` shows all runs")
+    return run
+
+
+def _shelf(home: Home, caller: scopes.Caller, line: dict[str, Any]) -> Shelf | None:
+    """The shelf of an edit, if the caller can see it: a run of one project never touches another."""
+    place = Place(Scope(line["scope"]), str(line["id"]))
+    if place not in reach(caller, place):
+        return None
+    for shelf in scopes.shelves(home, caller, place):
+        same = shelf.label == line["label"] and (not shelf.shared or str(shelf.top) == line["top"])
+        if same and shelf.trusted:
+            return shelf
+    return None
+
+
+def reach(caller: scopes.Caller, place: Place) -> list[Place]:
+    """The places in sight, and a session that is over: nobody else will ever tidy up after it."""
+    own = scopes.visible(caller)
+    private = caller.audience is Audience.PRIVATE
+    return [*own, place] if private and place.scope is Scope.SESSION and place not in own else own
+
+
+# -------------------------------------------------------------------- parts
+
+
+def keeps_text(edit: Edit) -> bool:
+    """Whether every text of a file still stands there after an edit, or goes to the archive with it."""
+    if edit.before is None or edit.after is None:
+        return True
+    try:
+        left = {document.normalised(entry.text) for entry in _entries(edit.kind, edit.after)}
+        return all(document.normalised(entry.text) in left for entry in _entries(edit.kind, edit.before))
+    except Malformed:
+        return False
+
+
+def _sweep_once(folder: Folder, swept: set[str]) -> None:
+    """Clear what killed writers left; listing a large folder for every edit would take for ever."""
+    if folder.path not in swept:
+        swept.add(folder.path)
+        files.sweep(folder)
+
+
+class _Changed(Exception):
+    """Somebody saved the file in between."""
+
+
+def _replace(folder: Folder, edit: Edit) -> None:
+    """Put the new content in place, or take the file away; raises `_Changed` when it holds something else."""
+    if edit.after is None:
+        if edit.before is None:
+            return
+
+        def still_the_same(content: bytes) -> None:
+            if content != edit.before:
+                raise _Changed  # it is put back: the last save of a person stays where they saved it
+
+        files.remove(folder, edit.name, still_the_same)
+        return
+    after = edit.after
+
+    def put(content: bytes | None) -> bytes:
+        if content != edit.before:
+            raise _Changed
+        return after
+
+    files.update(folder, edit.name, put, mode=edit.shelf.file_mode)
+
+
+def _log_brought(home: Home, edit: Edit, record: str | None) -> None:
+    """Log the entries an edit brought, and those it marked.
+
+    An entry in a shared folder is believed what this log says of it: who thinks out an edit signs what it
+    brings with the lowest origin of what it was made from.
+    """
+    before = {archive.fingerprint(entry) for entry in _safe_entries(edit.kind, edit.before)}
+    after = _safe_entries(edit.kind, edit.after)
+    at = home, edit.shelf, edit.kind, edit.name
+    for entry in after:
+        if archive.fingerprint(entry) not in before:
+            archive.log_kept(*at, replace(entry, origin=entry.origin or Origin.USER), record=record)
+    archive.log_superseded(*at, after, record=record)
+
+
+def _log_taken(home: Home, edit: Edit, record: str | None) -> None:
+    """Log the entries that go with an edit, before they do: so nobody misses them if it is cut short."""
+    now = {archive.fingerprint(entry) for entry in _safe_entries(edit.kind, edit.after)}
+    gone = [each for each in _safe_entries(edit.kind, edit.before) if archive.fingerprint(each) not in now]
+    if gone:
+        archive.log_taken(home, edit.shelf, edit.kind, edit.name, gone, record=record)
+
+
+def _safe_entries(kind: str, content: bytes | None) -> Sequence[Entry]:
+    try:
+        return () if content is None else _entries(kind, content)
+    except Malformed:
+        return ()
+
+
+def _entries(kind: str, content: bytes) -> Sequence[Entry]:
+    text = decode(content)
+    return document.blocks(text) if kind == archive.PINNED else document.parse(text).entries
+
+
+def _ids(content: bytes) -> tuple[str | None, int | None]:
+    try:
+        values = frontmatter.parse(decode(content)).values
+    except Malformed:
+        return None, None
+    num = values.get("num")
+    return (str(values["id"]) if values.get("id") else None), num if type(num) is int else None
+
+
+def _below(kind: str) -> tuple[str, ...]:
+    return () if kind == archive.PINNED else (kind,)
+
+
+@contextlib.contextmanager
+def _folder(edit: Edit, *, create: bool) -> Iterator[Folder | None]:
+    folder = edit.shelf.open(*_below(edit.kind), create=create)
+    if folder is None:
+        yield None
+        return
+    with folder:
+        yield folder
+
+
+def _lock(edit: Edit) -> str:
+    """The name under which every writer of that file holds it."""
+    if edit.kind == archive.JOURNAL:
+        return f"journal {edit.path}"
+    word = "record" if edit.kind == archive.RECORDS else "pinned"
+    return f"{word} {edit.path} in {edit.shelf.top}"
+
+
+def _append(home: Home, run: str, line: dict[str, Any]) -> None:
+    with home.lock("runs"), home.folder("archive", "runs", create=True) as folder:
+        content = json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode()
+        files.append_line(folder, f"{run}.jsonl", content)
+
+
+def _lines(home: Home, run: str) -> Iterator[dict[str, Any]]:
+    for raw in home.lines("archive", "runs", f"{run}.jsonl"):
+        try:
+            line = json.loads(raw)
+        except ValueError:
+            continue  # a stump left by a crash: nothing was touched after it
+        if isinstance(line, dict):
+            yield line

@@ -1,0 +1,479 @@
+"""Bringing the sessions' index up to date with the logs: what was said, a row for each piece of it.
+
+A log is followed: of one that has grown only the new whole lines are read, and one that was rewritten is read
+anew. Whatever state the index is in, a look makes it what a rebuild would make it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from dataclasses import replace
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from vademecum.errors import InvalidKey, OutsideMemory, StorageFailed
+from vademecum.index import words
+from vademecum.index.base import stamp as stamp_of
+from vademecum.index.sqlite import head, moment
+from vademecum.index.turns import Kept, Part
+from vademecum.store import files, names
+from vademecum.transcripts import views
+from vademecum.transcripts.events import Renamed, Said, Started
+from vademecum.transcripts.log import ENDING, FOLDER, Log, OnDisk
+from vademecum.transcripts.messages import Role, Text, ToolCall, ToolResult
+from vademecum.types import Audience, Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from vademecum.index.sync import Report, Survey
+    from vademecum.index.turns import Turns
+    from vademecum.store.home import Home
+    from vademecum.transcripts.log import Raw
+    from vademecum.transcripts.messages import Message
+
+    Key = tuple[str, str]  # a project and a session
+    State = tuple[int, int, int, int]  # size, times and inode of a file
+    Progress = Callable[[str, int, int], None]
+
+LONGEST = 200_000  # characters of one text, call or result that are looked at, most from its beginning
+PIECE, OVERLAP = 2_000, 200  # characters: a page of output would hold every word of any question
+_WEIGHED = 1_000  # characters in which different words are counted: a few dozen are as many as count
+_SHORTEST = 10  # characters; what is no longer says nothing by itself,
+_SHORTEST_OTHER = 4  # unless it is of a script that needs few
+_LOOK = 20  # messages from the beginning among which a name is looked for
+_BATCH = 2_000_000  # characters taken in by one transaction
+_TURN = 0.5  # seconds that are read for one
+_MARK = 4_096  # bytes at the beginning and before the end that must not have changed
+_BLOB = re.compile(r"[A-Za-z0-9+/=_-]{500,}")  # a picture or a key: nobody asks for one
+_SPOKEN = (Role.USER, Role.ASSISTANT, Role.TOOL)
+
+
+class View(NamedTuple):
+    """What may be seen: logs of these projects and this agent, and of these sessions when a group listens."""
+
+    projects: tuple[str, ...] | None = None  # None: of every one
+    agent: str | None = None
+    sessions: tuple[str, ...] | None = None
+
+    def shows(self, log: Kept) -> bool:
+        """Whether a log is in sight, by what is known of it so far."""
+        return (
+            (self.projects is None or log.project in self.projects)
+            and (self.agent is None or log.agent == self.agent)
+            and (self.sessions is None or (log.session in self.sessions and log.audience == Audience.GROUP))
+        )
+
+    def where(self) -> tuple[list[str], list[Any]]:
+        """The same as SQL, for logs `l`."""
+        clauses, values = ["1"], list[Any]()
+        if self.projects is not None:
+            clauses.append("l.project in (select value from json_each(?))")
+            values.append(json.dumps(self.projects))
+        if self.agent is not None:
+            clauses.append("l.agent = ?")
+            values.append(self.agent)
+        if self.sessions is not None:
+            clauses.append("l.session in (select value from json_each(?)) and l.audience = ?")
+            values += [json.dumps(self.sessions), str(Audience.GROUP)]
+        return clauses, values
+
+
+class Followed(NamedTuple):
+    """What a look at the logs found and did."""
+
+    sessions: int = 0  # in sight
+    changed: int = 0
+    removed: int = 0
+    pending: int = 0
+    unreadable: tuple[tuple[str, str], ...] = ()  # path and why
+    degraded: tuple[str, ...] = ()
+
+    @property
+    def searched(self) -> int:
+        """How many were taken in whole."""
+        return self.sessions - self.pending - len(self.unreadable)
+
+    @property
+    def said(self) -> tuple[str, ...]:
+        """What an answer has to tell of it."""
+        told = list(self.degraded)
+        if self.pending:
+            which = "session is" if self.pending == 1 else "sessions are"
+            told.append(f"{self.pending} {which} not indexed yet; `vade index` finishes it")
+        if self.unreadable:
+            which = "session" if len(self.unreadable) == 1 else "sessions"
+            where, why = self.unreadable[0]
+            told.append(f"{len(self.unreadable)} {which} could not be read, first {where}: {why}")
+        return tuple(told)
+
+    def beside(self, report: Report) -> Report:
+        """What became of the notes' index, with the sessions counted among the files."""
+        findings = [Finding("a session cannot be read", *each) for each in self.unreadable]
+        return replace(
+            report,
+            files=report.files + self.sessions,
+            indexed=report.indexed + self.searched,
+            changed=report.changed + self.changed,
+            removed=report.removed + self.removed,
+            pending=report.pending + self.pending,
+            findings=[*report.findings, *findings],
+            degraded=[*report.degraded, *self.degraded],
+        )
+
+
+def bring(
+    home: Home,
+    index: Turns,
+    view: View,
+    there: dict[Key, State],
+    wrong: dict[Key, str],
+    *,
+    until: float | None,
+    progress: Progress | None,
+) -> Followed:
+    """Take in what is new in the logs that are there, the newest first, and take out those that are gone."""
+    unreadable = dict(wrong)
+    known = index.logs(view.projects)
+    missing = [
+        log
+        for key, log in known.items()
+        if key not in there and (view.sessions is None or log.session in view.sessions)
+    ]
+    # One may have come, and have been taken in by somebody else, since the folder was listed.
+    gone = [log for log in missing if _is_gone(home, log)]
+    if gone:
+        index.drop(gone)
+    newest = sorted(there, key=lambda key: (there[key][1], key), reverse=True)
+    waiting = [key for key in newest if behind(known.get(key), there[key], view)]
+    changed, logs = 0, dict(known)
+    for at, key in enumerate(waiting):
+        before = known.get(key)
+        try:
+            now = follow(home, index, key, there[key], before=before, view=view, until=until)
+        except (OutsideMemory, StorageFailed) as error:
+            unreadable[key] = str(error)
+            continue
+        changed += before is None or now.upto != before.upto
+        logs[key] = now
+        if progress is not None:
+            progress("sessions", at + 1, len(waiting))
+        if until is not None and time.monotonic() >= until:
+            break
+    seen = _in_sight(view, there, logs)
+    pending = [
+        key
+        for key in seen
+        if key not in unreadable and ((log := logs.get(key)) is None or behind(log, there[key], view))
+    ]
+    told = [(_path(key), why) for key, why in unreadable.items()]
+    beside = sum(key not in there for key in unreadable)
+    return Followed(len(seen) + beside, changed, len(gone), len(pending), tuple(told))
+
+
+def survey(
+    view: View, there: dict[Key, State], wrong: dict[Key, str], *, known: dict[Key, Kept], into: Survey
+) -> None:
+    """Count how far the logs that are there were taken in, and leave all as it is."""
+    seen = _in_sight(view, there, known)
+    into.files += len(seen) + len(wrong)
+    into.failed += [Finding("a session cannot be read", _path(key), why) for key, why in wrong.items()]
+    for key in seen:
+        log = known.get(key)
+        if log is None:
+            into.pending += 1
+        elif behind(log, there[key], view):
+            into.stale += 1
+        else:
+            into.indexed += 1
+    into.gone += sum(key not in there for key in known)
+
+
+def _in_sight(view: View, there: Iterable[Key], known: Mapping[Key, Kept]) -> list[Key]:
+    """The logs that count: whose one is, is not known before its beginning was read."""
+    return [key for key in there if (log := known.get(key)) is None or not log.begun or view.shows(log)]
+
+
+def _is_gone(home: Home, log: Kept) -> bool:
+    try:
+        with home.folder(FOLDER, log.project) as folder:
+            return folder.stat(f"{log.session}{ENDING}") is None
+    except (FileNotFoundError, NotADirectoryError, OutsideMemory):
+        return True
+
+
+def _path(key: Key) -> str:
+    return f"{FOLDER}/{key[0]}/{key[1]}{ENDING}"
+
+
+def follow(
+    home: Home,
+    index: Turns,
+    key: Key,
+    state: State,
+    *,
+    before: Kept | None,
+    view: View,
+    until: float | None,
+) -> Kept:
+    """Take in what is new in one log."""
+    paper = OnDisk(home, *key)
+    if before is not None and _rewritten(before, state, paper):
+        index.drop([before])
+        before = None
+    while True:
+        batch = Batch(before or Kept(*key), state)
+        for raw in Log(key[1], paper).raw(batch.log.upto, batch.log.lines + 1):
+            if not raw.ended:  # whoever writes it is not done
+                batch.finish()
+                break
+            batch.take(raw)
+            if batch.log.begun and not view.shows(batch.log):
+                break  # another agent's: what it says is not for this file
+            if batch.full or (until is not None and time.monotonic() >= until):
+                break
+        else:
+            batch.finish()
+        now = batch.log._replace(mark=_mark(paper, batch.log.upto))
+        if now == before:
+            return now
+        put = index.put(before, now, batch.parts)
+        if put is None:  # another process was quicker: go on from there
+            before = index.logs((key[0],)).get(key)
+            continue
+        before = put
+        if before.done or (before.begun and not view.shows(before)):
+            return before
+        if until is not None and time.monotonic() >= until:
+            return before
+
+
+def listed(home: Home, view: View) -> tuple[dict[Key, State], dict[Key, str]]:
+    """The stamps of all logs that may be in sight, and those whose name or kind is none of ours."""
+    found: dict[Key, State] = {}
+    wrong: dict[Key, str] = {}
+    projects = home.names(FOLDER) if view.projects is None else view.projects
+    for project in projects:
+        try:
+            folder = home.folder(FOLDER, names.check_id(project, "a project"))
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except (InvalidKey, OutsideMemory) as error:
+            wrong[project, ""] = str(error)
+            continue
+        with folder, os.scandir(folder.path if folder.fd is None else folder.fd) as entries:
+            for entry in entries:
+                name, session = entry.name, entry.name.removesuffix(ENDING)
+                if not name.endswith(ENDING) or name.startswith(".") or ".conflict-" in name:
+                    continue
+                if view.sessions is not None and session not in view.sessions:
+                    continue
+                try:
+                    names.check_id(session, "a session")
+                    found[project, session] = stamp_of(entry.stat(follow_symlinks=False))
+                except InvalidKey as error:
+                    wrong[project, session] = str(error)
+                except FileNotFoundError:  # gone in this moment
+                    continue
+    return found, wrong
+
+
+def right(home: Home, index: Turns, log: Kept) -> bool:
+    """Whether a log, read again up to where it was taken in, gives what the index holds of it."""
+    batch = Batch(Kept(log.project, log.session), log.stamp)
+    fits, held = True, index.parts(log)
+    try:
+        for raw in Log(log.session, OnDisk(home, log.project, log.session)).raw():
+            if raw.end > log.upto or not fits:
+                break
+            batch.take(raw)
+            fresh = [part._replace(body="") for part in batch.parts]
+            batch.parts.clear()
+            fits = all(part == next(held, None) for part in fresh)
+        fits = fits and next(held, None) is None
+    except (OutsideMemory, StorageFailed):
+        return False
+    finally:
+        held.close()
+    return fits and batch.log._replace(id=log.id, mark=log.mark, done=log.done) == log
+
+
+# -------------------------------------------------------------------- from lines to rows
+
+
+class Batch:
+    """Lines of a log, taken in one after the other."""
+
+    def __init__(self, log: Kept, stamp: State) -> None:
+        size, mtime, ctime, inode = stamp
+        self.log = log._replace(size=size, mtime=mtime, ctime=ctime, inode=inode, done=False)
+        self.parts: list[Part] = []
+        self._chars = 0
+        self._until = time.monotonic() + _TURN
+
+    @property
+    def full(self) -> bool:
+        """Whether it is time to write it down."""
+        return self._chars > _BATCH or time.monotonic() > self._until
+
+    def finish(self) -> None:
+        """Note that everything that was there is in."""
+        self.log = self.log._replace(done=True)
+
+    def take(self, raw: Raw) -> None:
+        """Take in one line."""
+        log = self.log._replace(upto=raw.end, lines=raw.number, updated=raw.time or self.log.updated)
+        if raw.kind in ("", *_TELLING):
+            event = raw.read()
+            if isinstance(event, Started | Renamed):
+                log = log._replace(given=event.name or log.given)
+            if isinstance(event, Started) and not log.begun:
+                log = log._replace(begun=True, agent=event.agent, audience=event.audience)
+            if isinstance(event, Said):
+                log = self._said(log, event, raw)
+        self.log = log
+
+    def _said(self, log: Kept, event: Said, raw: Raw) -> Kept:
+        message = event.message
+        if not log.made and log.looked < _LOOK:
+            log = log._replace(made=views.name_from(message), looked=log.looked + 1)
+        aside = views.is_aside(message)
+        spoken = message.role is Role.USER and not aside and bool(message.text.strip())
+        log = log._replace(turns=log.turns + spoken)
+        if aside or message.role not in _SPOKEN:
+            return log
+        text = told(message)
+        if len(text.strip()) <= (_SHORTEST if text.isascii() else _SHORTEST_OTHER):
+            return log
+        when = message.time or event.time
+        day = head("", "", when, (), "")
+        for at, length in pieces(text):
+            piece = text[at : at + length]
+            size = len(words.all_in(piece[:_WEIGHED]) - words.LOW)
+            self.parts.append(
+                Part(
+                    raw.number,
+                    raw.start,
+                    raw.end,
+                    log.turns,
+                    str(message.role),
+                    when,
+                    moment(when),
+                    at,
+                    length,
+                    size,
+                    digest(piece),
+                    f"{day}\n{_BLOB.sub(' ', piece)}",
+                )
+            )
+        self._chars += len(text)
+        return log
+
+
+_TELLING = (Started.kind, Renamed.kind, Said.kind)
+
+
+def told(message: Message) -> str:
+    """What a message says: its words, what tools were asked for and with what, and what they gave back.
+
+    Of very long ones most of the beginning and some of the end; neither thoughts nor pictures.
+    """
+    found: list[str] = []
+    for part in message.parts:
+        if isinstance(part, Text):
+            found.append(_bounded(part.text))
+        elif isinstance(part, ToolCall):
+            found.append(f"{part.name} {_arguments(_bounded(part.arguments))}".strip())
+        elif isinstance(part, ToolResult):
+            found.append(_bounded(part.text))
+    return _clean("\n".join(each for each in found if each))
+
+
+def _bounded(text: str) -> str:
+    if len(text) <= LONGEST:
+        return text
+    return f"{text[: LONGEST * 3 // 4]}\n…\n{text[-LONGEST // 4 :]}"
+
+
+def _arguments(text: str) -> str:
+    """The values a tool was given, without the marks of JSON, in which a line's end is a letter."""
+    try:
+        return " ".join(_values(json.loads(text)))
+    except (ValueError, RecursionError):
+        return text
+
+
+def _values(value: object) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, each in value.items():
+            yield str(key)
+            yield from _values(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _values(each)
+    elif value not in (None, ""):
+        yield str(value)
+
+
+def _clean(text: str) -> str:
+    """A text that can be written as UTF-8."""
+    return text if text.isascii() else text.encode(errors="replace").decode()
+
+
+def pieces(text: str) -> Iterator[tuple[int, int]]:
+    """Where to cut a long text: between words where there is a space, each piece a little into the next."""
+    start = 0
+    while len(text) - start > PIECE:
+        end = start + PIECE
+        space = max(text.rfind(" ", start + PIECE // 2, end), text.rfind("\n", start + PIECE // 2, end))
+        end = space if space > 0 else end
+        yield start, end - start
+        start = end - OVERLAP
+        space = text.find(" ", start, end)
+        start = space + 1 if space >= 0 else start
+    yield start, len(text) - start
+
+
+def digest(text: str) -> bytes:
+    """What tells one text from another."""
+    return blake2b(text.encode(), digest_size=12).digest()
+
+
+def behind(log: Kept | None, state: State, view: View) -> bool:
+    """Whether there is something in a log that should be taken in and is not."""
+    if log is None:
+        return True
+    grown = state[3] == log.inode and state[0] >= log.size
+    if log.begun and not view.shows(log) and grown:
+        return False  # somebody else's, as it was
+    return not log.done or log.stamp != state
+
+
+def _rewritten(log: Kept, state: State, paper: OnDisk) -> bool:
+    """Whether a log did not just grow: then nothing of what was taken in counts any more."""
+    if state == log.stamp:
+        return False
+    same_size = state[0] == log.size  # and yet another time: written over in place
+    return state[3] != log.inode or state[0] < log.size or same_size or _mark(paper, log.upto) != log.mark
+
+
+def _mark(paper: OnDisk, upto: int) -> bytes:
+    """A number for the bytes that a log begins with, and for those before a place in it."""
+    with files.reported(f"read the transcript {paper.path}"):
+        file = paper.opened()
+        if file is None:
+            return b""
+        with file:
+            first = file.read(min(_MARK, upto))
+            file.seek(max(0, upto - _MARK))
+            return blake2b(first + file.read(min(_MARK, upto)), digest_size=12).digest()
+
+
+def beginnings(log: Log) -> Iterator[Started]:
+    """The lines that say how a session began; the first of them counts."""
+    for raw in log.raw():
+        if raw.kind in ("", Started.kind) and isinstance(event := raw.read(), Started):
+            yield event

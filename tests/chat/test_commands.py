@@ -1,0 +1,374 @@
+"""Every command that can be typed in a chat: what it shows, what it does, what it says to nonsense."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from vademecum.interfaces.chat import loop, talk
+from vademecum.interfaces.chat.commands import registry
+from vademecum.llm.scripted import Scripted
+from vademecum.transcripts import views
+
+if TYPE_CHECKING:
+    from vademecum.interfaces.chat.state import Chat
+
+    from .conftest import Room
+
+SPOKEN = (
+    *("help", "status", "context", "usage", "compact", "new", "reset", "memory", "forget", "protect"),
+    *("approve", "remember", "session", "todo", "model", "profile", "knowledge", "lint", "heal", "quit"),
+)
+
+
+class Typing:
+    """Types commands into a chat and reads what is shown."""
+
+    def __init__(self, chat: Chat, capsys: pytest.CaptureFixture[str]) -> None:
+        self.chat = chat
+        self._capsys = capsys
+        self.error = ""
+
+    def __call__(self, line: str) -> str:
+        self._capsys.readouterr()
+        talk.said(self.chat, line)
+        shown = self._capsys.readouterr()
+        self.error = shown.err
+        return shown.out
+
+
+@pytest.fixture
+def typing(room: Room, capsys: pytest.CaptureFixture[str]) -> Typing:
+    return Typing(room.chat(Scripted(*["Fine."] * 20), window=32_000), capsys)
+
+
+def test_every_command_has_help_and_is_listed(typing: Typing) -> None:
+    assert set(registry.COMMANDS) == set(SPOKEN)
+    page = typing("/help")
+    for name in SPOKEN:
+        assert f"/{name}" in page
+        assert registry.COMMANDS[name].help in typing(f"/help {name}")
+
+
+@pytest.mark.parametrize("name", SPOKEN)
+def test_every_command_is_documented(name: str) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "chat.md").read_text()
+    assert f"`/{name}" in page
+
+
+@pytest.mark.parametrize("name", SPOKEN)
+def test_nonsense_behind_a_command_is_one_sentence(name: str, typing: Typing) -> None:
+    typing(f"/{name} \x00 ///  nonsense nonsense")
+    assert len(typing.error.splitlines()) <= 1
+    assert "went wrong inside" not in typing.error
+
+
+def test_an_unknown_command_names_the_nearest(typing: Typing) -> None:
+    typing("/memroy list")
+    assert "did you mean /memory?" in typing.error
+    typing("/xyzzy")
+    assert "/help" in typing.error
+
+
+def test_a_path_is_no_command(typing: Typing) -> None:
+    typing("/etc/hosts has a line too many, why?")
+    assert typing.chat.thread[-1].text == "Fine."
+
+
+def test_status_shows_model_window_session_memory_and_index(typing: Typing) -> None:
+    typing("Hello there")
+    typing("/remember Deploys happen on Tuesdays.")
+    shown = typing("/status")
+    assert "scripted:model" in shown
+    assert "░" in shown
+    assert "of 32,000 tokens" in shown
+    assert typing.chat.log.session in shown
+    assert "on, private" in shown
+    assert "1 project" in shown
+    assert "files" in shown
+    assert "compactions 0" in shown
+
+
+def test_context_lists_what_is_sent_and_detail_names_every_item_and_tool(typing: Typing) -> None:
+    typing("/remember Deploys happen on Tuesdays.")
+    typing("/new")
+    listed = typing("/context list")
+    assert "memory: Remembered" in listed
+    assert "memory_search" not in listed
+    detail = typing("/context detail")
+    assert "records/deploys-happen" in detail
+    for tool in typing.chat.offered():
+        assert tool["name"] in detail
+    typing("/context nonsense")
+    assert "list|detail" in typing.error
+
+
+def test_usage_is_said_below_each_answer_as_asked(typing: Typing) -> None:
+    assert "tokens in" not in typing("Hello")
+    typing("/usage tokens")
+    assert "tokens in" in typing("Hello again")
+    typing("/usage full")
+    assert "this chat:" in typing("And again")
+    typing("/usage off")
+    assert "tokens in" not in typing("Bye")
+    typing("/usage loud")
+    assert "off|tokens|full" in typing.error
+
+
+def test_compact_makes_room_and_the_transcript_keeps_all(
+    room: Room, capsys: pytest.CaptureFixture[str]
+) -> None:
+    long = "It is slow because the file is read twice. " * 60
+    typing = Typing(room.chat(Scripted(*[long] * 17, *["NO_REPLY"] * 6), window=32_000), capsys)
+    for number in range(17):
+        typing(f"What is slow about part {number} of the import, and why is it so?")
+    before = typing.chat.engine.inspect().tokens.total
+    shown = typing("/compact what is slow")
+    assert "🧹 Compacted" in shown
+    assert typing.chat.engine.inspect().tokens.total < before
+    assert "part 0 of the import" in (room.home / typing.chat.log.path).read_text()
+
+
+def test_compact_of_nothing_says_so(typing: Typing) -> None:
+    assert "nothing to compact" in typing("/compact")
+
+
+def test_new_leaves_a_note_and_reset_leaves_none(room: Room, typing: Typing) -> None:
+    typing("Where is the parser of the import?")
+    first = typing.chat.log.session
+    assert "journal/" in typing("/new")
+    assert typing.chat.log.session != first
+    assert not typing.chat.said
+    typing("And who wrote the exporter, by the way?")
+    typing("/reset")
+    journals = "".join(path.read_text() for path in room.home.rglob("journal/*.md"))
+    assert "parser" in journals
+    assert "exporter" not in journals
+
+
+def test_memory_is_listed_found_shown_counted_and_pruned(typing: Typing) -> None:
+    assert "nothing is remembered" in typing("/memory list")
+    typing("/remember Deploys happen on Tuesdays.")
+    assert "deploys-happen" in typing("/memory list")
+    assert "Deploys happen on Tuesdays." in typing("/memory search deploys")
+    assert "nothing found" in typing("/memory search xylophone")
+    assert "origin: user" in typing("/memory show 1")
+    assert "project: 1 record" in typing("/memory stats")
+    assert "nothing is too old" in typing("/memory prune")
+    typing("/memory show not-there")
+    assert typing.error
+
+
+def test_pruning_asks_first(room: Room, typing: Typing, monkeypatch: pytest.MonkeyPatch) -> None:
+    typing.chat.agent.learn("discovery", fact="The cache may be in Redis.", confidence=0.1)
+    room.person.answers = ["n"]
+    assert "nothing was changed" in typing("/memory prune")
+    assert len(typing.chat.person.knowledge()) == 1
+    room.person.answers = ["y"]
+    assert "vade undo" in typing("/knowledge prune")
+    assert not typing.chat.person.knowledge()
+
+
+def test_forget_shows_what_goes_and_asks(room: Room, typing: Typing) -> None:
+    typing("/remember Deploys happen on Tuesdays.")
+    room.person.answers = ["n"]
+    assert "Deploys happen" in typing("/forget 1")
+    assert typing.chat.person.list().records
+    room.person.answers = ["y"]
+    typing("/forget 1")
+    assert not typing.chat.person.list().records
+    typing("/forget")
+    assert "KEY|NUM" in typing.error
+
+
+def test_where_nobody_can_be_asked_forget_wants_a_yes(room: Room, capsys: pytest.CaptureFixture[str]) -> None:
+    typing = Typing(room.chat(asks=False), capsys)
+    typing("/remember Deploys happen on Tuesdays.")
+    typing("/forget 1")
+    assert "--yes" in typing.error
+    assert typing.chat.person.list().records
+    typing("/forget 1 --yes")
+    assert not typing.chat.person.list().records
+
+
+def test_protect_and_back(typing: Typing) -> None:
+    typing("/remember Deploys happen on Tuesdays.")
+    typing("/protect 1")
+    assert typing.chat.person.show(1).protected
+    typing("/protect 1 off")
+    assert not typing.chat.person.show(1).protected
+
+
+def test_approve_lists_makes_and_refuses(typing: Typing) -> None:
+    for text in ("Deploys happen on Tuesdays.", "Tests are run with pytest."):
+        typing.chat.agent.propose("store", {"text": text}, scope="project", door="mcp")
+    shown = typing("/approve")
+    assert "Deploys happen on Tuesdays." in shown
+    waiting = {
+        each.request.arguments["text"]: each.id for each in typing.chat.person.approvals() if each.request
+    }
+    typing(f"/approve {waiting['Deploys happen on Tuesdays.'][:12]}")
+    typing(f"/approve {waiting['Tests are run with pytest.'][:12]} no")
+    assert [record.text for record in typing.chat.person.list().records] == ["Deploys happen on Tuesdays."]
+    assert "nothing waits" in typing("/approve")
+
+
+def test_remember_without_a_proposal_says_so(typing: Typing) -> None:
+    typing("/remember")
+    assert "nothing is proposed" in typing.error
+
+
+def test_of_several_proposals_one_can_be_kept(typing: Typing) -> None:
+    shown = typing("I prefer tabs over spaces. We decided to use Postgres for the ledger.")
+    assert "/remember 2" in shown
+    second = typing.chat.proposed[1].text
+    typing("/remember 2")
+    assert [record.text for record in typing.chat.person.list().records] == [second]
+    typing("/remember 9")
+    assert "no proposal 9" in typing.error
+
+
+def test_a_session_is_shown_named_listed_switched_trimmed_and_exported(
+    room: Room, typing: Typing, tmp_path: Path
+) -> None:
+    typing("Where is the parser of the import?")
+    first = typing.chat.log.session
+    assert first in typing("/session show")
+    assert "the parser hunt" in typing("/session rename the parser hunt")
+    typing("/new")
+    typing("Who wrote the exporter, by the way?")
+    assert "the parser hunt" in typing("/session list")
+    assert "2 messages" in typing("/session switch the parser hunt")
+    assert typing.chat.log.session == first
+    typing("/session switch not-there")
+    assert "not-there" in typing.error
+    target = tmp_path / "said.md"
+    typing(f"/session export {target}")
+    assert "parser of the import" in target.read_text()
+    assert "nothing to trim" in typing("/session trim")
+    assert views.name(typing.chat.log.events()) == "the parser hunt"
+
+
+def test_a_session_that_another_chat_has_open_cannot_be_switched_to(room: Room, typing: Typing) -> None:
+    typing("Where is the parser of the import?")
+    other = room.chat(Scripted("Hello."), fresh=True)
+    loop.turn(other, "Hello there, other one")
+    typing(f"/session switch {other.log.session}")
+    assert "open in another chat" in typing.error
+    assert typing("/session show")
+
+
+def test_things_to_do(typing: Typing) -> None:
+    assert "Nothing to do" in typing("/todo")
+    assert "[ ] 1. buy tea" in typing("/todo add buy tea")
+    assert "[x] 1. buy tea" in typing("/todo done 1")
+    typing("/todo done many")
+    assert typing.error
+
+
+def test_the_model_is_shown_and_another_one_takes_over(
+    typing: Typing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "scripted:model" in typing("/model")
+    monkeypatch.setenv("VADE_LLM_WINDOW", "0")
+    assert "ollama:qwen3" in typing("/model ollama:qwen3")
+    assert typing.chat.model_name == "ollama:qwen3"
+    typing("/model nonsense")
+    assert "names no model" in typing.error
+    assert typing.chat.model_name == "ollama:qwen3"
+    assert "no model" in typing("/model none")
+    assert "providers: openai" in typing("/model list")
+
+
+def test_the_profile_is_shown_added_to_and_edited(
+    room: Room, typing: Typing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "no profile yet" in typing("/profile")
+    typing("/profile add Writes Python for a living.")
+    assert "Writes Python for a living." in typing("/profile show")
+    editor = tmp_path / "editor.py"
+    editor.write_text(
+        "import sys; p = sys.argv[1]; t = open(p).read(); open(p, 'w').write(t.replace('Python', 'Rust'))"
+    )
+    monkeypatch.setenv("EDITOR", f"{sys.executable} {editor}")
+    monkeypatch.delenv("VISUAL", raising=False)
+    typing("/profile edit")
+    assert "Writes Rust for a living." in typing("/profile")
+    typing("/new")
+    assert "Writes Rust for a living." in typing.chat.block.text
+
+
+def test_knowledge_is_listed_and_counted(typing: Typing) -> None:
+    typing.chat.person.learn("discovery", fact="The cache is in Redis.")
+    assert "The cache is in Redis." in typing("/knowledge list")
+    assert "discovery" in typing("/knowledge stats")
+    typing("/knowledge list nonsense")
+    assert typing.error
+
+
+def test_lint_and_heal_say_what_they_find(typing: Typing) -> None:
+    assert "nothing is wrong" in typing("/lint")
+    assert typing("/heal")
+    assert typing("/heal apply")
+
+
+def test_quit_ends_the_session_with_a_note(room: Room) -> None:
+    lines = ["Where is the parser of the import?", "/quit", "never said"]
+
+    class Lines:
+        def line(self) -> str:
+            return lines.pop(0)
+
+        def ask(self, question: str) -> str:
+            raise EOFError
+
+    chat = room.chat(Scripted("In parser.py."))
+    assert talk.converse(chat, Lines()) == 0
+    assert views.ended(chat.log.events()) is not None
+    assert "parser.py" in "".join(path.read_text() for path in room.home.rglob("journal/*.md"))
+    assert lines == ["never said"]
+
+
+# ---------------------------------------------------------------- completion
+
+
+def test_commands_their_words_and_keys_are_completed(typing: Typing) -> None:
+    def offered(text: str) -> list[str]:
+        return registry.complete(typing.chat, text)[0]
+
+    typing("/remember Deploys happen on Tuesdays.")
+    key = typing.chat.person.show(1).key
+    assert offered("/mem") == ["memory"]
+    assert set(offered("/")) == set(SPOKEN)
+    assert offered("/memory s") == ["search", "show", "stats"]
+    assert offered("/memory show de") == [key]
+    assert offered("/forget ") == [key]
+    assert offered("/protect ") == [key]
+    assert offered("/usage ") == ["off", "tokens", "full"]
+    assert offered("/context d") == ["detail"]
+    assert offered("/help me") == ["memory"]
+    assert typing.chat.log.session in offered("/session switch ")
+    assert "anthropic:" in offered("/model a")
+    assert offered("/heal ") == ["apply"]
+    assert offered("words for the model") == []
+    assert offered("/nonsense x") == []
+    assert registry.complete(typing.chat, "/memory sea")[1] == 3
+
+
+def test_completion_never_raises(typing: Typing) -> None:
+    for text in ("/", "//", "/ ", "/\x00", "/session  switch  ", "/memory show \ud800", "/approve x y z"):
+        registry.complete(typing.chat, text)
+
+
+def test_what_is_typed_says_nothing_to_the_model(typing: Typing) -> None:
+    typing("/status")
+    typing("/remember Deploys happen on Tuesdays.")
+    typing("Hello there")
+    sent = json.dumps(typing.chat.model.asked[0].prompt)  # type: ignore[union-attr]
+    assert "/status" not in sent
+    assert os.fspath(typing.chat.person.home.path) not in sent

@@ -1,0 +1,146 @@
+"""`vade profile`: a draft is shown, and kept only by somebody who saw it."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pexpect
+import pytest
+
+from vademecum.interfaces.cli.app import run
+from vademecum.memory import connect
+from vademecum.transcripts.events import Said
+from vademecum.transcripts.messages import Message, Role, Text
+from vademecum.types import Origin
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HAND = "# Me\n\nI am left-handed.\n"
+HEADING = "## Observed style"
+
+
+class Vade:
+    """Runs `vade` in a project folder with a home of its own."""
+
+    def __init__(self, base: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.base, self.home, self.capsys = base, base / "home", capsys
+        self.code, self.out, self.err = 0, "", ""
+        self.profile = self.home / "memory" / "global" / "profile.md"
+
+    def __call__(self, *words: str) -> str:
+        self.code = run(list(words))
+        captured = self.capsys.readouterr()
+        self.out, self.err = captured.out, captured.err
+        return self.out
+
+    def json(self, *words: str) -> Any:
+        self(*words, "--json")
+        assert self.code == 0, self.err
+        return json.loads(self.out)
+
+    def fails(self, *words: str, code: int = 1) -> str:
+        self(*words)
+        assert self.code == code, (self.code, self.out, self.err)
+        assert len(self.err.strip().split("\n")) == 1, self.err
+        return self.err
+
+
+@pytest.fixture
+def vade(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Vade:
+    (tmp_path / "project").mkdir()
+    monkeypatch.chdir(tmp_path / "project")
+    monkeypatch.setenv("VADE_HOME", str(tmp_path / "home"))
+    memory = connect(home=tmp_path / "home", cwd=tmp_path / "project", origin=Origin.USER)
+    log = memory.new_session(id="s1")
+    for number in range(12):
+        log.append(Said(Message(Role.USER, (Text(f"Please run pytest on part {number}."),))))
+    ready = Vade(tmp_path, capsys)
+    ready.profile.parent.mkdir(parents=True, exist_ok=True)
+    ready.profile.write_text(HAND)
+    return ready
+
+
+def test_a_draft_is_shown_and_nothing_is_changed(vade: Vade) -> None:
+    said = vade("profile", "build")
+    assert "from 12 messages in 1 session:" in said
+    assert HEADING in said
+    assert "- Says please (12 of 12 messages)" in said
+    assert "nothing was changed; `vade profile build --apply` keeps it" in said
+    assert vade.profile.read_text() == HAND
+
+
+def test_it_is_not_kept_where_nobody_can_be_asked(vade: Vade) -> None:
+    assert "--yes" in vade.fails("profile", "build", "--apply", code=2)
+    assert "--yes" in vade.fails("profile", "build", "--apply", "--json", code=2)
+    assert vade.profile.read_text() == HAND
+
+
+def test_it_is_kept_shown_told_and_taken_back(vade: Vade) -> None:
+    said = vade("profile", "build", "--apply", "--yes")
+    assert vade.code == 0
+    assert said.index("- Says please") < said.index("kept in")
+    assert "vade undo" in said
+    assert "profile.md says this already" in vade("profile", "build", "--apply", "--yes")
+    assert "- Says please (12 of 12 messages)" in vade("profile")
+    assert "of 1500 characters" in vade("profile", "show")
+    assert vade.json("undo")["files"][0]["done"]
+    assert vade.profile.read_text() == HAND
+
+
+def test_the_answer_in_json(vade: Vade) -> None:
+    found = vade.json("profile", "build")
+    assert (found["messages"], found["sessions"], found["applied"], found["run"]) == (12, 1, False, None)
+    assert found["text"].startswith(HEADING)
+    kept = vade.json("profile", "build", "--apply", "--yes")
+    assert kept["applied"]
+    assert kept["run"] in {each["run"] for each in vade.json("undo", "--list")["runs"]}
+    shown = vade.json("profile", "show")
+    assert [(each["origin"], each["injected"]) for each in shown["sections"]] == [("user", True)] * 2
+    assert shown["budget"] == 1500
+
+
+def test_what_an_agent_kept_is_shown_as_waiting(vade: Vade) -> None:
+    agent = connect(home=vade.home, cwd=vade.base / "project", origin=Origin.AGENT)
+    agent.profile_apply(agent.profile_draft())
+    assert "1 section not told to agents before you say so: `vade verify profile.md`" in vade("profile")
+    vade("verify", "profile.md")
+    assert "not told to agents" not in vade("profile")
+
+
+def test_no_profile_too_few_messages_no_model_and_a_group(vade: Vade) -> None:
+    vade.profile.unlink()
+    assert "there is no profile" in vade("profile")
+    assert vade.json("profile") == {"path": None, "text": "", "sections": []}
+    assert "no language model is configured" in vade.fails("profile", "build", "--llm")
+    assert "names no model" in vade.fails("profile", "build", "--model", "nonsense", code=2)
+    assert "group session" in vade.fails("profile", "build", "--audience", "group", "--session", "g")
+    assert "group session" in vade.fails("profile", "show", "--audience", "group", "--session", "g")
+    said = vade("profile", "build", "--agent", "other")
+    assert "too few messages to draft from: 0" in said
+    assert "nothing to keep" in said
+    assert "incognito" in vade("profile", "build", "--incognito")
+
+
+@pytest.mark.parametrize(("answer", "kept"), [("y", True), ("n", False)])
+def test_at_a_terminal_it_is_asked_after_it_was_shown(vade: Vade, answer: str, kept: bool) -> None:
+    environment = {**os.environ, "VADE_HOME": str(vade.home), "TERM": "dumb"}
+    child = pexpect.spawn(
+        sys.executable,
+        ["-m", "vademecum", "profile", "build", "--apply"],
+        env=environment,
+        cwd=str(vade.base / "project"),
+        encoding="utf-8",
+        timeout=60,
+    )
+    child.expect("Says please")
+    child.expect("Keep this in profile.md")
+    assert vade.profile.read_text() == HAND
+    child.sendline(answer)
+    child.expect("kept in" if kept else "stopped")
+    child.expect(pexpect.EOF)
+    child.close()
+    assert (HEADING in vade.profile.read_text()) == kept

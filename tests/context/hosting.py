@@ -1,0 +1,163 @@
+"""A host that has a conversation with the engine, call by call, and looks at everything that comes of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vademecum.context.engine import TAKEN_BACK, ContextEngine, Prepared, Settings
+from vademecum.context.replay import replay
+from vademecum.context.sizes import estimate_request
+from vademecum.context.summary import request_text
+from vademecum.context.units import gather
+from vademecum.transcripts.events import Compacted, Flushed, Said, Summary, Trimmed, Used
+from vademecum.transcripts.log import InMemory, Log, cleaned
+from vademecum.transcripts.messages import Message, Role, ToolCall, ToolResult, to_json
+from vademecum.transcripts.small_talk import is_substantive
+
+from .conversations import orphans
+from .hosts import ScriptedHost
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from vademecum.transcripts.messages import Part
+
+    from .hosts import Asked
+
+
+def cycles(log: Log) -> list[list[str]]:
+    """The outcomes of the flushes of each cycle, and of the one that has begun."""
+    found: list[list[str]] = [[]]
+    for event in log.events():
+        if isinstance(event, Flushed):
+            found[-1].append(event.outcome)
+        cuts_only = isinstance(event, Trimmed) and not event.ids and event.why == "compaction"
+        drop = isinstance(event, Trimmed) and event.why != TAKEN_BACK and not cuts_only
+        if drop or isinstance(event, Compacted):
+            found.append([])
+    return found
+
+
+def same_but_secrets(one: Sequence[Message], other: Sequence[Message]) -> bool:
+    """Whether two windows are the same; a secret and what stands for it are."""
+    return len(one) == len(other) and all(
+        left == right or cleaned(to_json(left)) == cleaned(to_json(right))
+        for left, right in zip(one, other, strict=True)
+    )
+
+
+def says(messages: Iterable[Message], words: str) -> bool:
+    """Whether a window has a user's words, said or told of; the beginning is enough."""
+    start = words[:200].replace("<", "‹")
+    return any(
+        start in " ".join(message.text.split()).replace("<", "‹")
+        for message in messages
+        if message.role is Role.USER
+    )
+
+
+class Hosting:
+    """One session: its thread as the host has it, the engine, and what was seen."""
+
+    def __init__(
+        self,
+        window: int,
+        reply: Callable[[Asked], Message | str] | None = None,
+        *,
+        log: Log | None = None,
+        settings: Settings | None = None,
+    ) -> None:
+        self.log = log or Log("s", InMemory())
+        self.host = ScriptedHost(reply)
+        self.window = window
+        self.settings = settings
+        self.engine = ContextEngine(self.log, self.host, window, settings)
+        self.thread: list[Message] = []
+        self.sent: Prepared | None = None
+        self.tasks: list[str] = []
+        self.calls = self.heard = 0
+        self.drops = 0
+        self.largest_block = 0
+
+    def restart(self) -> None:
+        """End the program, and begin it again with nothing but the log."""
+        self.engine = ContextEngine(
+            self.log, self.host, self.window, self.settings, estimator=self.engine.estimator
+        )
+
+    def hear(self, message: Message) -> None:
+        """Add a message to the thread."""
+        self.thread.append(message)
+        text = request_text(message)
+        if text and is_substantive(text):
+            self.tasks.append(text)
+
+    def call(self, usage: Used | None = None, *, deep: bool = True) -> Prepared:
+        """Prepare a request, look at it, and let it be answered; `deep` reads the whole log as well."""
+        sent = self.engine.prepare(self.thread)
+        before, self.sent = self.sent, sent
+        changed = sent.pruned or sent.trimmed or sent.cut
+        if before is not None and not changed and sent.messages[: len(before.messages)] != before.messages:
+            assert self._mended_anew(), "the prefix has changed"
+        self.heard = len(self.thread)
+        self.look(sent, deep=deep)
+        self.engine.observe(usage or Used(input=sent.tokens.total))
+        self.calls += 1
+        return sent
+
+    def _mended_anew(self) -> bool:
+        """Whether the new messages change how the old ones are mended, as a late result does."""
+        named = [message._replace(id=str(at)) for at, message in enumerate(self.thread)]
+        before = gather(named[: self.heard]).messages
+        return gather(named).messages[: len(before)] != before
+
+    def look(self, sent: Prepared, *, deep: bool = True) -> None:
+        """What must be so in every window."""
+        self.sent = sent
+        self.drops += bool(sent.trimmed)
+        assert orphans(sent.messages) == []
+        assert sent.tokens.total <= sent.tokens.limit
+        assert estimate_request(sent.messages, [], self.engine.estimator.ratio("")) == sent.tokens.total
+        assert sent.tokens.summary <= self.window // 5 + 50
+        self.largest_block = max(self.largest_block, sent.tokens.summary)
+        if self.tasks:
+            assert says(sent.messages, self.tasks[-1]), "the current task is not there"
+            assert says(sent.messages, self.tasks[0]), "the original task is not there"
+        if deep:
+            assert same_but_secrets(replay(self.log.events()), sent.messages)
+
+    def look_back(self) -> list[list[str]]:
+        """What must be so of the whole log: every message once and in order, one flush for each drop."""
+        held = [event.message for event in self.log.events() if isinstance(event, Said)]
+        assert len(held) == len(self.thread)
+        assert same_but_secrets(
+            [message._replace(id="") for message in held],
+            [message._replace(id="") for message in self.thread],
+        )
+        found = cycles(self.log)
+        assert all(len(each) == 1 for each in found[:-1])
+        assert len(found[-1]) <= 1
+        told = sum(isinstance(event, Summary | Compacted) for event in self.log.events())
+        assert told >= self.drops > 0 or not self.drops
+        return found
+
+
+def responses(messages: Sequence[Message]) -> Iterator[tuple[bool, Message]]:
+    """The messages of a conversation, each with whether the model is called right before it."""
+    spoke = False
+    for message in messages:
+        speaks = message.role is Role.ASSISTANT
+        yield speaks and not spoke, message
+        spoke = speaks
+
+
+def renamed(messages: Iterable[Message], mark: str) -> list[Message]:
+    """The same conversation once more, with ids of its own."""
+
+    def part(each: Part) -> Part:
+        return each._replace(id=f"{each.id}{mark}") if isinstance(each, ToolCall | ToolResult) else each
+
+    return [
+        each._replace(id=f"{each.id}{mark}" if each.id else "", parts=tuple(map(part, each.parts)))
+        for each in messages
+    ]

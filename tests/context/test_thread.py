@@ -1,0 +1,30 @@
+"""The thread and its log."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vademecum.context.thread import Thread
+from vademecum.memory import Memory
+from vademecum.transcripts.events import Said
+from vademecum.transcripts.messages import Message, Role, Text
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_a_line_that_only_looks_whole_does_not_hold_its_message(tmp_path: Path) -> None:
+    memory = Memory.open(tmp_path / "home", cwd=tmp_path)
+    log = memory.new_session()
+    thread = Thread(log, list(log.events()))
+    thread.absorb(
+        [Message(Role.USER, (Text("first, and it must stay"),)), Message(Role.USER, (Text("second"),))]
+    )
+    path = tmp_path / "home" / log.path
+    path.write_bytes(path.read_bytes().replace(b"first, and it must stay", b'first"} and {"it'))
+    assert not any(isinstance(each, Said) and "must stay" in each.message.text for each in log.events())
+    thread.hold()
+    said = [each.message.text for each in log.events() if isinstance(each, Said)]
+    assert said == ["second", "first, and it must stay"]
+    thread.hold()
+    assert len([each for each in log.events() if isinstance(each, Said)]) == 2

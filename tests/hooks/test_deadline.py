@@ -1,0 +1,231 @@
+"""R19: in whatever state the memory is, a hook is over in time, with 0, and with JSON or nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from hooks.calls import PATIENT, wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from hooks.calls import Said, World
+
+    State = Callable[[World], contextlib.AbstractContextManager[list[str]]]
+
+CAP = 1.5  # seconds: the limit of 1 s, starting up, and what a busy machine takes to notice
+EVENTS = ("session-start", "user-prompt", "stop", "pre-compact", "session-end")
+
+_HOLD = """
+import os, signal, sys, apsw
+connections = []
+for path in sys.argv[1:]:
+    connection = apsw.Connection(path)
+    connection.execute("begin exclusive")
+    connections.append(connection)
+print("held", flush=True)
+os.kill(os.getpid(), signal.SIGSTOP)
+"""
+
+
+@contextlib.contextmanager
+def normal(world: World) -> Iterator[list[str]]:
+    yield []
+
+
+@contextlib.contextmanager
+def locked(world: World) -> Iterator[list[str]]:
+    """Every database is held by a process that has been stopped."""
+    databases = [str(path) for path in (*(world.home / "index").glob("*.db"), world.home / "state.db")]
+    assert len(databases) >= 2
+    holder = subprocess.Popen([sys.executable, "-c", _HOLD, *databases], stdout=subprocess.PIPE)
+    try:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        yield []
+    finally:
+        holder.kill()
+        holder.wait()
+        if holder.stdout is not None:
+            holder.stdout.close()
+
+
+@contextlib.contextmanager
+def unwritable(world: World) -> Iterator[list[str]]:
+    """The home cannot be written to; for root, who can write everywhere, it is not there."""
+    aside = world.home.with_name("aside")
+    if os.geteuid() == 0:
+        world.home.rename(aside)
+        yield []
+        shutil.rmtree(world.home, ignore_errors=True)
+        aside.rename(world.home)
+        return
+    folders = [world.home, *(path for path in world.home.rglob("*") if path.is_dir())]
+    for path in folders:
+        path.chmod(0o500)
+    yield []
+    for path in folders:
+        path.chmod(0o700)
+
+
+@contextlib.contextmanager
+def damaged(world: World) -> Iterator[list[str]]:
+    for path in (*(world.home / "index").glob("*.db"), world.home / "state.db"):
+        content = bytearray(path.read_bytes())
+        content[100:] = b"\xff" * (len(content) - 100)
+        path.write_bytes(bytes(content))
+    yield []
+
+
+@contextlib.contextmanager
+def slow(world: World) -> Iterator[list[str]]:
+    """Every fsync takes two seconds longer; without a way to slow it down, a lock is never given."""
+    tracer = shutil.which("strace")
+    words = ["-D", "-f", "-qq", "-o", os.devnull, "--seccomp-bpf", "-e", "trace=fsync,fdatasync"]
+    words += ["-e", "inject=fsync,fdatasync:delay_enter=2s"]
+    if tracer and subprocess.run([tracer, *words, "true"], capture_output=True, check=False).returncode == 0:
+        yield [tracer, *words]
+        return
+    with locked(world):
+        yield []
+
+
+STATES: dict[str, State] = {
+    "normal": normal,
+    "locked": locked,
+    "unwritable": unwritable,
+    "damaged": damaged,
+    "slow": slow,
+}
+
+
+def ready(world: World) -> World:
+    memory = world.memory()
+    for number in range(20):
+        memory.store(
+            f"The payment gateway number {number} is retried {number} times", key=f"gateway-{number}"
+        )
+    memory.search("payment gateway")
+    memory.import_transcript(world.transcript("first"), agent="claude-code")
+    memory.session_search("parser")
+    memory.close()
+    return world
+
+
+def calls(world: World, state: str, count: int, limit: str = "1s") -> Iterator[Said]:
+    with STATES[state](world) as before:
+        for number in range(count):
+            path = world.transcript("first", ("user", f"Round {number}?"), ("assistant", f"Yes, {number}."))
+            given = {
+                "session_id": f"s{number}",
+                "prompt": f"How often is the payment gateway number {number % 20} retried?",
+                "transcript_path": str(path),
+            }
+            event = EVENTS[number % len(EVENTS)]
+            yield world.call("claude-code", event, given, before=before, VADE_LIMITS_HOOK=limit)
+
+
+def check(said: Said) -> None:
+    assert said.code == 0
+    assert b"\x1b" not in said.out
+    if said.out:
+        assert set(json.loads(said.out)) == {"hookSpecificOutput"}
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_no_state_of_the_memory_makes_a_hook_fail(world: World, state: str) -> None:
+    answers = 0
+    for said in calls(ready(world), state, 10, "60s" if state == "normal" else "1s"):
+        check(said)
+        answers += bool(said.out)
+    if state == "normal":
+        assert answers == 4
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("state", STATES)
+def test_a_thousand_hooks_in_each_state_are_over_in_time(world: World, state: str) -> None:
+    for said in calls(ready(world), state, 1000):
+        check(said)
+        assert said.seconds <= CAP
+
+
+@pytest.mark.parametrize("limit", ["", "50ms"], ids=["file", "variable"])
+def test_a_hook_that_takes_too_long_says_nothing_and_is_written_down(world: World, limit: str) -> None:
+    """The limit is shorter than loading takes: the answer is nothing, not a wait."""
+    ready(world)
+    (world.home / "config.toml").write_text('[limits]\nhook = "50ms"\n')
+    given = {"prompt": "How often is the payment gateway retried?"}
+    said = world.call("claude-code", "user-prompt", given, VADE_LIMITS_HOOK=limit)
+    assert (said.code, said.out) == (0, b"")
+    assert "no answer within the time limit" in wait_until(world.failures)[0]
+
+
+def test_an_agent_that_never_closes_its_end_is_not_waited_for(world: World) -> None:
+    ready(world)
+    child = subprocess.Popen(
+        [sys.executable, "-m", "vademecum", "hook", "claude-code", "session-start"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "VADE_HOME": str(world.home)},
+        cwd=world.project,
+    )
+    try:
+        assert child.stdin is not None
+        child.stdin.write(b'{"session_id": "s"')
+        child.stdin.flush()
+        assert child.wait(timeout=60) == 0
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            child.send_signal(signal.SIGKILL)
+        child.communicate()
+
+
+def test_an_agent_that_does_not_listen_is_not_waited_for(world: World) -> None:
+    memory = world.memory()
+    memory.store(
+        "The payment gateway is retried " + "slowly and again " * 4500, key="gateway", scope="global"
+    )
+    (world.home / "config.toml").write_text("[inject]\nscope_chars = 200000\ntotal_tokens = 100000\n")
+    child = subprocess.Popen(
+        [sys.executable, "-m", "vademecum", "hook", "claude-code", "session-start"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        env={**os.environ, **PATIENT, "VADE_HOME": str(world.home)},
+        cwd=world.project,
+    )
+    try:
+        assert child.wait(timeout=60) == 0
+        assert child.stdout is not None
+        assert len(child.stdout.read()) >= 65536  # a pipe was filled, and nobody read from it
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            child.send_signal(signal.SIGKILL)
+        child.communicate()
+
+
+def test_a_worker_that_dies_is_an_empty_answer(world: World) -> None:
+    ready(world)
+    code = (
+        "import os, sys; from vademecum.interfaces.hooks import door\n"
+        "door._work = lambda job, tell: os.kill(os.getpid(), 9)\n"
+        "door.answer('claude-code', 'session-start')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        input=b"{}",
+        capture_output=True,
+        env={**os.environ, "VADE_HOME": str(world.home)},
+        cwd=world.project,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")

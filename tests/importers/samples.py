@@ -1,0 +1,269 @@
+"""Small folders as the other systems write them, each a realistic one."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TOPIC = """\
+# testing-framework
+<!-- id: 7b1c0a52-55aa-4c7e-8a11-0d2f0a9c1e01 | scope: project | type: feedback | tags: testing,pytest -->
+
+## 2026-04-16T10:30:00Z
+Use unittest for new tests.
+
+## 2026-05-02T08:00:00Z
+Always use pytest for testing in this project. Do not use unittest.
+"""
+
+
+def write(top: Path, files: dict[str, str]) -> Path:
+    """Write these files below a folder."""
+    for name, text in files.items():
+        path = top / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return top
+
+
+def cao(top: Path, project: str) -> Path:
+    """A wiki with every scope, a listing, a late entry, and the topics of another project and agent."""
+    return write(
+        top,
+        {
+            f"{project}/wiki/index.md": "# CAO Memory Index\n<!-- Updated: 2026-07-01T09:00:00Z -->\n",
+            f"{project}/wiki/project/testing-framework.md": TOPIC,
+            f"{project}/wiki/project/auth.md": (
+                "# auth\n<!-- id: a7 | scope: project | type: project | tags: security -->\n\n"
+                "## 2026-06-01T00:00:00Z\n_Originally recorded: 2026-01-02T03:04:05Z_\n"
+                "Sessions end after an hour.\n\n## See Also\n- [testing-framework](testing-framework.md)\n"
+            ),
+            "0123456789ab/wiki/project/elsewhere.md": (
+                "# elsewhere\n<!-- id: e1 | scope: project | type: project | tags:  -->\n\n"
+                "## 2026-07-01T09:00:00Z\nAnother project's own.\n"
+            ),
+            "global/wiki/index.md": "# CAO Memory Index\n",
+            "global/wiki/global/answer-style.md": (
+                "# answer-style\n<!-- id: g1 | scope: global | type: user | tags: style -->\n\n"
+                "## 2026-07-01T09:00:00Z\nUser prefers concise answers.\n"
+            ),
+            "global/wiki/session/refactor-auth/review-notes.md": (
+                "# review-notes\n<!-- id: s1 | scope: session | type: project | tags: style -->\n\n"
+                "## 2026-07-01T09:00:00Z\nFor this session only: skip nits.\n"
+            ),
+            "global/wiki/agent/main/checklist.md": (
+                "# checklist\n<!-- id: a1 | scope: agent | type: project | tags: style -->\n\n"
+                "## 2026-07-01T09:00:00Z\nCheck error handling before naming.\n"
+            ),
+            "global/wiki/agent/reviewer/checklist.md": (
+                "# checklist\n<!-- id: a2 | scope: agent | type: project | tags: style -->\n\n"
+                "## 2026-07-01T09:00:00Z\nAs the reviewer, check tests.\n"
+            ),
+            "federated/wiki/federated/internal-pypi.md": (
+                "# internal-pypi\n<!-- id: f1 | scope: federated | type: reference | tags: pkgs -->\n\n"
+                "## 2026-07-01T09:00:00Z\nThe package index is at http://pkgs.corp.local/simple\n"
+            ),
+        },
+    )
+
+
+def clio(top: Path) -> Path:
+    """A project with everything CLIO keeps in it, and some notes it cannot mean."""
+    ltm = {
+        "patterns": {
+            "discoveries": [
+                {
+                    "fact": "Config uses YAML, not JSON",
+                    "confidence": 0.9,
+                    "verified": 1,
+                    "timestamp": 1767225600,
+                    "updated": 1769904000,
+                }
+            ],
+            "problem_solutions": [
+                {
+                    "error": "Session save fails with permission denied",
+                    "solution": "Check who owns .clio/",
+                    "solved_count": 3,
+                    "examples": ["lib/CLIO/Session/State.pm"],
+                    "timestamp": 1767225600,
+                    "updated": 1767225600,
+                }
+            ],
+            "code_patterns": [],
+            "workflows": [],
+            "failures": [],
+            "context_rules": {"lib/": ["No prints"]},
+        },
+        "metadata": {"created": 1767225600, "last_updated": 1769904000, "version": "1.0"},
+    }
+    session = {
+        "session_name": "Token refresh",
+        "working_directory": "",
+        "created_at": 1767225600,
+        "history": [
+            {"role": "user", "content": "Why does the token refresh lose its result?"},
+            {"role": "assistant", "content": "It returns inside an eval."},
+        ],
+        "stm": {},
+        "yarn": {},
+    }
+    return write(
+        top,
+        {
+            ".clio/ltm.json": json.dumps(ltm),
+            ".clio/memory/auth_bug_analysis.json": json.dumps(
+                {
+                    "key": "auth_bug_analysis",
+                    "content": "Root cause: token refresh uses return inside eval",
+                    "timestamp": 1767311999,
+                }
+            ),
+            ".clio/memory/table.json": json.dumps({"key": "table", "content": {"b": 2, "a": [1]}}),
+            ".clio/memory/broken.json": "{nope",
+            ".clio/memory/empty.json": json.dumps({"key": "empty"}),
+            ".clio/memory/session_progress.md": "# Progress\n\nIteration 12, tests are green.\n",
+            ".clio/profile.md": "Prefers short answers and British spelling.\n",
+            ".clio/sessions/7f3a.json": json.dumps(session),
+            "package.json": "{}",
+        },
+    )
+
+
+def openclaw(top: Path) -> Path:
+    """A workspace with documents, days and notes."""
+    return write(
+        top,
+        {
+            "SOUL.md": (
+                "# SOUL.md - Who You Are\n\nBe genuinely helpful.\n\n"
+                "## Boundaries\n\nPrivate stays private.\n"
+            ),
+            "AGENTS.md": "# AGENTS.md\n\nRead SOUL.md first.\n\n```bash\n# run the checks\nmake test\n```\n",
+            "TOOLS.md": "# Tools\n\n- camera: front door\n",
+            "IDENTITY.md": "- Name: Clawd\n",
+            "USER.md": "# USER.md\n\n- Name: Ada\n- Timezone: Europe/Zurich\n",
+            "MEMORY.md": (
+                "# Long-term memory\n\n## Preferences\n- Tea, not coffee\n\n"
+                "## People\n- Grace is the manager\n"
+            ),
+            "HEARTBEAT.md": "Check mail.\n",
+            "README.md": "A workspace.\n",
+            "memory/2026-01-26.md": (
+                "# 2026-01-26\n\nWoke up.\n\n## 10:30 - API discussion\nChose REST over GraphQL.\n\n"
+                "## Later\nNo time named.\n\n## 18:05 UTC Evening\nDeployed.\n"
+            ),
+            "memory/2026-01-27-api-design.md": "# Session: 2026-01-27\n\nWe designed the API.\n",
+            "memory/research/sqlite-wal.md": "# SQLite WAL\n\nReaders never block the writer.\n",
+            "skills/weather/SKILL.md": "---\nname: weather\n---\nAsk the sky.\n",
+        },
+    )
+
+
+def co_cli(top: Path) -> Path:
+    """A project's memories: protected, consolidated, malformed, and one without frontmatter."""
+    return write(
+        top,
+        {
+            ".co-cli/knowledge/context.md": (
+                "---\nversion: 1\nupdated: 2026-02-01T00:00:00Z\n---\n# Project\n\nA FastAPI service.\n"
+            ),
+            ".co-cli/knowledge/memories/001-user-prefers-async.md": (
+                "---\nid: 1\ncreated: '2026-02-09T14:30:00+00:00'\nupdated: '2026-02-11T08:00:00+00:00'\n"
+                "tags: [preference, python]\nsource: detected\nauto_category: preference\n"
+                "decay_protected: true\nmood: sunny  # nobody knows this key\n---\n\n"
+                "User prefers async/await.\n"
+            ),
+            ".co-cli/knowledge/memories/002-team-of-five.md": (
+                "---\nid: 2\ncreated: 2026-02-10T09:00:00Z\ntags: context, team\nsource: detected\n"
+                "related: [001-user-prefers-async]\n---\nThe team has five people.\n"
+            ),
+            ".co-cli/knowledge/memories/003-broken.md": "---\ntags: [unclosed\n---\nText.\n",
+            ".co-cli/knowledge/memories/004-bare.md": "Just a line.\n",
+        },
+    )
+
+
+def claude_home(top: Path, folder: str) -> Path:
+    """A person's `.claude` with notes of two projects."""
+    return write(
+        top,
+        {
+            "CLAUDE.md": "# My rules\n\nAnswer in English.\n",
+            f"projects/{folder}/memory/MEMORY.md": "# Memory\n\n- [Build](build.md) - how to build\n",
+            f"projects/{folder}/memory/build.md": (
+                "---\nname: build-needs-node-22\ndescription: how to build\nmetadata:\n  type: project\n"
+                "---\n\nThe build needs Node 22.\n"
+            ),
+            f"projects/{folder}/memory/no-mocks.md": (
+                "---\nname: No mocks\ndescription: a correction\ntype: feedback\n---\n\n"
+                "Never mock the database.\n"
+            ),
+            "projects/-somewhere-else/memory/secret-plan.md": "Another project's own.\n",
+            "settings.json": "{}",
+        },
+    )
+
+
+def claude_project(top: Path) -> Path:
+    """A repository with instructions at its root and below, and a block that a memory wrote."""
+    return write(
+        top,
+        {
+            "CLAUDE.md": (
+                "# Commands\n\nRun make test.\n\n"
+                "<!-- vade:memory -->\nwhat memory said\n<!-- /vade:memory -->\n"
+            ),
+            ".claude/rules/style.md": "# Style\n\nTwo spaces.\n",
+            "src/api/CLAUDE.md": "# API\n\nHandlers are thin.\n",
+        },
+    )
+
+
+def codex(top: Path) -> Path:
+    """A person's `.codex` with instructions and memories."""
+    return write(
+        top,
+        {
+            "AGENTS.md": "# Working agreements\n\nRun the linter.\n",
+            "memories/memory_summary.md": "## User Profile\n\nWorks on compilers.\n",
+            "memories/MEMORY.md": (
+                "# Task Group: release pipeline\n\nscope: acme\n\n- tag first, then publish\n\n"
+                "# Task Group: flaky tests\n\n- seed the clock\n"
+            ),
+            "memories/raw_memories.md": (
+                "# Raw Memories\n\n## Thread `1`\nupdated_at: 2026-03-01T10:00:00Z\n\n"
+                "Tagging first worked.\n\n"
+                "## Thread `2`\nupdated_at: 2026-02-01T10:00:00Z\n\nThe clock was not seeded.\n"
+            ),
+            "memories/rollout_summaries/2026-03-01T10-00-00-aa-release.md": (
+                "thread_id: 1\nupdated_at: 2026-03-01T10:00:00+00:00\n\nReleased 1.2.\n"
+            ),
+            "memories/skills/release/SKILL.md": "---\nname: release\n---\nTag, build, publish.\n",
+        },
+    )
+
+
+def okf(top: Path) -> Path:
+    """A bundle somebody else made."""
+    return write(
+        top,
+        {
+            "index.md": '---\nokf_version: "0.2"\n---\n# Shop\n\n* [Orders](tables/orders.md) - all orders\n',
+            "log.md": "# Log\n\n## 2026-05-02\n* Added orders\n\n## 2026-05-01\n* Began\n",
+            "tables/orders.md": (
+                "---\ntype: BigQuery Table\ntitle: Orders\ndescription: All orders.\n"
+                "resource: bq://shop.orders\ntags: [sales,   raw]   # as they came\n"
+                "generated: {by: producer/1.0, at: 2026-05-01T00:00:00Z}\n"
+                "verified: {by: human:grace, at: 2026-05-02}\nx-owner:\n  team: 'sales'\n---\n"
+                "# Orders table\n\nOne row an order; see [customers](/tables/customers.md).\n"
+            ),
+            "tables/customers.md": (
+                "---\ntype: BigQuery Table\ntimestamp: 2026-04-01T00:00:00Z\n---\nCustomers.\n"
+            ),
+            "bad.md": "---\ntype: [\n---\nText.\n",
+        },
+    )

@@ -1,0 +1,96 @@
+"""Whatever a text says, it comes in whole, signed as imported, once, and goes again."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from vademecum.knowledge.intake import Notes, Section, Topic
+from vademecum.memory import connect
+from vademecum.store import document
+from vademecum.types import Entry, Origin, Scope
+
+if TYPE_CHECKING:
+    from vademecum.knowledge.intake import Piece
+
+_LINES = st.sampled_from(
+    [
+        "plain words",
+        "",
+        "# a title",
+        "## a heading",
+        "## 2026-01-01T00:00:00Z",
+        "## 2026-01-01",
+        "\\## 2026-01-01",
+        "<!-- origin: user -->",
+        "<!-- origin: user | superseded: 2026-01-01T00:00:00Z -->",
+        "\\<!-- origin: user -->",
+        "<!-- vade:memory -->",
+        "---",
+        "type: rule",
+        "```bash",
+        "```",
+        "# in a fence",
+        "~~~",
+        "  indented",
+        "\u202eturned\u200b",
+        "ends with space ",
+    ]
+)
+_TEXTS = st.lists(_LINES, min_size=1, max_size=6).map("\n".join).filter(lambda text: bool(text.strip()))
+_TIMES = st.sampled_from(["2026-03-01T10:00:00Z", "2025-01-02T03:04:05Z", "2026-03-01", ""])
+_ENTRIES = st.lists(st.builds(Entry, _TEXTS, _TIMES), min_size=1, max_size=4)
+
+
+def words(texts: list[str]) -> list[str]:
+    return sorted(document.normalised(text) for text in texts)
+
+
+def check(entries: list[Entry], text: str) -> None:
+    with tempfile.TemporaryDirectory() as top:
+        home, project = Path(top, "home"), Path(top, "project")
+        project.mkdir()
+        memory = connect(home=home, cwd=project, origin=Origin.USER, environ={})
+        pieces: list[Piece] = [
+            Topic("topic.md", "topic", tuple(entries), Scope.GLOBAL),
+            Notes("day.md", "2026-03-01", tuple(Entry(e.text, "2026-03-01") for e in entries), Scope.GLOBAL),
+            Section("SOUL.md", "context.md", text, Scope.GLOBAL),
+        ]
+        report = memory.import_memory(pieces, system="test")
+        assert not report.skipped
+        record = memory.show("topic")
+        given = [document.tidy(entry.text) for entry in entries]
+        assert words([entry.text for entry in record.entries]) == words(given)
+        times = [entry.time for entry in record.entries if entry.time]
+        assert times == sorted(times)
+        day = document.parse((home / "memory/global/journal/2026-03-01.md").read_text())
+        assert words([entry.text for entry in day.entries]) == words(given)
+        sections = document.blocks((home / "memory/global/context.md").read_text())
+        for each in (*record.entries, *day.entries, *sections):
+            assert each.origin is Origin.IMPORT
+            assert each.live
+        said = document.normalised(" ".join(section.text for section in sections))
+        assert all(document.normalised(line) in said for line in text.split("\n"))
+        again = memory.import_memory(pieces, system="test")
+        assert {each.outcome for each in again.mapped} == {"same"}
+        assert not again.run
+        memory.undo(report.run)
+        assert not [*(home / "memory").rglob("*.md")]
+
+
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(_ENTRIES, _TEXTS)
+def test_hostile_texts_come_whole_signed_and_once(entries: list[Entry], text: str) -> None:
+    check(entries, text)
+
+
+@pytest.mark.soak
+@settings(max_examples=1500, deadline=None)
+@given(_ENTRIES, _TEXTS)
+def test_many_hostile_texts_come_whole_signed_and_once(entries: list[Entry], text: str) -> None:
+    check(entries, text)

@@ -1,0 +1,139 @@
+"""A memory that cites code is held against the code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vademecum.knowledge import claims
+from vademecum.knowledge.claims import Standing, Tree
+
+CODE = "def connect():\n    pool = open_pool()\n    return pool\n\n\nclass RetryPolicy:\n    limit = 3\n"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "src" / "db").mkdir(parents=True)
+    (tmp_path / "src" / "db" / "pool.py").write_text(CODE)
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "setup.md").write_text("# Setup\n")
+    (tmp_path / "node_modules" / "left").mkdir(parents=True)
+    (tmp_path / "node_modules" / "left" / "forgotten_name.js").write_text("forgotten_name")
+    return tmp_path
+
+
+def standings(text: str, root: Path, marks: dict[str, str] | None = None) -> dict[str, str]:
+    tree = Tree(root)
+    found = claims.check(claims.cited(text, tree=tree), tree, marks=marks)
+    return {each.claim.cited: str(each.standing) for each in found}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("The pool lives in src/db/pool.py.", {"src/db/pool.py": "verified"}),
+        ("See ./docs/setup.md first", {"./docs/setup.md": "verified"}),
+        ("Everything is below src/db/", {"src/db/": "verified"}),
+        ("It was in src/old/gone.py once", {"src/old/gone.py": "gone"}),
+        ("It is in lib/db/pool.py", {"lib/db/pool.py": "moved"}),
+        ("`connect()` opens the pool", {"connect()": "verified"}),
+        ("`RetryPolicy` bounds it, `OldPolicy` did before", {"RetryPolicy": "verified", "OldPolicy": "gone"}),
+        ("`db.open_pool` is slow", {"db.open_pool": "verified"}),
+        ("src/db/pool.py#L1-L3 opens it", {"src/db/pool.py#L1-L3": "verified"}),
+        ("src/db/pool.py:2 is the line", {"src/db/pool.py:2": "verified"}),
+        ("src/db/pool.py#L90-L99 was it", {"src/db/pool.py#L90-L99": "changed"}),
+        ("pool.py has it", {"pool.py": "verified"}),
+    ],
+)
+def test_how_a_claim_stands(text: str, expected: dict[str, str], root: Path) -> None:
+    assert standings(text, root) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "TCP/IP and/or UDP; see https://example.org/src/old/gone.py or example.org/page.html",
+        "mail me at someone@example.org, version 1.2.3, at 10:30, in 2026/11/15",
+        "```\nsrc/old/gone.py\n`OldPolicy`\n```\n",
+        "use `pytest` and `make` and `true` with `--force`",
+        "../../etc/passwd and /etc/passwd and ~/notes/a.md",
+        "the owner/name form",
+        "e.g. this, i.e. that, etc.",
+    ],
+)
+def test_what_is_no_claim_about_this_tree(text: str, root: Path) -> None:
+    assert standings(text, root) == {}
+
+
+def test_what_tools_put_into_the_tree_proves_nothing(root: Path) -> None:
+    assert standings("`forgotten_name` does it", root) == {"forgotten_name": "gone"}
+
+
+def test_a_link_out_of_the_tree_is_not_followed(root: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    outside = tmp_path_factory.mktemp("outside")
+    (outside / "secret.py").write_text("secret_name = 1\n")
+    (root / "src" / "link.py").symlink_to(outside / "secret.py")
+    (root / "linked").symlink_to(outside)
+    assert standings("`secret_name` and linked/secret.py", root)["secret_name"] == "gone"
+    tree = Tree(root)
+    assert tree.read("linked/secret.py") is None
+    assert tree.read("src/link.py") is None
+
+
+def test_lines_that_moved_are_found_again_and_changed_ones_are_told(root: Path) -> None:
+    text = "src/db/pool.py#L1-L3 opens the pool"
+    marks = claims.marks_of(text, Tree(root))
+    assert claims.parse(claims.render(marks)) == marks
+    assert standings(text, root, marks) == {"src/db/pool.py#L1-L3": "verified"}
+    (root / "src" / "db" / "pool.py").write_text("import os\n\n" + CODE)
+    tree = Tree(root)
+    moved = claims.check(claims.cited(text, tree=tree), tree, marks=marks)[0]
+    assert moved.standing is Standing.MOVED
+    assert "src/db/pool.py#L3-L5" in moved.why
+    (root / "src" / "db" / "pool.py").write_text(CODE.replace("open_pool", "make_pool"))
+    assert standings(text, root, marks) == {"src/db/pool.py#L1-L3": "changed"}
+    (root / "src" / "db" / "pool.py").unlink()
+    assert standings(text, root, marks) == {"src/db/pool.py#L1-L3": "gone"}
+
+
+def test_an_indentation_is_no_change(root: Path) -> None:
+    text = "src/db/pool.py#L1-L3"
+    marks = claims.marks_of(text, Tree(root))
+    (root / "src" / "db" / "pool.py").write_text("\n".join(f"    {line}" for line in CODE.split("\n")))
+    assert standings(text, root, marks) == {text: "verified"}
+
+
+def test_without_time_nothing_is_called_gone(root: Path) -> None:
+    tree = Tree(root, seconds=0.0)
+    found = claims.check(claims.cited("`OldPolicy` and `RetryPolicy`", tree=tree), tree)
+    assert found == []
+    assert not tree.whole
+
+
+def test_the_worst_claim_is_told_first(root: Path) -> None:
+    tree = Tree(root)
+    found = claims.check(claims.cited("src/db/pool.py and src/old/gone.py", tree=tree), tree)
+    worst = claims.worst(found)
+    assert worst is not None
+    assert worst.standing is Standing.GONE
+    assert claims.worst([]) is None
+
+
+@given(st.text(max_size=300))
+def test_any_text_can_be_asked(text: str) -> None:
+    tree = Tree(Path(__file__).parent)
+    for each in claims.check(claims.cited(text, tree=tree), tree, symbols=False):
+        assert each.claim.path
+
+
+@given(
+    st.dictionaries(
+        st.from_regex(r"[a-z/]{1,20}\.py#L[1-9]", fullmatch=True),
+        st.from_regex(r"[0-9a-f]{12}", fullmatch=True),
+    )
+)
+def test_marks_come_back_as_they_were(marks: dict[str, str]) -> None:
+    assert claims.parse(claims.render(marks)) == marks

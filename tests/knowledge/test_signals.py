@@ -1,0 +1,288 @@
+"""What a user says is told from what a user asks, supposes, doubts or needs only now."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from bench import signals as bench
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from vademecum.errors import InvalidText
+from vademecum.interfaces.cli.app import run
+from vademecum.knowledge import signals
+from vademecum.knowledge.cues import CUES, Kind, Reason
+from vademecum.memory import Memory
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+KEY = "AKIA" + "Q7PLMZ3RT8WXYB2C"
+
+
+def kinds(text: str) -> list[str]:
+    return [str(each.kind) for each in signals.read(text).signals]
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("I prefer small pull requests over large ones.", "preference"),
+        ("from now on answer in German", "preference"),
+        ("Keep explanations brief.", "preference"),
+        ("pls no emojis in commit messages", "preference"),
+        ("No, the cache lives in Redis; the files are only a fallback.", "correction"),
+        ("you're mixing up the two tables, orders has the price", "correction"),
+        ("That's wrong: prices are in cents.", "correction"),
+        ("We decided to drop support for Windows 7.", "decision"),
+        ("ok going with sqlite, postgres is out", "decision"),
+        ("As of Friday the docs are built with MkDocs.", "decision"),
+        ("The staging server is at 10.2.0.4 and runs Debian 12.", "context"),
+        ("our customers are hospitals", "context"),
+        ("fyi Marta owns the release scripts", "context"),
+        ("We always rebase before we merge.", "pattern"),
+        ("Every endpoint gets a test in tests/api.", "pattern"),
+        ("as a rule nothing goes to main without a review", "pattern"),
+        ("Ich bevorzuge kurze Antworten.", "preference"),
+        ("Wir haben uns für Svelte entschieden.", "decision"),
+        ("Nunca se despliega los viernes.", "pattern"),
+        ("Je préfère les réponses courtes.", "preference"),
+        ("我们决定用 Go 重写后端", "decision"),
+        ("デプロイの前に必ずテストを実行します", "pattern"),
+    ],
+)
+def test_a_lasting_statement_is_proposed_as_what_it_is(text: str, kind: str) -> None:
+    assert kinds(text)[:1] == [kind]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("Do we always rebase before we merge?", Reason.QUESTION),
+        ("which database did we decide on", Reason.QUESTION),
+        ("Maybe we should drop support for Windows 7.", Reason.SPECULATION),
+        ("what if every endpoint had its own test", Reason.QUESTION),
+        ("I'm toying with the idea of a rewrite in Go", Reason.SPECULATION),
+        ("iirc the staging server runs Debian", Reason.UNCERTAIN),
+        ("I think Marta owns the release scripts, not sure", Reason.UNCERTAIN),
+        ("Use port 9000 for now.", Reason.TRANSIENT),
+        ("always print the payload while we debug this", Reason.TRANSIENT),
+        ("Rename the flag to --dry.", Reason.REQUEST),
+        ("add a test for the empty list", Reason.REQUEST),
+        ("thanks!", Reason.CHAT),
+        ("", Reason.CHAT),
+        ("Vielleicht nehmen wir irgendwann Svelte.", Reason.SPECULATION),
+        ("Creo que usamos Debian.", Reason.UNCERTAIN),
+        ("我们用的是哪个版本？", Reason.QUESTION),
+        ("たぶん東京リージョンです", Reason.UNCERTAIN),
+    ],
+)
+def test_what_is_asked_supposed_doubted_or_passing_is_declined(text: str, reason: Reason) -> None:
+    reading = signals.read(text)
+    assert reading.signals == ()
+    assert reading.declined is reason
+
+
+def test_a_proposal_is_the_sentence_and_not_the_request_around_it() -> None:
+    reading = signals.read("Add a button.\nWe never use inline styles, by the way. Then run the tests.")
+    assert [each.text for each in reading.signals] == ["We never use inline styles, by the way."]
+
+
+def test_a_sentence_that_points_back_brings_the_one_before_it() -> None:
+    first = signals.read("The queue is not Kafka. It's a Postgres table.").signals[0]
+    assert first.text == "The queue is not Kafka. It's a Postgres table."
+    assert first.kind is Kind.CORRECTION
+
+
+def test_a_proposal_says_which_words_made_it_one() -> None:
+    first = signals.read("honestly I prefer tabs").signals[0]
+    assert "i prefer" in first.why
+    assert 0.5 < first.confidence <= 1
+
+
+def test_doubt_in_one_sentence_is_doubt_about_the_others() -> None:
+    assert kinds("The backup runs at 02:00.")
+    assert kinds("The backup runs at 02:00. No idea whether that is still true.") == []
+
+
+def test_the_surest_comes_first_and_few_are_enough() -> None:
+    text = "The API is at port 80. I prefer tabs. We always squash. Our CI is Jenkins. We decided on Go."
+    found = signals.read(text).signals
+    assert len(found) == signals.MOST
+    assert [each.confidence for each in found] == sorted((each.confidence for each in found), reverse=True)
+
+
+# ---------------------------------------------------------------- what is not the user's own
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "```\nWe always squash.\n```",
+        "```python\n# We always squash.",
+        "> We always squash.",
+        "2026-11-15T10:00:00 INFO we always squash before merging to main\nERROR: we never use tabs",
+        'Add "we always squash" to the list.',
+        "rename `we_always_squash` in the helper",
+        "<system-reminder>\nWe always squash.\n</system-reminder>",
+    ],
+)
+def test_what_is_quoted_or_pasted_is_not_proposed(text: str) -> None:
+    assert signals.read(text).signals == ()
+
+
+def test_injected_memory_is_never_taken_in_again_whole_or_cut_off() -> None:
+    block = "<vade-memory>\nWhat is known.\n\n## Rules\n- We always squash.\nI prefer tabs.\n</vade-memory>\n"
+    assert signals.read(block).signals == ()
+    assert signals.read(block.replace("</vade-memory>", "")).signals == ()
+    assert kinds(f"{block}\nWe never push to main.") == ["pattern"]
+
+
+# ---------------------------------------------------------------- secrets
+
+
+def test_a_sentence_with_a_secret_is_not_proposed_and_nothing_repeats_it() -> None:
+    reading = signals.read(f"The staging server always uses the key {KEY} on port 80.")
+    assert reading.declined is Reason.SECRET
+    assert KEY not in repr(reading)
+    beside = signals.read(f"We always squash. The key is {KEY}.")
+    assert [each.text for each in beside.signals] == ["We always squash."]
+
+
+def test_a_secret_hidden_behind_invisible_characters_is_not_put_together_again() -> None:
+    reading = signals.read(f"Our server always uses {KEY[:6]}\u200b{KEY[6:]} on port 80.")
+    assert KEY not in repr(reading)
+
+
+# ---------------------------------------------------------------- any text
+
+PIECES = (
+    'we always |i prefer |no, |not |maybe |?|.|\n|`|```\n|"|> | but |İ|<vade-memory>|</vade-memory>'
+    "|our x is |for each a |\x00|\ud800|我们|です|’|\x1b[1m"
+)
+ALPHABET = st.sampled_from(PIECES.split("|"))
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.one_of(st.text(max_size=300), st.lists(ALPHABET, max_size=60).map("".join)))
+def test_any_text_is_read_and_every_proposal_is_made_of_its_words(text: str) -> None:
+    reading = signals.read(text)
+    assert bool(reading.signals) is (reading.declined is None)
+    for each in reading.signals:
+        assert each.text.strip()
+        assert len(each.text) <= signals.LONGEST
+        assert 0 <= each.confidence <= 1
+    assert signals.read(text) == reading
+
+
+@pytest.mark.soak
+@settings(max_examples=20_000, deadline=None)
+@given(st.one_of(st.text(), st.lists(ALPHABET).map("".join)))
+def test_any_text_at_all_is_read(text: str) -> None:
+    signals.read(text)
+
+
+def test_blanking_what_is_not_the_users_moves_no_character() -> None:
+    text = "İ <vade-memory>x\ny</vade-memory> a\n> b\n```\nc\n```\nWe always squash."
+    assert len(signals.own_words(text)) == len(text)
+    assert [each.text for each in signals.read(text).signals] == ["We always squash."]
+
+
+def test_of_a_large_paste_both_ends_are_read_and_the_middle_is_not() -> None:
+    filler = "lorem ipsum dolor sit amet\n" * 40_000
+    hidden = "We never use tabs.\n"
+    text = f"I prefer spaces.\n{filler}{hidden}{filler}We decided to keep Jenkins."
+    seen = signals.sentences(text)
+    assert len(text) > 1_000_000
+    assert seen[0].text == "I prefer spaces."
+    assert seen[-1].text == "We decided to keep Jenkins."
+    assert hidden.strip() not in {each.text for each in seen}
+    assert {each.kind for each in signals.read(text).signals} == {Kind.PREFERENCE, Kind.DECISION}
+
+
+def test_a_line_without_an_end_is_no_statement() -> None:
+    assert signals.read("we always squash and " * 60_000).signals == ()
+
+
+# ---------------------------------------------------------------- the table
+
+
+def test_every_kind_has_cues_and_no_cue_matches_nothing_at_all() -> None:
+    assert {cue.side for cue in CUES} >= set(Kind)
+    for cue in CUES:
+        assert cue.weight > 0
+        assert not signals._compiled(cue.phrasings).search(""), cue.why
+
+
+def test_reading_signals_loads_nothing_heavy() -> None:
+    code = "import sys; from vademecum.knowledge import signals; signals.read('I do.'); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"numpy", "apsw", "yaml", "rapidfuzz", "click", "rich", "pydantic_ai"} & set(
+        done.stdout.split()
+    )
+
+
+# ---------------------------------------------------------------- the measurement
+
+
+def test_the_measurement_names_no_text_and_both_halves() -> None:
+    rows = bench.measure()
+    assert rows[0]["half"] == "held out"
+    assert rows[-1]["half"] == "development"
+    texts = [json.loads(line)["text"] for line in bench.SET.read_text(encoding="utf-8").splitlines()]
+    assert not any(len(text) > 12 and text in json.dumps(rows, ensure_ascii=False) for text in texts)
+
+
+def test_on_the_half_no_rule_was_written_from_proposals_are_right_and_many() -> None:
+    row = bench.measure()[0]
+    assert isinstance(row["precision"], float)
+    assert isinstance(row["recall"], float)
+    assert row["precision"] >= 0.9
+    assert row["recall"] >= 0.7
+
+
+# ---------------------------------------------------------------- Memory and the command line
+
+
+def test_suggesting_writes_nothing(tmp_path: Path) -> None:
+    memory = Memory.open(tmp_path / "home", cwd=tmp_path)
+    assert [each.kind for each in memory.suggest("I prefer tabs.").signals] == [Kind.PREFERENCE]
+    assert memory.suggest(" \n").signals == ()
+    assert memory.suggest(b"We always squash.").signals
+    assert not (tmp_path / "home").exists()
+
+
+@pytest.mark.parametrize("text", [b"\xff\xfe\x00", "a\0b", "half \ud800"])
+def test_what_is_not_text_is_refused(text: str | bytes, tmp_path: Path) -> None:
+    with pytest.raises(InvalidText):
+        Memory.open(tmp_path / "home", cwd=tmp_path).suggest(text)
+
+
+def test_the_command_shown_keeps_the_proposal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("VADE_HOME", str(tmp_path / "home"))
+    said = "No, it's Müller's \"api\" that runs on port 80; $HOME and `x` are not."
+    assert run(["suggest", said, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["declined"] is None
+    assert not (tmp_path / "home").exists()
+    words = shlex.split(told["signals"][0]["command"])
+    assert words[:3] == ["vade", "store", said]
+    assert run(words[1:]) == 0
+    capsys.readouterr()
+    assert run(["list", "--tag", "correction", "--json"]) == 0
+    assert "correction" in capsys.readouterr().out
+
+
+def test_a_message_with_nothing_to_keep_says_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["suggest", "Should we use tabs?", "--home", str(tmp_path / "home")]) == 0
+    assert "nothing to keep: question" in capsys.readouterr().out
+    assert run(["suggest", "", "--home", str(tmp_path / "home"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["signals"] == []

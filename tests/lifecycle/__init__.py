@@ -1,0 +1,1 @@
+"""How memory stays true."""

@@ -1,0 +1,147 @@
+"""What cannot both be true is found by rules, and what merely reads alike is not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from vademecum.lifecycle import contradictions, runner
+from vademecum.store import scopes
+from vademecum.types import Origin
+
+if TYPE_CHECKING:
+    from lifecycle.stores import World
+    from vademecum.lifecycle.contradictions import Clash
+
+CLASHING = [
+    ("The API timeout is 30 seconds.", "The API timeout is 60 seconds."),
+    ("Use unittest for new tests.", "Always use pytest for testing in this project. Do not use unittest."),
+    ("The database is PostgreSQL.", "The database is MySQL."),
+    ("Port: 8080", "Port: 9090"),
+    ("We deploy on Fridays.", "We deploy on Mondays."),
+    ("Caching is enabled.", "Caching is disabled."),
+    ("We use Redis for caching.", "We no longer use Redis for caching."),
+    ("We use Redis for caching.", "We don't use Redis for caching."),
+    ("Always commit lockfiles.", "Never commit lockfiles."),
+    ("Use sudo for docker.", "Avoid using sudo for docker."),
+    ("Python version is 3.11", "Python version = 3.12"),
+    ("Use black for formatting.", "Use ruff for formatting."),
+    ("The entry point is `main.py`.", "The entry point is `app.py`."),
+    ("Tokens expire after 15 minutes.", "Tokens expire after 60 minutes."),
+    ("The release branch is protected.", "The release branch is not protected."),
+    ("- Two-factor login is required.", "- Two-factor login is optional."),
+    ("The staging server has 8 cores.", "The staging server has 16 cores."),
+]
+
+PEACEFUL = [
+    ("The build is fast.", "The build is reproducible."),
+    ("The timeout is 30 seconds in staging.", "The timeout is 60 seconds in production."),
+    ("Until 2024 we used MySQL.", "The database is PostgreSQL."),
+    ("Until 2024 the port is 8080.", "The port is 9090."),
+    ("The port was 8080.", "The port is 9090."),
+    ("If the port is 8080, restart it.", "The port is 9090."),
+    ("For example, the port is 8080.", "The port is 9090."),
+    ("Is the port 8080?", "The port is 9090."),
+    ("```\nport: 8080\n```", "Port: 9090"),
+    ("> The port is 8080.", "The port is 9090."),
+    ("The timeout may be 30 seconds.", "The timeout is 60 seconds."),
+    ("We will use Redis for caching.", "We do not use Redis for caching."),
+    ("Server 1 has 8 cores.", "Server 2 has 16 cores."),
+    ("PR #12 is merged.", "PR #13 is merged."),
+    ("Version 1.2 has 30 tests.", "Version 1.3 has 40 tests."),
+    ("Use pytest for tests.", "Use hypothesis for tests with many inputs."),
+    ("Fixed 3 bugs in the parser.", "Fixed 5 bugs in the parser."),
+    ("On 2026-05-01 the queue has 30 messages.", "On 2026-05-02 the queue has 40 messages."),
+    ("Do not use sudo for docker.", "Use sudo."),
+    ("It is 30.", "It is 60."),
+    ("Step 1: install", "Step 2: build"),
+    ("Use tabs.", "Prefer short functions."),
+    ("The suite takes about 30 seconds.", "The suite takes half a minute."),
+    ("The limit is 1,000 rows.", "The limit is 1000 rows."),
+    ("The timeout is 30 seconds.", "Timeouts are set to 30 seconds everywhere."),
+    ("The API is at https://api.example.org/v1 today.", "The API is at https://api.example.org/v2."),
+    ("Tests live in `tests/`.", "Fixtures live in `tests/data/`."),
+    ("Use spaces, not tabs.", "Do not mix tabs and spaces."),
+    ("The worker is written in Go.", "The worker is deployed by hand."),
+    ("Alice reviews changes.", "Bob reviews changes."),
+    ("## API\nPort: 8080\n\n## Metrics\nPort: 9090", "Port: 7070"),
+]
+
+
+def found(world: World) -> list[Clash]:
+    memory = world.memory()
+    seen, _ = runner.look(memory.records, scopes.visible(memory.caller))
+    return contradictions.clashes(seen)
+
+
+def said(world: World, *texts: str, origins: tuple[Origin, ...] = (), key: str = "topic") -> None:
+    for number, text in enumerate(texts):
+        origin = origins[number] if origins else Origin.USER
+        world.clock.forward(hours=1)
+        world.memory(origin=origin).store(text, key=key)
+
+
+@pytest.mark.parametrize(("older", "newer"), CLASHING)
+def test_two_entries_that_cannot_both_be_true_are_found(older: str, newer: str, world: World) -> None:
+    said(world, older, newer)
+    clash = found(world)[0]
+    assert clash.older.entry.text == older
+    assert clash.newer.entry.text == newer
+
+
+@pytest.mark.parametrize(("older", "newer"), PEACEFUL)
+def test_two_entries_that_can_both_be_true_are_left_in_peace(older: str, newer: str, world: World) -> None:
+    said(world, older, newer)
+    assert [clash.why for clash in found(world)] == []
+
+
+def test_an_entry_that_was_superseded_contradicts_nobody(world: World) -> None:
+    said(world, "The port is 8080.")
+    world.clock.forward(hours=1)
+    world.memory().store("The port is 9090.", key="topic", mode="replace")
+    assert found(world) == []
+
+
+def test_other_records_are_compared_where_a_tag_or_the_subject_joins_them(world: World) -> None:
+    memory = world.memory()
+    memory.store("The API timeout is 30 seconds.", key="first", tags=["api"])
+    world.clock.forward(hours=1)
+    memory.store("The API timeout is 60 seconds.", key="second", tags=["api"])
+    memory.store("The API timeout is 90 seconds.", key="third", scope="global", tags=["api"])
+    assert [(each.older.seen.record.key, each.newer.seen.record.key) for each in found(world)] == [
+        ("first", "second")
+    ]
+
+
+def test_the_port_of_one_thing_says_nothing_of_the_port_of_another(world: World) -> None:
+    memory = world.memory()
+    memory.store("The default port is 8080.", key="web-frontend")
+    memory.store("The default port is 5432.", key="postgres")
+    memory.store("The port is 9090.", key="metrics")
+    assert found(world) == []
+
+
+def test_where_it_stands_is_told_by_the_line(world: World) -> None:
+    said(world, "First things.\n\n- The port is 8080.", "The port is 9090.")
+    clash = found(world)[0]
+    lines = world.memory().get(clash.older.seen.record.path).text.split("\n")
+    assert lines[clash.older.line - 1] == "- The port is 8080."
+    assert lines[clash.newer.line - 1] == "The port is 9090."
+
+
+def test_a_secret_is_not_repeated_by_what_is_told(world: World) -> None:
+    token = "ghp_" + "x7Kq2Lm9Pz4Rt6Vw8Yb1Nc3Df5Gh0JkS1aQ2"
+    world.settings["VADE_SECRETS_POLICY"] = "warn"
+    said(world, f"The token is `{token}`.", "The token is `none`.")
+    assert all(token not in clash.why for clash in found(world))
+
+
+def test_many_statements_about_one_thing_do_not_make_a_pair_of_any_two(world: World) -> None:
+    for number in range(100):
+        stamp = f"2026-01-01T{number // 60:02}:{number % 60:02}:00Z"
+        text = f"---\ntags: [api]\n---\n# r\n\n## {stamp}\nThe api worker limit is {number}.\n"
+        world.write(f"r{number:03}.md", text)
+    clashes = found(world)
+    assert len(clashes) == 40 * 39 // 2
+    assert clashes[0].newer.seen.record.key == "r099"

@@ -1,0 +1,161 @@
+"""Over HTTP: on this machine only, to who holds the token, and to no page of a browser."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import socket
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import pytest
+from starlette.datastructures import Headers
+
+from mcp_door.talking import HANG, VADE, Address, home_of, served
+from vademecum.interfaces.mcp.http import Guard, token_of
+from vademecum.store.home import Home
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PING = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"})
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "project"
+    made.mkdir()
+    return made
+
+
+def post(address: Address, headers: list[tuple[str, str]]) -> int:
+    """The status of a request with exactly these headers."""
+    where = urlsplit(address.url)
+    assert where.hostname
+    connection = http.client.HTTPConnection(where.hostname, where.port, timeout=HANG)
+    connection.putrequest("POST", where.path, skip_host=True, skip_accept_encoding=True)
+    for name, value in headers:
+        connection.putheader(name, value)
+    connection.putheader("Content-Type", "application/json")
+    connection.putheader("Accept", "application/json, text/event-stream")
+    connection.putheader("Content-Length", str(len(PING)))
+    connection.endheaders(PING.encode())
+    status = connection.getresponse().status
+    connection.close()
+    return status
+
+
+def test_host_then_origin_then_token_decide_before_anything_else(folder: Path) -> None:
+    with served(folder) as address:
+        port = urlsplit(address.url).port
+        host, token = ("Host", f"127.0.0.1:{port}"), ("Authorization", f"Bearer {address.token}")
+        # 400 is the protocol's own answer to a message before its greeting: the door was passed.
+        assert post(address, [host, token]) == 400
+        assert post(address, [("Host", f"localhost:{port}"), token]) == 400
+        assert post(address, [host, ("Origin", f"http://localhost:{port}"), token]) == 400
+        for wrong in (
+            "evil.example",
+            f"evil.example:{port}",
+            "127.0.0.1",
+            f"127.0.0.1:{port}.evil",
+            "127.0.0.1:1",
+        ):
+            assert post(address, [("Host", wrong), token]) == 421
+            assert post(address, [("Host", wrong), ("Origin", "http://evil.example")]) == 421
+        assert post(address, [token]) in (400, 421)  # without any Host
+        for wrong in (
+            "http://evil.example",
+            f"http://evil.example:{port}",
+            "null",
+            f"http://localhost:{port}.evil",
+        ):
+            assert post(address, [host, ("Origin", wrong), token]) == 403
+            assert post(address, [host, ("Origin", wrong)]) == 403
+        for given in (
+            "",
+            "Bearer",
+            "Bearer ",
+            f"Basic {address.token}",
+            f"Bearer {address.token}x",
+            address.token,
+        ):
+            assert post(address, [host, ("Authorization", given)]) == 401
+        assert post(address, [host]) == 401
+        assert post(address, [host, token, token]) == 401
+        with socket.socket() as other:  # no other address of this machine is listened to
+            other.settimeout(HANG)
+            assert other.connect_ex(("127.0.0.2", port or 0)) != 0
+    assert address.process.returncode == 0
+
+
+def test_two_hosts_or_origins_are_refused_whichever_comes_first() -> None:
+    guard = Guard(lambda *_: None, port=8377, token="t" * 20)  # type: ignore[arg-type]  # never called
+    good, bad = (b"host", b"localhost:8377"), (b"host", b"evil.example")
+    held = (b"authorization", b"Bearer " + b"t" * 20)
+    assert guard.refusal(Headers(raw=[good, held])) is None
+    for raw in ([good, bad, held], [bad, good, held], [good, good, held]):
+        assert (guard.refusal(Headers(raw=raw)) or (0,))[0] == 421
+    origins = [(b"origin", b"http://localhost:8377"), (b"origin", b"http://evil.example")]
+    for pair in (origins, origins[::-1]):
+        assert (guard.refusal(Headers(raw=[good, *pair, held])) or (0,))[0] == 403
+    assert (guard.refusal(Headers(raw=[good, (b"authorization", b"Bearer \xff")])) or (0,))[0] == 401
+
+
+def test_the_token_is_made_once_and_is_its_owners_alone(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    made = token_of(home)
+    assert len(made) >= 40
+    assert token_of(home) == made
+    if sys.platform != "win32":
+        assert (tmp_path / "home" / "mcp-token").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("content", ["", "  \n", "\0\0", "short", "two words that are long enough"])
+def test_a_token_that_is_none_refuses_to_start(folder: Path, content: str) -> None:
+    home = home_of(folder)
+    home.mkdir(mode=0o700)
+    (home / "mcp-token").write_text(content)
+    (home / "mcp-token").chmod(0o600)
+    done = subprocess.run(
+        [VADE, "mcp", "--http", "--port", "0", "--home", str(home)],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=HANG,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "holds no token" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="modes are of other systems")
+def test_a_token_that_others_can_read_refuses_to_start(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    token_of(home)
+    os.chmod(tmp_path / "home" / "mcp-token", 0o644)
+    with pytest.raises(Exception, match="can be read by others"):
+        token_of(home)
+
+
+def test_a_port_that_is_taken_and_options_that_do_not_go_together_are_told(folder: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        for words, code, said in (
+            (["--http", "--port", port], 1, "cannot be used"),
+            (["--port", port], 2, "--port goes with --http"),
+        ):
+            done = subprocess.run(
+                [VADE, "mcp", *words, "--home", str(home_of(folder))],
+                cwd=folder,
+                capture_output=True,
+                text=True,
+                timeout=HANG,
+                check=False,
+            )
+            assert (done.returncode, said in done.stderr) == (code, True), done.stderr

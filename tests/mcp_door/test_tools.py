@@ -1,0 +1,377 @@
+"""What the tools do for an agent, over both revisions of the protocol and over every transport."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from mcp.shared.exceptions import MCPError
+
+from mcp_door.talking import (
+    ERAS,
+    call,
+    home_of,
+    in_process,
+    over_http,
+    over_stdio,
+    read_record,
+    refusal,
+    served,
+    talk,
+)
+from vademecum.interfaces.mcp.arguments import parse, schema
+from vademecum.interfaces.mcp.families import FAMILIES
+from vademecum.memory import connect
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mcp.client.client import Client
+
+CORE = {
+    *("memory_store", "memory_recall", "memory_forget", "memory_search", "memory_get", "memory_note"),
+    *("memory_learn", "session_search", "session_get", "todo"),
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "project"
+    made.mkdir()
+    return made
+
+
+async def use_everything(client: Client, folder: Path) -> None:
+    """One conversation that uses each of the core tools, a resource and a prompt."""
+    made = await call(
+        client,
+        "memory_store",
+        content="Always use pytest for testing in this project. Do not use unittest.",
+        key="testing-framework",
+        memory_type="feedback",
+        tags="testing,pytest",
+    )
+    assert (made["outcome"], made["key"], made["scope"]) == ("created", "testing-framework", "project")
+    record = read_record(folder, "testing-framework")
+    assert "type: feedback" in record
+    assert "origin: agent" in record
+    recalled = await call(client, "memory_recall", query="which test framework", limit=3)
+    assert recalled["results"][0]["key"] == "testing-framework"
+    found = await call(client, "memory_search", query="pytest", maxResults=2)
+    assert {"results", "provider", "model", "mode", "coverage", "degraded"} <= set(found)
+    hit = found["results"][0]
+    assert {"path", "startLine", "endLine", "score", "snippet", "source"} <= set(hit)
+    read = await call(
+        client, "memory_get", path=hit["path"], lines=hit["endLine"], **{"from": hit["startLine"]}
+    )
+    assert "Always use pytest" in read["text"]
+    same = await call(client, "memory_get", path=hit["path"], startLine=hit["startLine"])
+    assert same["text"] == read["text"]
+    assert await call(client, "memory_get", path="memory/global/records/none.md") == {
+        "text": "",
+        "path": "memory/global/records/none.md",
+    }
+    noted = await call(client, "memory_note", content="Chose pytest.")
+    assert noted["outcome"] == "noted"
+    learned = await call(client, "memory_learn", type="discovery", fact="Config is YAML", confidence=0.9)
+    assert learned["outcome"] == "created"
+    todo = await call(client, "todo", operation="write", items=["Find the bug", {"title": "Fix it"}])
+    assert [each["title"] for each in todo["items"]] == ["Find the bug", "Fix it"]
+    done = await call(client, "todo", operation="done", id=1)
+    assert done["items"][0]["status"] == "done"
+    assert "[x] 1. Find the bug" in done["text"]
+    assert (await call(client, "session_search", query="anything"))["hits"] == []
+    uris = {str(each.uri) for each in (await client.list_resources()).resources}
+    assert {"vade://status", "vade://journal/today"} <= uris
+    today = (await client.read_resource("vade://journal/today")).contents[0]
+    assert "Chose pytest." in getattr(today, "text", "")
+    status = (await client.read_resource("vade://status")).contents[0]
+    assert json.loads(getattr(status, "text", ""))["records"] == {"project": 2}
+    prompt = await client.get_prompt("recall", {"topic": "tests"})
+    assert "Always use pytest" in str(prompt.messages[0].content)
+    gone = await call(client, "memory_forget", key="testing-framework")
+    assert gone["outcome"] == "forgotten"
+    assert (await call(client, "memory_recall", query="pytest", search_mode="bm25"))["results"] == []
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_an_agent_uses_every_tool_over_stdio(folder: Path, era: str) -> None:
+    async def conversation() -> None:
+        async with over_stdio(folder, era=era) as client:
+            assert {each.name for each in (await client.list_tools()).tools} == CORE
+            await use_everything(client, folder)
+
+    talk(conversation)
+
+
+def test_an_agent_uses_every_tool_over_http_in_both_eras(folder: Path) -> None:
+    with served(folder, "--session", "here") as address:
+
+        async def conversation() -> None:
+            async with over_http(address, era="2026-07-28") as client:
+                await use_everything(client, folder)
+            async with over_http(address, era="legacy") as client:
+                found = await call(client, "memory_recall", query="config")
+                assert [each["key"] for each in found["results"]] == ["config-is-yaml"]
+
+        talk(conversation)
+
+
+@pytest.mark.parametrize("family", sorted(FAMILIES))
+def test_every_tool_says_when_to_use_it_and_gives_an_example_that_it_takes(family: str) -> None:
+    for tool in FAMILIES[family]:
+        assert re.search(r"Examples?: \{", tool.description), tool.name
+        assert not re.search(r"\b(CRITICAL|IMPORTANT|MUST|ALWAYS|NEVER|immediately)\b", tool.description)
+        for example in re.findall(
+            r"(?<= )\{[^{}]*(?:\[[^\]]*\])?[^{}]*\}", tool.description.split("Example")[-1]
+        ):
+            parse(tool.arguments, json.loads(example))
+        if tool.name in ("memory_store", "save_memory"):
+            for word in ("preference", "correction", "decision", "context", "pattern"):
+                assert word in tool.description
+            for word in ("peculation", "questions", "already known", "sure"):
+                assert word in tool.description
+        assert schema(tool.arguments)["additionalProperties"] is False
+    assert "proactively" in next(t for t in FAMILIES["co-cli"] if t.name == "recall_memory").description
+
+
+def test_hints_tell_reads_from_writes_and_what_takes_away(folder: Path) -> None:
+    async def conversation() -> None:
+        async with in_process(folder) as client:
+            tools = {each.name: each for each in (await client.list_tools()).tools}
+        marks = {name: each.annotations for name, each in tools.items() if each.annotations}
+        assert len(marks) == len(tools)
+        reads = {name for name, each in marks.items() if each.read_only_hint}
+        assert reads == {
+            *("memory_recall", "memory_search", "memory_get", "session_search", "session_get"),
+            *("recall_memory", "list_memories"),
+        }
+        assert {name for name, each in marks.items() if each.destructive_hint} == {
+            "memory_forget",
+            "memory_operations",
+        }
+        for name, each in tools.items():
+            assert each.output_schema
+            assert "origin" not in each.input_schema["properties"]
+            if name not in reads | {"todo"}:
+                assert "idempotency_key" in each.input_schema["properties"]
+
+    talk(conversation)
+
+
+WRONG: list[tuple[str, dict[str, Any], str]] = [
+    ("memory_store", {}, "`content` is missing"),
+    ("memory_store", {"content": 5}, "`content` must be a text"),
+    ("memory_store", {"content": ""}, "empty"),
+    ("memory_store", {"content": "x", "scope": "user"}, "`scope` cannot be 'user'"),
+    ("memory_store", {"content": "x", "memory_type": "mood"}, "`memory_type` cannot be"),
+    ("memory_store", {"content": "x", "tags": [1]}, "`tags` must be"),
+    ("memory_store", {"content": "x", "origin": "user"}, "there is no argument 'origin'"),
+    ("memory_store", {"content": "x", "idempotency_key": " "}, "idempotency key"),
+    ("memory_recall", {"limit": 101}, "`limit` must be from 1 to 100"),
+    ("memory_recall", {"limit": "ten"}, "`limit` must be a whole number"),
+    ("memory_recall", {"limit": True}, "`limit` must be a whole number"),
+    ("memory_recall", {"sort_by": "mood"}, "`sort_by` cannot be"),
+    ("memory_search", {"query": "x", "minScore": 2}, "`minScore` must be from 0 to 1"),
+    ("memory_get", {"path": "x", "from": 1, "startLine": 1}, "two names of one argument"),
+    ("memory_get", {"path": "../../etc/passwd"}, "try:"),
+    ("memory_forget", {"key": "nothing-here"}, "nothing-here"),
+    ("memory_learn", {"type": "discovery"}, "fact"),
+    ("memory_learn", {"type": "mood", "fact": "x"}, "`type` cannot be"),
+    ("memory_note", {"content": "x", "scope": "session"}, "`scope` cannot be"),
+    ("session_get", {"session": "none", "place": 1}, "no session"),
+    ("todo", {"operation": "done", "id": 9}, "9"),
+    ("todo", {"operation": "dance"}, "`operation` cannot be"),
+    ("memory_operations", {"operation": "store", "key": "k"}, "store needs `content`"),
+    ("memory_operations", {"operation": "retrieve", "key": "never"}, "never"),
+]
+
+
+def test_what_cannot_be_done_is_told_with_what_to_try(folder: Path) -> None:
+    async def conversation() -> None:
+        async with in_process(folder) as client:
+            for name, given, words in WRONG:
+                assert words in await refusal(client, name, given), (name, given)
+            with pytest.raises(MCPError, match="Unknown tool"):
+                await client.call_tool("memory_sing", {})
+            with pytest.raises(MCPError, match="no resource"):
+                await client.read_resource("vade://file/memory/global/records/none.md")
+            with pytest.raises(MCPError, match="no prompt"):
+                await client.get_prompt("sing")
+            with pytest.raises(MCPError, match="`what` is missing"):
+                await client.get_prompt("remember", {"what": " "})
+
+    talk(conversation)
+    assert not list(home_of(folder).glob("memory/*/**/*.md"))
+
+
+def test_the_tools_of_other_systems_reach_the_same_memory(folder: Path) -> None:
+    async def conversation() -> None:
+        async with in_process(folder) as client:
+            await call(
+                client, "save_memory", content="User prefers async/await", tags=["preference", "python"]
+            )
+            for number in range(8):
+                await call(client, "save_memory", content=f"Tea number {number} was {'x' * number * 9} green")
+            recalled = await call(client, "recall_memory", query="tea green")
+            assert len(recalled["results"]) == 5
+            listed = await call(client, "list_memories")
+            assert listed["count"] == 9
+            assert listed["memories"][0]["category"] == "preference"
+            say = "memory_operations"
+            await call(
+                client, say, operation="store", key="auth_bug", content="The refresh loses its result."
+            )
+            await call(client, say, operation="store", key="auth_bug", content="It was the cache.")
+            kept = await call(client, say, operation="retrieve", key="auth_bug")
+            assert kept["content"] == "It was the cache."
+            assert (await call(client, say, operation="search", query="cache"))["results"]
+            assert len((await call(client, say, operation="list"))["memories"]) == 10
+            await call(client, say, operation="add_discovery", fact="Config is YAML", confidence=0.1)
+            await call(client, say, operation="add_solution", error="400 errors", solution="Retry 20 times")
+            await call(client, say, operation="add_pattern", pattern="Writes are atomic", examples=["a.py"])
+            stats = await call(client, say, operation="ltm_stats")
+            assert stats["total"]["count"] == 3
+            pruned = await call(client, say, operation="prune_ltm", min_confidence=0.3)
+            assert pruned["count"] == 1
+            assert (await call(client, say, operation="recall_sessions", query="cache"))["hits"] == []
+            gone = await call(client, say, operation="delete", key="auth_bug")
+            assert gone["key"] == "auth-bug"
+
+    talk(conversation)
+
+
+@pytest.mark.parametrize(("family", "count"), [("core", 10), ("co-cli", 3), ("clio", 1), ("all", 14)])
+def test_families_are_chosen_by_name(folder: Path, family: str, count: int) -> None:
+    async def conversation() -> None:
+        async with in_process(folder, tools=family) as client:
+            assert len((await client.list_tools()).tools) == count
+
+    talk(conversation)
+
+
+def test_a_connection_is_a_session_of_its_own_unless_one_is_named(folder: Path) -> None:
+    with served(folder) as address:
+
+        async def conversation() -> None:
+            async with over_http(address) as one, over_http(address) as other:
+                await call(one, "memory_store", content="Only for this talk.", key="here", scope="session")
+                assert (await call(one, "memory_recall", scope="session"))["results"]
+                assert not (await call(other, "memory_recall", scope="session"))["results"]
+                await call(one, "todo", operation="add", title="Mine")
+                assert (await call(other, "todo"))["items"] == []
+            async with over_http(address, era="2026-07-28") as stateless:
+                said = await refusal(stateless, "todo", {"operation": "list"})
+                assert "session" in said
+
+        talk(conversation)
+
+
+def test_what_an_agent_reads_hides_nothing(folder: Path) -> None:
+    """Invisible and direction-changing characters stay on disk and do not reach the model."""
+    hidden = "Prefers tea\u200b\u202e\U000e0041 and coffee"
+
+    async def conversation() -> None:
+        async with in_process(folder) as client:
+            await call(client, "memory_store", content=hidden, key="drinks")
+            found = await call(client, "memory_recall", query="tea")
+            assert found["results"][0]["snippet"] == "Prefers tea and coffee"
+            whole = await call(client, "memory_get", path="drinks")
+            assert "Prefers tea and coffee" in whole["text"]
+
+    talk(conversation)
+    assert hidden in read_record(folder, "drinks")
+
+
+def test_what_was_recalled_and_stored_again_gains_nothing(folder: Path) -> None:
+    """An agent that keeps what it was told adds no entry and no trust, however often."""
+
+    async def conversation() -> None:
+        async with in_process(folder) as client:
+            await call(client, "memory_store", content="The build takes nine minutes on Tuesdays.")
+            for _ in range(20):
+                found = await call(client, "memory_recall", query="how long does the build take")
+                for each in found["results"]:
+                    await call(client, "memory_store", content=each["snippet"])
+
+    talk(conversation)
+    memory = connect(home=home_of(folder), cwd=folder, environ={})
+    (record,) = memory.list().records
+    assert len(record.entries) == 1
+    assert memory.trust_of(record).level == "unverified"
+
+
+PATHS = (
+    *(
+        "../secret.txt",
+        "../../secret.txt",
+        "/etc/passwd",
+        "memory/../../secret.txt",
+        "memory/global/../../../secret.txt",
+    ),
+    *(
+        "x/../secret.txt",
+        "~/secret.txt",
+        "file:///etc/passwd",
+        "memory\\..\\secret.txt",
+        "memory/global/link.md",
+    ),
+    *(
+        "memory/global/records/link.md",
+        "./secret.txt",
+        "memory//secret.txt",
+        "\0",
+        "memory/\0",
+        "a" * 5000,
+        "/",
+        ".",
+    ),
+    *(
+        "config.toml",
+        "mcp-token",
+        "audit/head",
+        "state.db",
+        "index/main.db",
+        "decisions/approvals",
+        "locks/x",
+    ),
+    *("%2e%2e/secret.txt", "..%2fsecret.txt", "memory/global/records/%2e%2e/%2e%2e/%2e%2e/%2e%2e/secret.txt"),
+)
+
+
+def test_no_path_leads_out_of_memory(folder: Path) -> None:
+    """Traversal, links and foreign files, through every tool and resource that takes a name (S15)."""
+    secret = "the secret that lies outside"
+    home = home_of(folder)
+    for place in (home.parent, home, folder):
+        place.mkdir(exist_ok=True)
+        (place / "secret.txt").write_text(secret)
+    (home / "mcp-token").write_text(secret)
+    (home / "memory" / "global" / "records").mkdir(parents=True)
+    for name in ("memory/global/link.md", "memory/global/records/link.md"):
+        (home / name).symlink_to(home.parent / "secret.txt")
+
+    async def conversation() -> None:
+        async with in_process(folder) as client:
+            for path in (*PATHS, str(home.parent / "secret.txt"), str(home / "secret.txt")):
+                for name, given in (
+                    ("memory_get", {"path": path}),
+                    ("memory_forget", {"key": path}),
+                    ("session_get", {"session": path, "place": 1}),
+                    ("memory_store", {"content": "x", "key": path, "idempotency_key": path[:200] or "x"}),
+                    ("memory_operations", {"operation": "retrieve", "key": path}),
+                    ("memory_search", {"query": f"path:{path}", "sources": [path]}),
+                    ("memory_learn", {"type": "rule", "rule": "x", "path": path, "examples": [path]}),
+                ):
+                    assert secret not in (await client.call_tool(name, given)).model_dump_json()
+                try:
+                    read = (await client.read_resource(f"vade://file/{path}")).model_dump_json()
+                except MCPError as error:
+                    read = str(error)
+                assert secret not in read
+
+    talk(conversation)
+    for place in (home.parent, home, folder):
+        assert (place / "secret.txt").read_text() == secret
