@@ -175,8 +175,15 @@ def test_knowledge_can_be_left_out_and_is_capped(tmp_path: Path) -> None:
     text = memory.inject().text
     assert text.count("- [discovery]") == 15
     assert "5 more learned things" in text
+    memory.learn("rule", rule="Never push on a Friday.")
+    assert "Never push" in memory.inject().text
     without = memory.inject(knowledge=False).text
     assert "Learned" not in without
+    assert "answers on path" not in without
+    assert "Never push" not in without
+    off = opened(tmp_path, environ={"VADE_INJECT_KNOWLEDGE": "false"})
+    assert "answers on path" not in off.inject().text
+    assert "answers on path" not in off.remind("which service answers on path number 3?").text
 
 
 def test_nothing_is_told_incognito_or_when_switched_off(tmp_path: Path) -> None:

@@ -123,10 +123,11 @@ class Builder:
         places = [place for place in wanted.places if wanted.session or place.scope is not Scope.SESSION]
         found = [*self._found(places)]
         sections = [*self._pinned(places, private=private)]
-        if wanted.knowledge and private:
+        if not wanted.knowledge:
+            found = [each for each in found if each.record.type not in learned.LEARNED]
+        elif private:
             sections += self._knowledge(found)
-        shown = wanted.knowledge and private
-        sections += self._by_scope(found, places, wanted, without_knowledge=shown)
+        sections += self._by_scope(found, places, wanted, without_knowledge=wanted.knowledge and private)
         if private:
             sections += self._attached(wanted.attached() if wanted.attached else ())
             sections += self._days(places)

@@ -235,6 +235,6 @@ def _split(found: Iterable[Pinned | Finding]) -> tuple[list[Pinned], list[Findin
         else:
             pinned.append(each)
             if each.over:
-                why = f"{each.size:,} of {each.budget:,}: injection will cut it"
+                why = f"{each.size:,} of {each.budget:,}: shorten it, injection cuts what is too long"
                 findings.append(Finding("over budget", each.path, why, f"vade edit {each.name}"))
     return pinned, findings

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from vademecum.inject import build as injecting
     from vademecum.inject import provider_files
     from vademecum.inject import remind as reminding
+    from vademecum.knowledge import learned
     from vademecum.search import answer as answering
     from vademecum.search import query as querying
     from vademecum.store import sources
@@ -28,6 +29,7 @@ else:
     injecting = LazyModule("vademecum.inject.build")
     provider_files = LazyModule("vademecum.inject.provider_files")
     reminding = LazyModule("vademecum.inject.remind")
+    learned = LazyModule("vademecum.knowledge.learned")
     answering = LazyModule("vademecum.search.answer")
     querying = LazyModule("vademecum.search.query")
     sources = LazyModule("vademecum.store.sources")
@@ -96,7 +98,9 @@ class Injecting(Searching):
         )
         with self._reported("read the memory"):
             answer = self.searcher.search(asked, options, seconds=self.settings.limits.open)
-            hits = ((self._behind(each), each.time) for each in answer.results)
+            told = self.settings.inject.knowledge
+            shown = (each for each in answer.results if told or each.type not in learned.LEARNED)
+            hits = ((self._behind(each), each.time) for each in shown)
             return reminding.build(
                 ((found, time) for found, time in hits if found is not None),
                 self.records,

@@ -46,7 +46,7 @@ class Pinned:
 
     @property
     def over(self) -> bool:
-        """Whether it is larger than its budget, so that injection will cut it."""
+        """Whether it is larger than its budget."""
         return self.size > self.budget
 
     def as_record(self) -> Record:

@@ -22,7 +22,7 @@ def check(material: Material, *, documents: Iterable[Pinned], max_count: int) ->
     """Documents above their budget, and scopes above the count cap."""
     for each in documents:
         if each.over:
-            why = f"{each.size:,} of {each.budget:,}: injection will cut it"
+            why = f"{each.size:,} of {each.budget:,}: shorten it, injection cuts what is too long"
             mend = f"vade edit {each.name} --scope {each.place.scope}"
             yield Finding(PINNED, each.path, why, mend, place=each.place)
     counts: Counter[Place] = Counter(each.record.place for each in material.seen if countable(each))
