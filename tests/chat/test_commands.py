@@ -14,6 +14,7 @@ from vademecum.interfaces.chat import loop, talk
 from vademecum.interfaces.chat.commands import registry
 from vademecum.llm.scripted import Scripted
 from vademecum.transcripts import views
+from vademecum.transcripts.events import Used
 
 if TYPE_CHECKING:
     from vademecum.interfaces.chat.state import Chat
@@ -151,6 +152,19 @@ def test_new_leaves_a_note_and_reset_leaves_none(room: Room, typing: Typing) -> 
     assert "exporter" not in journals
 
 
+def test_the_title_of_a_note_is_asked_for_counted_and_logged(
+    room: Room, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = Scripted("In parser.py.", "where the parser lives")
+    typing = Typing(room.chat(model, window=32_000), capsys)
+    typing("Where is the parser of the import?")
+    log = typing.chat.log
+    assert "where-the-parser-lives.md" in typing("/new")
+    assert str(model.asked[1].prompt).startswith("Give a title")
+    assert typing.chat.spent.calls == 2
+    assert [each.extra.get("for") for each in log.events() if isinstance(each, Used)] == [None, "slug"]
+
+
 def test_memory_is_listed_found_shown_counted_and_pruned(typing: Typing) -> None:
     assert "nothing is remembered" in typing("/memory list")
     typing("/remember Deploys happen on Tuesdays.")
@@ -171,6 +185,19 @@ def test_pruning_asks_first(room: Room, typing: Typing, monkeypatch: pytest.Monk
     assert len(typing.chat.person.knowledge()) == 1
     room.person.answers = ["y"]
     assert "vade undo" in typing("/knowledge prune")
+    assert not typing.chat.person.knowledge()
+
+
+@pytest.mark.parametrize("command", ["/memory prune", "/knowledge prune"])
+def test_where_nobody_can_be_asked_pruning_takes_the_yes_it_asks_for(
+    command: str, room: Room, capsys: pytest.CaptureFixture[str]
+) -> None:
+    typing = Typing(room.chat(asks=False), capsys)
+    typing.chat.agent.learn("discovery", fact="The cache may be in Redis.", confidence=0.1)
+    typing(command)
+    assert "add --yes" in typing.error
+    assert typing.chat.person.knowledge()
+    assert "vade undo" in typing(f"{command} --yes")
     assert not typing.chat.person.knowledge()
 
 
@@ -212,10 +239,43 @@ def test_approve_lists_makes_and_refuses(typing: Typing) -> None:
     waiting = {
         each.request.arguments["text"]: each.id for each in typing.chat.person.approvals() if each.request
     }
-    typing(f"/approve {waiting['Deploys happen on Tuesdays.'][:12]}")
+    typing(f"/approve {waiting['Deploys happen on Tuesdays.'][:12]} yes")
     typing(f"/approve {waiting['Tests are run with pytest.'][:12]} no")
     assert [record.text for record in typing.chat.person.list().records] == ["Deploys happen on Tuesdays."]
     assert "nothing waits" in typing("/approve")
+
+
+def test_approve_of_an_id_shows_every_character_and_asks(room: Room, typing: Typing) -> None:
+    typing.chat.agent.propose(
+        "store", {"text": "Deploys happen\u200b on Tuesdays."}, scope="project", door="mcp"
+    )
+    id = typing.chat.person.approvals()[0].id[:12]
+    room.person.answers = ["n"]
+    shown = typing(f"/approve {id}")
+    assert "Deploys happen⟨U+200B⟩ on Tuesdays." in shown
+    assert "nothing was changed" in shown
+    assert not typing.chat.person.list().records
+    room.person.answers = ["y"]
+    assert "store was done, as agent" in typing(f"/approve {id}")
+    assert len(typing.chat.person.list().records) == 1
+    assert room.person.asked == ["Write it? [y/n] "] * 2
+    typing(f"/approve {id}")
+    assert "nothing waits under" in typing.error
+
+
+def test_where_nobody_can_be_asked_approve_wants_a_yes(
+    room: Room, capsys: pytest.CaptureFixture[str]
+) -> None:
+    typing = Typing(room.chat(asks=False), capsys)
+    typing.chat.agent.propose("store", {"text": "Deploys happen."}, scope="project", door="mcp")
+    id = typing.chat.person.approvals()[0].id[:12]
+    typing(f"/approve {id}")
+    assert "add yes" in typing.error
+    assert not typing.chat.person.list().records
+    typing(f"/approve {id[:2]} yes")
+    assert "nothing waits under" in typing.error
+    typing(f"/approve {id} yes")
+    assert typing.chat.person.list().records
 
 
 def test_remember_without_a_proposal_says_so(typing: Typing) -> None:

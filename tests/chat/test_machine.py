@@ -89,7 +89,31 @@ def test_what_lies_in_the_project_is_never_run_by_looking_through_it(tmp_path: P
 def test_a_pattern_that_never_ends_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.txt").write_text("a" * 60 + "!")
     monkeypatch.setattr(machine, "GREP_SECONDS", 1.0)
-    assert machine.grep(tmp_path, given(pattern=r"(a+)+$")) == "[no line matches]"
+    assert machine.grep(tmp_path, given(pattern=r"(a+)+$")) == (
+        "[stopped after 1 s: not everything was looked at]"
+    )
+
+
+def test_what_was_found_before_the_stop_is_told_with_a_note(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.txt").write_text("aaa\n" + "a" * 60 + "!")
+    monkeypatch.setattr(machine, "GREP_SECONDS", 3.0)
+    assert machine.grep(tmp_path, given(pattern=r"^(a+)+$")) == (
+        "a.txt:1: aaa\n[stopped after 3 s: not everything was looked at]"
+    )
+
+
+def test_files_too_large_to_look_through_are_counted(tmp_path: Path) -> None:
+    for name in ("large.txt", "larger.txt"):
+        with open(tmp_path / name, "wb") as file:
+            file.truncate(5 * 1024 * 1024)
+    (tmp_path / "a.txt").write_text("needle\n")
+    note = "[2 files too large, not looked at]"
+    assert machine.grep(tmp_path, given(pattern="needle")) == f"a.txt:1: needle\n{note}"
+    assert machine.grep(tmp_path, given(pattern="xyzzy")) == f"[no line matches]\n{note}"
+    said = machine.grep(tmp_path, given(pattern="xyzzy", path="large.txt"))
+    assert said == "[no line matches]\n[1 file too large, not looked at]"
 
 
 def test_a_command_says_what_it_printed_and_how_it_ended(tmp_path: Path) -> None:
@@ -125,6 +149,13 @@ def test_a_command_that_prints_without_end_gives_a_bearable_result(tmp_path: Pat
     said = machine.run_command(tmp_path, given(command="yes | head -c 3000000; echo the end"))
     assert len(said) < 2 * machine.LARGEST
     assert "the end" in said
+
+
+def test_a_command_that_never_stops_printing_is_stopped_by_how_much_it_printed(tmp_path: Path) -> None:
+    said = machine.run_command(tmp_path, given(command="yes", seconds=600))
+    assert said.startswith("y\ny\n")
+    assert said.endswith("[stopped: it printed more than 16 MiB]")
+    assert len(said) < 2 * machine.LARGEST
 
 
 @pytest.mark.parametrize(

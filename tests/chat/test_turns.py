@@ -126,6 +126,18 @@ def test_always_is_asked_once_and_never_covers_what_everyone_reads(room: Room) -
     assert {record.key for record in chat.person.list().records} == {"deploys", "tests"}
 
 
+def test_always_is_not_offered_for_what_takes_away(room: Room) -> None:
+    room.person.answers = ["a", "y", "n"]
+    chat = room.chat(
+        Scripted(use("memory_forget", key="deploys"), use("memory_forget", key="tests"), "Done.")
+    )
+    chat.person.store("Deploys happen on Tuesdays.", key="deploys")
+    chat.person.store("Tests are run with pytest.", key="tests")
+    loop.turn(chat, "Forget these")
+    assert room.person.asked == ["Forget it? [y/n] "] * 3  # `a` is no answer to it
+    assert [record.key for record in chat.person.list().records] == ["tests"]
+
+
 def test_where_nobody_can_be_asked_a_write_waits_for_a_person(room: Room) -> None:
     chat = room.chat(
         Scripted(use("memory_store", content="Deploys happen on Tuesdays."), "Fine."), asks=False

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from llm.wire_server import KEY, MODEL, Cut, Drop, Fail, Hang, Refuse, Say, Send, Use, WireServer, serving
-from vademecum.interfaces.chat import loop
+from vademecum.interfaces.chat import loop, talk
 from vademecum.interfaces.chat.state import find_model
 from vademecum.llm import choose, discover
+from vademecum.transcripts import views
 from vademecum.transcripts.events import Said, Used
 from vademecum.transcripts.messages import Role
 
@@ -182,6 +183,36 @@ def test_a_running_local_server_is_found_without_being_named(
     assert loop.turn(chat, "Hello?").text == "Hello."
 
 
+def test_a_model_that_only_makes_vectors_is_not_talked_to(
+    room: Room, wire: WireServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wire.ollama_models = ["nomic-embed-text", "BGE-m3", "all-minilm:l6", "parrot:1b"]
+    real = discover.discover
+    monkeypatch.setattr(discover, "discover", lambda: real(ollama=wire.port, llama=1))
+    settings = room.chat(None).settings
+    found = find_model(settings, None)
+    assert found is not None
+    assert found.name == "ollama:parrot:1b"
+    wire.ollama_models = ["nomic-embed-text"]
+    assert find_model(settings, None) is None
+
+
+def test_a_llama_server_that_runs_here_is_named_without_its_address(
+    room: Room, wire: WireServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wire.llama_models = ["tiny"]
+    wire.script(Say("Hello."))
+    real = discover.discover
+    monkeypatch.setattr(discover, "discover", lambda: real(ollama=1, llama=wire.port))
+    chat = room.chat(None)
+    assert talk.said(chat, "/model compatible:tiny") == 0
+    assert chat.model_name == "compatible:tiny"
+    assert loop.turn(chat, "Hello?").text == "Hello."
+    wire.llama_models = []
+    assert talk.said(chat, "/model compatible:tiny") == 1
+    assert "llm.endpoint" in capsys.readouterr().err
+
+
 def test_none_is_no_model_and_nothing_is_looked_for(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse() -> None:
         raise AssertionError("nobody asked")
@@ -233,6 +264,26 @@ def test_a_failure_over_a_pipe_is_told_and_ends_with_one(room: Room, wire: WireS
     assert "no model" in nothing.stderr
     assert run(room, "--print", "--model", "none").returncode == 2
     assert run(room, "--print", "--model", "nonsense", question="Hello?").returncode == 2
+
+
+def test_a_command_over_a_pipe_needs_no_model(room: Room) -> None:
+    words = ("--print", "--model", "none")
+    kept = run(room, *words, question="/remember Deploys happen on Tuesdays.\n")
+    assert (kept.returncode, kept.stderr) == (0, "")
+    listed = run(room, *words, question="/memory list\n")
+    assert listed.returncode == 0
+    assert "Deploys happen on Tuesdays." in listed.stdout
+
+
+def test_a_session_named_by_the_environment_is_not_ended_by_one_question(
+    room: Room, wire: WireServer
+) -> None:
+    wire.script(Say("Hello Ada."), Say("You are Ada."))
+    for question in ("I am Ada.", "Who am I?"):
+        done = run(room, "--print", question=question, VADE_SESSION="greeting", **named(wire))
+        assert done.returncode == 0
+    assert "I am Ada." in wire.seen[1].text
+    assert views.ended(room.chat(None).person.session("greeting").events()) is None
 
 
 def test_lines_over_a_pipe_are_commands_and_questions(room: Room, wire: WireServer) -> None:

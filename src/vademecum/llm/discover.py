@@ -21,6 +21,7 @@ LLAMA_PORT = 8080
 SECONDS = 0.5
 _LARGEST = 1 << 20
 _MODELS = 200
+_EMBEDS = ("embed", "bge", "bert", "minilm")  # in the names of models that make vectors and cannot talk
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,11 @@ class Found:
     def names(self) -> tuple[str, ...]:
         """The models as `model` and `--model` take them."""
         return tuple(f"{self.provider}:{model}" for model in self.models)
+
+    @property
+    def default(self) -> str:
+        """The first of them that can talk; empty when none can."""
+        return next((name for name in self.names if not any(each in name.lower() for each in _EMBEDS)), "")
 
 
 def discover(

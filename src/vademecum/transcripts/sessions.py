@@ -16,6 +16,7 @@ from vademecum.errors import (
     Ambiguous,
     Collision,
     ConfigError,
+    Locked,
     NotFound,
     NotVisible,
     OutsideMemory,
@@ -23,7 +24,7 @@ from vademecum.errors import (
     UsageError,
     VadeError,
 )
-from vademecum.store import clock, files, ids, names, scopes, secrets
+from vademecum.store import clock, files, ids, locks, names, scopes, secrets
 from vademecum.store.journal import Journal
 from vademecum.transcripts import views
 from vademecum.transcripts.events import Ended, Event, Renamed, Said, Started
@@ -169,18 +170,19 @@ class Sessions:
                 return self.new(id=named, model=model, cwd=cwd)
             return self.open(named)
         reset = parse_reset(self.reset)
+        live = ""
         newest = self._newest()
         if newest is not None and not newest.ended:
             why = reset.due(clock.parse(newest.updated), self.now())
             if not why:
                 return self._log(newest.project, newest.id)
-            self._end(self._log(newest.project, newest.id), why)
+            live = "" if self._ended_by_reset(self._log(newest.project, newest.id), why) else newest.id
         if self.incognito:
             return self.new(model=model, cwd=cwd)
         # Another process may have been here at the same time: one of us begins, the other goes on with it.
         with self.home.lock(f"sessions of {scopes.place_for(self.caller, Scope.PROJECT).id}"):
             newest = self._newest()
-            if newest is not None and not newest.ended:
+            if newest is not None and not newest.ended and newest.id != live:
                 return self._log(newest.project, newest.id)
             return self.new(model=model, cwd=cwd)
 
@@ -203,6 +205,38 @@ class Sessions:
     def end(self, which: str, *, why: str = "quit") -> Ended:
         """End a session, with a note of its last messages in the journal; one that has ended stays so."""
         return self._end(self.open(which), why)
+
+    def due(self, log: Log) -> str:
+        """Why a session is over by the reset policy; empty while it goes on."""
+        times = [line.event.time for line in log.tail(_RECENT) if isinstance(line.event, Event)]
+        return parse_reset(self.reset).due(clock.parse(times[-1]) if times else None, self.now())
+
+    def hold(self, session: str) -> contextlib.ExitStack:
+        """Hold a session that somebody talks in, among all processes of this home; Locked when it is held."""
+        held = contextlib.ExitStack()
+        held.enter_context(self._talking(session))
+        return held
+
+    @contextlib.contextmanager
+    def _talking(self, session: str) -> Iterator[None]:
+        with (
+            self.home.folder("locks", create=True) as folder,
+            locks.hold(folder, f"chat {session}", seconds=0),
+        ):
+            yield
+
+    def _ended_by_reset(self, log: Log, why: str) -> bool:
+        """End a session whose time is over, unless somebody talks in it right now; whether it ended."""
+        if self.incognito:
+            self._end(log, why)
+            return True
+        try:
+            held = self.hold(log.session)
+        except Locked:
+            return False
+        with held:
+            self._end(log, why)
+        return True
 
     def _end(self, log: Log, why: str) -> Ended:
         over = self._ended(log)

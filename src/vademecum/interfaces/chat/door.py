@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from vademecum.context import host as hosts
 from vademecum.errors import Locked, NotFound
 from vademecum.memory import Memory, connect
-from vademecum.store import locks
 from vademecum.types import Origin
 
 if TYPE_CHECKING:
@@ -93,7 +92,7 @@ def _as(memory: Memory, caller: Caller) -> Memory:
 
 def choose(
     memory: Memory, wanted: str | None, *, fresh: bool, model: str
-) -> tuple[Log, AbstractContextManager[None]]:
+) -> tuple[Log, AbstractContextManager[object]]:
     """The session to talk in, and the hold on it: no two chats write to one.
 
     Named, it is that one, or a new one of that name; `last` is the newest; without a name it is the one that
@@ -119,31 +118,17 @@ def newest_of(memory: Memory) -> Session | None:
     return next((each for each in memory.sessions() if not each.trouble), None)
 
 
-def hold(memory: Memory, session: str) -> AbstractContextManager[None]:
+def hold(memory: Memory, session: str) -> AbstractContextManager[object]:
     """Hold a session among all chats of a home; raises Locked when another one has it."""
-    stack = contextlib.ExitStack()
     try:
-        folder = stack.enter_context(memory.home.folder("locks", create=True))
-        stack.enter_context(locks.hold(folder, f"chat {session}", seconds=0))
+        return memory.transcripts.hold(session)
     except Locked as error:
-        stack.close()
         raise Locked(
             f"{_OPEN}: {session}", hint="end that one, or begin another without `--session`"
         ) from error
-    return _Stack(stack)
 
 
-class _Stack(contextlib.AbstractContextManager[None]):
-    """What is held until it is let go."""
-
-    def __init__(self, stack: contextlib.ExitStack) -> None:
-        self._stack = stack
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
-
-
-def _held(memory: Memory, find: Callable[[], Log]) -> tuple[Log, AbstractContextManager[None]]:
+def _held(memory: Memory, find: Callable[[], Log]) -> tuple[Log, AbstractContextManager[object]]:
     log = find()
     return log, hold(memory, log.session)
 

@@ -31,11 +31,12 @@ def files(path: str) -> Iterator[str]:
                 yield found
 
 
-def matches(pattern: re.Pattern[str], path: str) -> Iterator[str]:
-    """Each line that matches, as `path:number: line`."""
+def matches(pattern: re.Pattern[str], path: str, large: list[str]) -> Iterator[str]:
+    """Each line that matches, as `path:number: line`; files too large to look at are put into `large`."""
     for found in files(path):
         try:
             if os.path.getsize(found) > _LARGEST:
+                large.append(found)
                 continue
             with open(found, "rb") as file:
                 content = file.read()
@@ -55,11 +56,16 @@ def main(pattern: str, path: str) -> int:
     except (re.error, RecursionError, OverflowError) as error:
         print(f"the pattern is no regular expression: {error}")
         return 2
-    for count, line in enumerate(matches(wanted, os.path.expanduser(path))):
-        if count == _MOST:
+    count, large = 0, list[str]()
+    for count, line in enumerate(matches(wanted, os.path.expanduser(path), large), 1):
+        if count > _MOST:
             print(f"[more than {_MOST} lines match]")
             break
-        print(line.encode(errors="replace").decode())
+        print(line.encode(errors="replace").decode(), flush=True)  # it is still there if this one is ended
+    if not count:
+        print("[no line matches]")
+    if large:
+        print(f"[{len(large)} file{'s' if len(large) > 1 else ''} too large, not looked at]")
     return 0
 
 

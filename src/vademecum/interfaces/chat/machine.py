@@ -12,7 +12,8 @@ import stat
 import subprocess
 import sys
 import tempfile
-from typing import TYPE_CHECKING, Any
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import NotFound, UsageError
 
@@ -26,6 +27,16 @@ MOST_SECONDS = 600.0
 GREP_SECONDS = 20.0
 _ENTRIES = 2000
 _READ = 8 * 1024 * 1024  # bytes of a file that are looked at
+_PRINTED = 16 * 1024 * 1024  # bytes that a program may print
+_PAUSE = 0.02  # seconds between two looks at how much that is
+
+
+class Ran(NamedTuple):
+    """What a program printed, and its exit code or why it was stopped."""
+
+    said: str
+    code: int | None
+    stopped: str = ""
 
 
 def inside(root: Path, path: str) -> bool:
@@ -72,23 +83,24 @@ def grep(root: Path, given: Mapping[str, Any]) -> str:
     # -P: what lies in the project is looked through, never imported.
     program = [sys.executable, "-P", "-m", "vademecum.interfaces.chat.grep"]
     command = [*program, given["pattern"], given["path"] or "."]
-    code, said = run(command, root, seconds=GREP_SECONDS)
-    if code == 2:
-        raise UsageError(said.strip() or "the pattern cannot be used")
-    return said.strip() or "[no line matches]"
+    ran = run(command, root, seconds=GREP_SECONDS)
+    if ran.code == 2:
+        raise UsageError(ran.said.strip() or "the pattern cannot be used")
+    note = f"[{ran.stopped}: not everything was looked at]" if ran.stopped else ""
+    return f"{ran.said.strip()}\n{note}".strip()
 
 
 def run_command(root: Path, given: Mapping[str, Any]) -> str:
     """What a shell command prints, and how it ended."""
     seconds = min(float(given["seconds"] or SECONDS), MOST_SECONDS)
     shell = ["cmd", "/c"] if sys.platform == "win32" else ["/bin/sh", "-c"]
-    code, said = run([*shell, given["command"]], root, seconds=seconds)
-    ended = f"[stopped after {seconds:g} s]" if code is None else f"[exit code {code}]"
-    return f"{said.rstrip()}\n{ended}".lstrip()
+    ran = run([*shell, given["command"]], root, seconds=seconds)
+    ended = ran.stopped or f"exit code {ran.code}"
+    return f"{ran.said.rstrip()}\n[{ended}]".lstrip()
 
 
-def run(command: list[str], root: Path, *, seconds: float) -> tuple[int | None, str]:
-    """Run a program, and everything it starts, for so long at most; None for one that was stopped."""
+def run(command: list[str], root: Path, *, seconds: float) -> Ran:
+    """Run a program, and everything it starts, for so long and until it has printed so much at most."""
     with tempfile.TemporaryFile() as out:  # not a pipe: who leaves a process behind would keep it open
         process = subprocess.Popen(
             command,
@@ -98,11 +110,8 @@ def run(command: list[str], root: Path, *, seconds: float) -> tuple[int | None, 
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-        code: int | None
         try:
-            code = process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            code = None
+            code, stopped = _waited(process, out.fileno(), seconds)
         finally:  # also when a person presses Ctrl-C
             _end(process)
         size = out.tell() if out.seek(0, os.SEEK_END) else 0
@@ -111,7 +120,23 @@ def run(command: list[str], root: Path, *, seconds: float) -> tuple[int | None, 
         if size > len(head):
             out.seek(max(len(head), size - LARGEST // 2))
             head += b"\n" + out.read()
-    return code, capped(head.decode(errors="replace"))
+    return Ran(capped(head.decode(errors="replace")), code, stopped)
+
+
+def _waited(process: subprocess.Popen[bytes], out: int, seconds: float) -> tuple[int | None, str]:
+    """The exit code, or why there is none yet and the program has to be stopped.
+
+    How much is printed is looked at, not limited by the kernel: its limit would hold for every file.
+    """
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            return process.wait(max(0.0, min(_PAUSE, end - time.monotonic()))), ""
+        except subprocess.TimeoutExpired:
+            if os.fstat(out).st_size > _PRINTED:
+                return None, f"stopped: it printed more than {_PRINTED // (1024 * 1024)} MiB"
+            if time.monotonic() >= end:
+                return None, f"stopped after {seconds:g} s"
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

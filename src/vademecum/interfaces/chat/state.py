@@ -41,11 +41,11 @@ if TYPE_CHECKING:
 WINDOWS = {"anthropic": 200_000, "openai": 128_000, "google": 200_000, "ollama": 8_192, "compatible": 8_192}
 WINDOW = 32_000
 LONGEST_REPLY = 8_192
+_NOTES = 8_000  # characters of a session's last messages that a title is made of
 NO_MODEL = (
     "there is no model to talk to: start Ollama or llama.cpp on this machine, or name one with `/model"
     " provider:name`, `--model`, VADE_MODEL or `model` in config.toml; commands such as /memory work without"
 )
-_SLUG = "Give a title of two to five words for these notes, in lower case, and nothing else.\n\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,14 +80,19 @@ class Spent:
 
 def find_model(settings: Settings, flag: str | None) -> Model | None:
     """The model named by a flag or the settings, else one of a server that runs on this machine."""
-    named = flag or settings.model
-    if named:
-        return choosing.resolve(settings.model, settings.llm, flag=flag)
+    named = (flag or settings.model or "").strip()
+    provider = named.partition(":")[0].strip().lower()
+    llm = settings.llm
+    if named and (llm.endpoint or choosing.ALSO.get(provider, provider) != "compatible"):
+        return choosing.resolve(named, llm)
     from vademecum.llm.discover import discover
 
     for found in discover():
-        return choosing.resolve(found.names[0], replace(settings.llm, endpoint=found.endpoint))
-    return None
+        if named and found.provider == "compatible":  # only the server knows where it is
+            return choosing.resolve(named, replace(llm, endpoint=found.endpoint))
+        if not named and found.default:
+            return choosing.resolve(found.default, replace(llm, endpoint=found.endpoint))
+    return choosing.resolve(named, llm)
 
 
 def usual_window(model: str) -> int:
@@ -119,7 +124,8 @@ class Chat:
         self.footer = "off"
         self.proposed: tuple[Signal, ...] = ()
         self.over = False
-        self._hold: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
+        self.named = bool(session)  # a session that the person named is theirs to end
+        self._hold: contextlib.AbstractContextManager[object] = contextlib.nullcontext()
         self.thread: list[Message] = []
         self.log: Log
         self.block: Block
@@ -188,7 +194,7 @@ class Chat:
 
     # ---------------------------------------------------------------- sessions
 
-    def enter(self, log: Log, held: contextlib.AbstractContextManager[None]) -> None:
+    def enter(self, log: Log, held: contextlib.AbstractContextManager[object]) -> None:
         """Go on with a session: its thread, its window, and the system prompt as it is now."""
         self._hold.__exit__(None, None, None)
         self._hold, self.log = held, log
@@ -213,10 +219,17 @@ class Chat:
             reply=self.reply,
         )
 
-    def begin(self, *, why: str, note: bool) -> str:
+    def due(self) -> str:
+        """Why this session is over by `session.reset`; empty while it goes on."""
+        if self.named or self.person.readonly or self.settings.incognito or not self.said:
+            return ""
+        return self.person.transcripts.due(self.log)
+
+    def begin(self, *, why: str, note: bool, named: bool = True) -> str:
         """End this session and begin another; returns where its note is, or why there is none."""
-        told = self.end(why=why, note=note, named=note)
+        told = self.end(why=why, note=note, named=note and named)
         log, held = doors_.choose(self.person, None, fresh=True, model=self.model_name)
+        self.named = False
         self.enter(log, held)
         return told
 
@@ -260,7 +273,14 @@ class Chat:
         return shape.read([answer.message])[0]
 
     def _slug(self, text: str) -> str:
-        return self.model.text(_SLUG + text[:8000], limits=Limits(20, output=100)).text if self.model else ""
+        """A few words for the name of a note; the call belongs to the session that ends."""
+        if self.model is None:
+            return ""
+        log = self.log
+        answer = self.model.text(f"{prompt('slug')}\n\n{text[:_NOTES]}", limits=Limits(20, output=100))
+        self.spent.add(answer.usage)
+        log.append(used(answer.usage, answer.model, why="slug"))
+        return answer.text
 
     # ---------------------------------------------------------------- what the model is told first
 

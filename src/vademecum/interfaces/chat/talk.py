@@ -32,10 +32,25 @@ def converse(chat: Chat, prompt: Prompt) -> int:
             chat.screen.dim("Ctrl-D ends the session")
             continue
         if line.strip():
+            turned(chat, line)
             code = said(chat, line)
             swept = swept or tidy(chat)
     chat.end(why="quit")
     return code
+
+
+def turned(chat: Chat, line: str) -> None:
+    """Begin another session before words for the model when this one is over by `session.reset`."""
+    if is_command(line):
+        return
+    try:
+        why = chat.due()
+        if why:
+            note = chat.begin(why=why, note=True, named=False)
+            told = f"; the last one is noted in {note}" if "/" in note else ""
+            chat.screen.dim(f"a new session, as `session.reset` says{told}")
+    except VadeError as error:
+        chat.screen.error(f"{error}: {error.hint}")
 
 
 def said(chat: Chat, line: str) -> int:

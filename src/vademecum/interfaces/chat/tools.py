@@ -38,6 +38,7 @@ TODO = "todo"
 _SHARE = 5  # of the window, which the schemas may take before only the most needed tools are offered
 _NEEDED = ("memory_store", "memory_search", "memory_get", "read_file", "run_command")
 _LINE = 100
+_TAKES = ("forget", "clear", "prune_knowledge")  # operations that take away, each of which is asked about
 _OWN = ("slug", "scope")  # arguments of ours that say nothing to a person
 
 
@@ -240,7 +241,8 @@ def _written(chat: Chat, name: str, write: Write) -> Mapping[str, Any]:
         if write.operation == "forget":
             record = chat.agent.show(str(arguments["name"]), scope=scope)
             chat.screen.say(_shown("text", record.text))
-        said = chat.screen.ask("Keep it?" if write.operation != "forget" else "Forget it?", "yna")
+        takes = write.operation in _TAKES
+        said = chat.screen.ask("Forget it?" if takes else "Keep it?", "yn" if takes else "yna")
         if said == "n":
             raise NO
         if said == "a":

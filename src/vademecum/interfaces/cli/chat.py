@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -64,17 +65,15 @@ def _talk(model: str | None, flags: Flags, readonly: bool) -> int:
     from vademecum.interfaces.chat.commands import registry
     from vademecum.interfaces.chat.screen import Plain, Terminal
 
+    if sys.stdin is not None and sys.stdin.isatty():
+        # Whatever started us may have switched Ctrl-C off, as shells do for what runs in the background.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     holder: list[Chat] = []
 
     def offer(text: str) -> tuple[list[str], int]:
         return registry.complete(holder[0], text) if holder else ([], 0)
 
     options = _options()
-    quiet = (
-        readonly
-        or bool(options["incognito"])
-        or os.environ.get("VADE_INCOGNITO", "") not in ("", "0", "false")
-    )
     doors = _doors(options, readonly)
     quiet = readonly or doors.person.settings.incognito
     prompt = prompting.prompt(offer, None if quiet else doors.person.home.path / prompting.HISTORY)
@@ -92,37 +91,39 @@ def _talk(model: str | None, flags: Flags, readonly: bool) -> int:
 def _print(model: str | None, flags: Flags, readonly: bool) -> int:
     from vademecum.interfaces.chat import talk
     from vademecum.interfaces.chat.screen import Plain
+    from vademecum.transcripts.small_talk import is_command
 
     question = "" if sys.stdin is None else sys.stdin.read().strip()
     if not question:
         raise click.UsageError("nothing was asked: give a question on standard input")
     options = _options()
     screen = Plain(only_answers=True)
-    begun = _begun(_doors(options, readonly), screen, model, flags, options["session"], fresh=True)
+    doors, session = _doors(options, readonly), options["session"]
+    begun = _begun(doors, screen, model, flags, session, fresh=True, needed=not is_command(question))
     try:
-        return talk.once(begun, question) if not options["session"] else talk.said(begun, question)
+        return talk.said(begun, question) if session else talk.once(begun, question)
     finally:
         begun.close()
 
 
 def _begun(
-    doors: Doors, screen: Screen, model: str | None, flags: Flags, session: str | None, *, fresh: bool
+    doors: Doors,
+    screen: Screen,
+    model: str | None,
+    flags: Flags,
+    session: str | None,
+    *,
+    fresh: bool,
+    needed: bool = False,
 ) -> Chat:
     from vademecum.errors import ModelFailed
     from vademecum.interfaces.chat.state import NO_MODEL, Chat, find_model
 
     chosen = find_model(doors.person.settings, model)
-    if chosen is None and fresh:
+    if chosen is None and needed:
         why, _, hint = NO_MODEL.partition(": ")
         raise ModelFailed(why, hint=hint)
-    return Chat(
-        doors,
-        screen,
-        model=chosen,
-        flags=flags,
-        session=session or os.environ.get("VADE_SESSION") or None,
-        fresh=fresh,
-    )
+    return Chat(doors, screen, model=chosen, flags=flags, session=session, fresh=fresh)
 
 
 def _doors(options: dict[str, Any], readonly: bool) -> Doors:
@@ -141,6 +142,7 @@ def _options() -> dict[str, Any]:
         outer = {name: context.params.get(name) for name in names}
         found = {name: outer[name] if value is None else value for name, value in found.items()}
         context = context.parent
+    found["session"] = found["session"] or os.environ.get("VADE_SESSION") or None
     return found
 
 

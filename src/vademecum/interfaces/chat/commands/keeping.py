@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from vademecum.errors import NotFound, UsageError, VadeError
+from vademecum.errors import Ambiguous, NotFound, UsageError, VadeError
 from vademecum.interfaces.chat.commands.base import Command, below, first_of, keys, nothing, parted, wrong
 from vademecum.interfaces.cli import output
 from vademecum.interfaces.cli.approve import show_waiting
@@ -13,6 +13,7 @@ from vademecum.interfaces.cli.keep import discard, from_editor
 from vademecum.interfaces.cli.knowledge import figures_row, show_lessons
 from vademecum.knowledge.learned import LEARNED
 from vademecum.store.approvals import SHOWN
+from vademecum.store.names import shown
 from vademecum.visible import spelled
 
 if TYPE_CHECKING:
@@ -20,13 +21,16 @@ if TYPE_CHECKING:
 
     from vademecum.interfaces.chat.state import Chat
     from vademecum.knowledge.signals import Signal
+    from vademecum.store.approvals import Waiting
     from vademecum.types import Stored
 
 PROFILE = "profile.md"
-_MEMORY = "list|search QUERY|show KEY|stats|prune"
+_MEMORY = "list|search QUERY|show KEY|stats|prune [--yes]"
+_KNOWLEDGE = "list [TYPE]|stats|prune [--yes]"
 # What a person prefers holds everywhere, the rest in the project it was said of.
 _PLACES = {"preference": ("user", "global"), "correction": ("feedback", "project")}
 _SHORT = 100
+_ID = 4  # characters of an id
 
 
 def memory(chat: Chat, rest: str) -> None:
@@ -42,8 +46,8 @@ def memory(chat: Chat, rest: str) -> None:
         output.line(chat.person.get(more).text)
     elif which == "stats" and not more:
         _stats(chat)
-    elif which == "prune" and not more:
-        prune(chat)
+    elif which == "prune" and more in ("", "--yes"):
+        prune(chat, more)
     else:
         raise wrong("memory", _MEMORY)
 
@@ -100,7 +104,7 @@ def knowledge_stats(chat: Chat) -> None:
         output.line("nothing was learned yet")
 
 
-def prune(chat: Chat) -> None:
+def prune(chat: Chat, rest: str) -> None:
     """What was learned and is too old or doubtful; it goes once the person agrees."""
     outcome = chat.person.prune_knowledge()
     if not outcome.proposals:
@@ -110,7 +114,7 @@ def prune(chat: Chat) -> None:
         output.line(f"  {each.where}: {each.why}")
     if outcome.large:
         output.line(outcome.large)
-    if not _agreed(chat, f"Put {output.plural(len(outcome.proposals), 'lesson')} into the archive?", ""):
+    if not _agreed(chat, f"Put {output.plural(len(outcome.proposals), 'lesson')} into the archive?", rest):
         output.line("nothing was changed")
         return
     done = chat.person.prune_knowledge(apply=True, large=True)
@@ -177,8 +181,24 @@ def approve(chat: Chat, rest: str) -> None:
     elif how == "no":
         output.line(f"{chat.person.reject(which).id[:SHOWN]}: refused")
     else:
-        request, _ = chat.person.approve(which)
+        found = _waiting(chat, which)
+        if how != "yes":
+            show_waiting([found], as_json=False)
+        if not found.trouble and not _agreed(chat, "Write it?", how, word="yes"):
+            output.line(f"nothing was changed; `/approve {found.id[:SHOWN]} no` refuses it for good")
+            return
+        request, _ = chat.person.approve(found.id)
         output.line(f"{request.operation} was done, as {request.origin}")
+
+
+def _waiting(chat: Chat, which: str) -> Waiting:
+    """The write whose id begins so; four characters are the least, so that nobody approves by a slip."""
+    found = [each for each in chat.person.approvals() if each.id.startswith(which.lower())]
+    if len(which) < _ID or not found:
+        raise NotFound(f"nothing waits under {shown(which)}", hint="/approve shows what waits")
+    if len(found) > 1:
+        raise Ambiguous(f"{len(found)} writes begin with {shown(which)}", hint="give more of the id")
+    return found[0]
 
 
 def waiting(chat: Chat, words: Sequence[str]) -> Iterable[str]:
@@ -196,8 +216,8 @@ def profile(chat: Chat, rest: str) -> None:
             found = chat.person.get(PROFILE)
         except NotFound:
             found = None
-        shown = found.text if found and found.text else "no profile yet: /profile edit, or /profile add TEXT"
-        output.line(shown)
+        text = found.text if found and found.text else "no profile yet: /profile edit, or /profile add TEXT"
+        output.line(text)
     elif which == "add" and more:
         _, before = chat.person.editable(PROFILE, scope="global")
         after = f"{before.rstrip()}\n- {more}\n".lstrip()
@@ -232,18 +252,18 @@ def knowledge(chat: Chat, rest: str) -> None:
         show_lessons(chat.person, more or None, None, as_json=False)
     elif which == "stats" and not more:
         knowledge_stats(chat)
-    elif which == "prune" and not more:
-        prune(chat)
+    elif which == "prune" and more in ("", "--yes"):
+        prune(chat, more)
     else:
-        raise wrong("knowledge", "list [TYPE]|stats|prune")
+        raise wrong("knowledge", _KNOWLEDGE)
 
 
-def _agreed(chat: Chat, question: str, rest: str) -> bool:
-    """Whether the person agrees; where nobody can be asked, `--yes` says so."""
-    if rest.endswith("--yes"):
+def _agreed(chat: Chat, question: str, rest: str, *, word: str = "--yes") -> bool:
+    """Whether the person agrees; where nobody can be asked, a word behind the command says so."""
+    if rest.endswith(word):
         return True
     if not chat.screen.asks():
-        raise UsageError("nobody can be asked here", hint="add --yes to say so")
+        raise UsageError("nobody can be asked here", hint=f"add {word} to say so")
     return chat.screen.ask(question, "yn") == "y"
 
 
@@ -253,7 +273,7 @@ COMMANDS = (
         _MEMORY,
         "what is remembered: list, find, read, count, tidy up",
         memory,
-        below(list=nothing, search=nothing, show=keys, stats=nothing, prune=nothing),
+        below(list=nothing, search=nothing, show=keys, stats=nothing, prune=first_of("--yes")),
     ),
     Command("remember", "[TEXT|NUM]", "keep a text, or what was proposed", remember),
     Command("forget", "KEY|NUM [--yes]", "move a record to the archive", forget, keys),
@@ -264,9 +284,9 @@ COMMANDS = (
     ),
     Command(
         "knowledge",
-        "list [TYPE]|stats|prune",
+        _KNOWLEDGE,
         "what was learned",
         knowledge,
-        below(list=first_of(*map(str, LEARNED)), stats=nothing, prune=nothing),
+        below(list=first_of(*map(str, LEARNED)), stats=nothing, prune=first_of("--yes")),
     ),
 )

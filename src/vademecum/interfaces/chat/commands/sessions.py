@@ -83,6 +83,7 @@ def _switch(chat: Chat, which: str) -> None:
         output.line("that is this session")
         return
     chat.enter(log, door.hold(chat.person, log.session))
+    chat.named = True
     name = views.name(log.events())
     output.line(f"going on with {log.session}{f' ({name})' if name else ''}: {chat.said:,} messages")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vademecum.interfaces.chat.commands.base import Command, wrong
-from vademecum.interfaces.chat.state import NO_MODEL
+from vademecum.interfaces.chat.state import NO_MODEL, find_model
 from vademecum.interfaces.cli import output
 from vademecum.llm import choose
 
@@ -23,7 +23,7 @@ def model(chat: Chat, rest: str) -> None:
     if " " in rest:
         raise wrong("model", "[PROVIDER:NAME|list]")
     if rest:
-        chosen = choose.resolve(chat.settings.model, chat.settings.llm, flag=rest)
+        chosen = find_model(chat.settings, rest)
         chat.model, chat.tools_on = chosen, True
         chat.renew()
     if chat.model is None:

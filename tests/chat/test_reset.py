@@ -1,0 +1,114 @@
+"""When a session is over by `session.reset`: between two lines of a chat, and beside a chat that is open."""
+
+from __future__ import annotations
+
+import contextlib
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from vademecum.interfaces.chat import door, loop, talk
+from vademecum.llm.scripted import Scripted
+from vademecum.transcripts import views
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from vademecum.interfaces.chat.state import Chat
+    from vademecum.memory import Memory
+
+    from .conftest import Room
+
+
+class Lines:
+    """A person who types these lines, and then goes to bed or goes on the next day."""
+
+    def __init__(self, chat: Chat, *lines: str) -> None:
+        self._chat = chat
+        self._lines = list(lines)
+
+    def line(self) -> str:
+        if not self._lines:
+            raise EOFError
+        line = self._lines.pop(0)
+        if line == "SLEEP":
+            next_day(self._chat.person)
+            return self.line()
+        return line
+
+    def ask(self, question: str) -> str:
+        raise EOFError
+
+
+def next_day(memory: Memory) -> None:
+    now = memory.now()
+
+    def later() -> datetime:
+        return now + timedelta(days=1)
+
+    memory.now = later
+
+
+@contextlib.contextmanager
+def other(room: Room) -> Iterator[Memory]:
+    """The memory of a process that comes the day after."""
+    doors = door.opened(home=str(room.home), cwd=str(room.project))
+    next_day(doors.person)
+    yield doors.person
+    doors.close()
+
+
+def test_a_session_that_a_chat_has_open_is_not_ended_by_another_process(room: Room) -> None:
+    chat = room.chat(Scripted("Fine.", "Still here."))
+    loop.turn(chat, "Where is the parser?")
+    with other(room) as memory:
+        begun = memory.current_session()
+        assert begun.session != chat.log.session
+        assert views.ended(chat.log.events()) is None
+        assert memory.current_session().session == begun.session
+    assert loop.turn(chat, "Are you still there?").text == "Still here."
+
+
+def test_a_session_that_nobody_has_open_is_ended_the_day_after(room: Room) -> None:
+    chat = room.chat(Scripted("Fine."))
+    loop.turn(chat, "Where is the parser?")
+    room.close()
+    with other(room) as memory:
+        assert memory.current_session().session != chat.log.session
+    over = views.ended(chat.log.events())
+    assert over is not None
+    assert over.why == "daily"
+
+
+def test_the_first_words_of_the_next_day_begin_another_session(room: Room) -> None:
+    model = Scripted("In parser.py.", "Good morning.")
+    chat = room.chat(model)
+    first = chat.log
+    assert talk.converse(chat, Lines(chat, "Where is the parser?", "SLEEP", "/status", "Good morning")) == 0
+    assert chat.log.session != first.session
+    over = views.ended(first.events())
+    assert over is not None
+    assert over.why == "daily"
+    assert "/journal/" in over.note
+    assert "In parser.py." not in str(model.asked[1].prompt)
+    assert [each.text for each in chat.thread[1:]] == ["Good morning", "Good morning."]
+
+
+def test_a_command_of_the_next_day_leaves_the_session_as_it_is(room: Room) -> None:
+    chat = room.chat(Scripted("In parser.py."))
+    first = chat.log.session
+    talk.converse(chat, Lines(chat, "Where is the parser?", "SLEEP", "/status"))
+    assert chat.log.session == first
+
+
+def test_a_session_that_was_named_goes_on_the_next_day(room: Room) -> None:
+    chat = room.chat(Scripted("In parser.py.", "Good morning."), session="parser")
+    talk.converse(chat, Lines(chat, "Where is the parser?", "SLEEP", "Good morning"))
+    assert chat.log.session == "parser"
+    assert len(chat.thread) == 5
+
+
+def test_a_chat_that_may_not_write_has_one_session_for_good(room: Room) -> None:
+    chat = room.chat(Scripted("In parser.py.", "Good morning."), incognito=True)
+    first = chat.log.session
+    talk.converse(chat, Lines(chat, "Where is the parser?", "SLEEP", "Good morning"))
+    assert chat.log.session == first
