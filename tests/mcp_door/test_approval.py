@@ -96,6 +96,36 @@ def test_federated_memory_is_asked_about_and_a_door_can_be_shut(folder: Path) ->
     talk(conversation)
 
 
+def test_the_list_of_things_to_do_needs_no_yes_and_a_shut_door_only_shows_it(folder: Path) -> None:
+    async def conversation() -> None:
+        settings(folder, "[approval]\nmcp = 'ask'\n")
+        given = {"operation": "add", "title": "Find the bug", "idempotency_key": "a"}
+        async with in_process(folder) as client:
+            before = await call(client, "todo", **given)
+            assert [each["title"] for each in before["items"]] == ["Find the bug"]
+            assert len((await call(client, "todo", operation="add", title="Fix it"))["items"]) == 2
+        settings(folder, "[approval]\nmcp = 'deny'\n")
+        async with in_process(folder) as client:
+            for more in (
+                {"operation": "add", "title": "x"},
+                {"operation": "add", "title": "x", "idempotency_key": "b"},
+                {"operation": "write", "items": []},
+                {"operation": "update", "id": 1, "status": "done"},
+                {"operation": "done", "id": 1},
+            ):
+                assert "switched off" in await refusal(client, "todo", more)
+            listed = await call(client, "todo")
+            assert [each["status"] for each in listed["items"]] == ["pending", "pending"]
+            assert await call(client, "todo", **given) == listed  # was made before: a retry says so
+        settings(folder, "")
+        async with in_process(folder) as client:  # what was refused may be tried again with its key
+            made = await call(client, "todo", operation="add", title="x", idempotency_key="b")
+            assert len(made["items"]) == 3
+
+    talk(conversation)
+    assert person(folder).approvals() == []
+
+
 def test_every_kind_of_write_can_wait_and_be_made(folder: Path) -> None:
     agent(folder).store("It goes.", key="going")
     settings(folder, "[approval]\nmcp = 'ask'\n")

@@ -119,6 +119,72 @@ def test_two_agents_may_use_the_same_key(folder: Path) -> None:
     assert "By two." in text
 
 
+def test_a_change_of_the_list_of_things_to_do_is_made_once_and_leaves_no_words_with_its_key(
+    folder: Path,
+) -> None:
+    async def conversation() -> None:
+        async with in_process(folder) as client:
+            given = {"operation": "add", "title": "Find the bug", "idempotency_key": "a"}
+            first = await call(client, "todo", **given)
+            assert [each["title"] for each in first["items"]] == ["Find the bug"]
+            assert await call(client, "todo", **given) == first
+            said = await refusal(client, "todo", {**given, "title": "Something else"})
+            assert "belongs to another call" in said
+            for operation, more in (
+                ("write", {"items": [{"id": 1}, "Fix it"]}),
+                ("update", {"id": 2, "status": "blocked"}),
+                ("done", {"id": 1}),
+            ):
+                request = {"operation": operation, **more, "idempotency_key": operation}
+                changed = await call(client, "todo", **request)
+                assert await call(client, "todo", **request) == changed
+            listed = await call(client, "todo", operation="list")
+            assert [(each["id"], each["status"]) for each in listed["items"]] == [(1, "done"), (2, "blocked")]
+            # What was ticked off by an old call is not ticked off again by its retry.
+            await call(client, "todo", operation="update", id=1, status="pending")
+            again = await call(client, "todo", operation="done", id=1, idempotency_key="done")
+            assert again["items"][0]["status"] == "pending"
+            wrong = {"operation": "done", "id": 3, "idempotency_key": "later"}
+            assert "3" in await refusal(client, "todo", wrong)
+            await call(client, "todo", operation="add", title="Now it is there")
+            assert (await call(client, "todo", **wrong))["items"][2]["status"] == "done"
+            await call(client, "todo", operation="add", title="Twice on purpose")
+            twice = await call(client, "todo", operation="add", title="Twice on purpose")
+            assert len(twice["items"]) == 5
+        async with in_process(folder, session="s2") as client:
+            said = await refusal(client, "todo", given)
+            assert "belongs to another call" in said  # and is not taken for done in another session
+
+    talk(conversation)
+    kept = [each.read_bytes() for each in (home_of(folder) / "retries").iterdir()]
+    assert kept
+    assert not any(b"bug" in each or b"Fix" in each for each in kept)
+
+
+def test_additions_to_the_list_that_two_servers_get_many_times_are_made_once(folder: Path) -> None:
+    plan = [number for number in range(8) for _ in range(4)]
+    random.Random(3).shuffle(plan)
+
+    async def send(client: Client, numbers: list[int]) -> None:
+        for number in numbers:
+            given = {"operation": "add", "title": f"Thing {number}", "idempotency_key": f"todo-{number}"}
+            await call(client, "todo", **given)
+
+    async def conversation() -> None:
+        async with (
+            over_stdio(folder, "--session", "shared") as one,
+            over_stdio(folder, "--session", "shared", era="2026-07-28") as other,
+        ):
+            await call(one, "todo", operation="write", items=[])  # the session is there for both
+            async with anyio.create_task_group() as group:
+                group.start_soon(send, one, plan[::2])
+                group.start_soon(send, other, plan[1::2])
+            items = (await call(other, "todo"))["items"]
+            assert sorted(each["title"] for each in items) == [f"Thing {number}" for number in range(8)]
+
+    talk(conversation)
+
+
 def test_a_write_that_was_made_but_not_answered_is_not_made_again(folder: Path) -> None:
     """Killed between the write and its answer: the next try finds what the first one did."""
     memory = connect(home=home_of(folder), cwd=folder, environ={})

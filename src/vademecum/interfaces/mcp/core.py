@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from vademecum.errors import NotFound, UsageError
+from vademecum.config import Consent
+from vademecum.errors import NotFound, Refused, UsageError
 from vademecum.interfaces.cli.find import answer_json
 from vademecum.interfaces.cli.sessions import hit_json, line_json
 from vademecum.interfaces.mcp.arguments import (
@@ -29,6 +30,7 @@ from vademecum.knowledge.learned import LEARNED
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from vademecum.context.todo import Todo
     from vademecum.memory import Memory
     from vademecum.types import Noted, Record, Stored
 
@@ -242,11 +244,36 @@ def session_get(given: Given) -> Read:
 
 
 def todo(given: Given) -> Read:
-    """The session's list of things to do."""
-    request = {name: value for name, value in given.items() if value is not None}
+    """The session's list of things to do.
+
+    It is the agent's own working paper and no memory, so nobody is asked before it changes; where writing is
+    switched off, it is only shown.
+    """
+    request = {name: value for name, value in given.items() if value is not None and name != RETRY.name}
+    key = given[RETRY.name]
+
+    def change(memory: Memory) -> tuple[Todo, str]:
+        if memory.settings.approval.mcp is Consent.DENY:
+            raise Refused(
+                "writing to the list of things to do through MCP is switched off",
+                hint="tell the person; `approval` in config.toml decides it",
+            )
+        return memory.todo(request)
+
+    def change_once(memory: Memory) -> tuple[Todo, str]:
+        def do(_: Any) -> dict[str, Any]:
+            change(memory)
+            return {"outcome": "kept"}  # and not the list: what keys remember holds nobody's words
+
+        # A key is its agent's and project's own, a list its session's: the same call of two is not one.
+        memory.once(key, "todo", {**request, "session": memory.caller.session}, do=do)
+        return memory.todo({"operation": "list"})
 
     def do(memory: Memory) -> dict[str, Any]:
-        made, said = memory.todo(request)
+        if request["operation"] == "list":
+            made, said = memory.todo(request)
+        else:
+            made, said = change(memory) if key is None else change_once(memory)
         items = [{"id": each.number, "title": each.title, "status": str(each.status)} for each in made.items]
         return {"items": items, "text": said}
 
@@ -442,6 +469,7 @@ CORE: tuple[Tool, ...] = (
             Argument("ids", ITEMS, "For done: the numbers of several items, as texts."),
             Argument("title", STRING, "For add and update: its words."),
             Argument("status", STRING, "For update: pending, in-progress, blocked or done."),
+            RETRY,
         ),
         answers(
             {"items": many(answers({"id": COUNT, "title": TEXT, "status": TEXT})), "text": TEXT},
