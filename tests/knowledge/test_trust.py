@@ -371,3 +371,18 @@ def test_many_processes_that_learn_the_same_at_once_make_one_lesson(tmp_path: Pa
     assert trust.sessions(lesson.entry, lesson.record, memory.records) == {
         f"main:{each}" for each in sessions
     }
+
+
+def test_what_waits_for_a_person_is_listed_until_it_is_verified(tmp_path: Path) -> None:
+    home, here = tmp_path / "home", tmp_path / "here"
+    here.mkdir()
+    connect(home=home, cwd=here, origin=Origin.IMPORT, environ={}).store("An imported rule.", key="rule")
+    connect(home=home, cwd=here, origin=Origin.TOOL, environ={}).note("A note by a tool.")
+    connect(home=home, cwd=here, origin=Origin.AGENT, environ={}).store("An agent's word.", key="word")
+    person = connect(home=home, cwd=here, origin=Origin.USER, environ={})
+    waiting = person.waiting()
+    assert [each.text for each in waiting] == ["An imported rule.", "A note by a tool."]
+    assert waiting[0].name == "rule"
+    for each in waiting:
+        person.verify(each.name)
+    assert person.waiting() == []

@@ -41,6 +41,15 @@ class Trust(NamedTuple):
     why: str
 
 
+class Waiting(NamedTuple):
+    """A text that nobody has verified, and by what it is verified."""
+
+    name: str  # what `vade verify` takes
+    path: str
+    text: str
+    why: str
+
+
 _WHENCE = {
     Origin.TOOL: "it came from a tool",
     Origin.IMPORT: "it was imported",

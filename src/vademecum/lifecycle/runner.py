@@ -130,10 +130,13 @@ def _numbered(records: Records, edit: Edit) -> Edit:
 
 def large(proposals: Iterable[Proposal], total: int) -> str:
     """Why a person should look first, when much would go out of sight; else nothing."""
-    retired = sum(proposal.retires for proposal in proposals if not proposal.in_sight)
+    listed = [*proposals]
+    retired = sum(proposal.retires for proposal in listed if not proposal.in_sight)
+    summed = sum(proposal.retires for proposal in listed if proposal.in_sight)
     if retired <= ASKS_ABOVE or retired <= ASKS_SHARE * total:
         return ""
-    return f"{retired} of {total} records would go to the archive"
+    more = f", and {summed} more into summaries" if summed else ""
+    return f"{retired} of {total} records would go to the archive{more}"
 
 
 def _file(shelf: Shelf, kind: str, name: str) -> tuple[str, str]:

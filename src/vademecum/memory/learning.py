@@ -153,6 +153,32 @@ class Learning(Tidying):
         with self._reported("read the decisions"):
             return trusting.of(thing, self.records, record=record, trusted=trusted)
 
+    def waiting(self, *, scope: str | Scope | None = None) -> Sequence[trusting.Waiting]:
+        """The texts that agents are not told until a person has verified them."""
+        self._not_in_group("see what waits for a person")
+        if self.settings.incognito:
+            return []
+        places = self._places(scope, all=False)
+        found: list[trusting.Waiting] = []
+
+        def look(name: str, path: str, entries: Iterable[Entry], **about: Any) -> None:
+            for entry in entries:
+                told = trusting.of(entry, self.records, **about)
+                if entry.live and entry.text.strip() and not told.injectable:
+                    found.append(trusting.Waiting(name, path, entry.text, told.why))
+
+        with self._reported("read the memory"):
+            for each in self._everything(places):
+                if isinstance(each, Found):
+                    look(each.record.key, each.record.path, each.record.entries, record=each.record)
+            for document in self.documents.all(places):
+                if not isinstance(document, Finding):
+                    look(document.path, document.path, document.sections, trusted=document.trusted)
+            for day in self.journal.days(places):
+                if not isinstance(day, Finding):
+                    look(day.path, day.path, day.entries)
+        return found
+
     def verify(
         self, name: str | int, *, scope: str | Scope | None = None, on: bool = True
     ) -> Sequence[Entry]:

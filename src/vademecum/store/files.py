@@ -59,7 +59,9 @@ def reported(doing: str) -> Iterator[None]:
         yield
     except OSError as error:
         reason = error.strerror or str(error) or type(error).__name__
-        raise StorageFailed(f"cannot {doing}: {reason}") from error
+        wrong = isinstance(error, (FileNotFoundError, NotADirectoryError, IsADirectoryError))
+        hint = "check the path" if wrong else None
+        raise StorageFailed(f"cannot {doing}: {reason}", hint=hint) from error
 
 
 def digest(content: bytes) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import shlex
 import shutil
 import stat
 import sys
@@ -83,7 +84,12 @@ def _folder(memory: Memory) -> Iterator[Check]:
         return
     mode = stat.S_IMODE(path.stat().st_mode)
     if sys.platform != "win32" and mode & 0o077:
-        yield Check("home", "warning", f"{path} can be read by others ({mode:o})", f"chmod 700 {path}")
+        yield Check(
+            "home",
+            "warning",
+            f"{path} can be read by others ({mode:o})",
+            f"chmod 700 {shlex.quote(str(path))}",
+        )
     elif not os.access(path, os.W_OK):
         yield Check("home", "error", f"{path} cannot be written", "check its permissions")
     else:

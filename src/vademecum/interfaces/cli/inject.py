@@ -68,10 +68,8 @@ def inject(
     for warning in block.warnings:
         output.error(warning)
     if block.waiting:
-        waiting = output.plural(block.waiting, "text")
-        output.error(
-            f"{waiting} not shown: nobody has verified them; look with `vade lint`, then `vade verify`"
-        )
+        waiting = f"{output.plural(block.waiting, 'text')} {'is' if block.waiting == 1 else 'are'}"
+        output.error(f"{waiting} not shown: nobody has verified that; `vade verify --list` shows what waits")
 
 
 def block_json(block: Block) -> dict[str, Any]:

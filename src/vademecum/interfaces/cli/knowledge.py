@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from vademecum.knowledge.ranking import Ranked
     from vademecum.knowledge.stats import Figures
+    from vademecum.knowledge.trust import Waiting
     from vademecum.memory import Memory
 
     Door = Callable[[], Memory]
@@ -318,15 +319,21 @@ def export(path: str, scope: str, force: bool, as_json: bool, door: Door) -> Non
 
 
 @click.command()
-@click.argument("key", metavar="KEY|NUM|DOCUMENT|JOURNAL", shell_complete=complete_keys)
+@click.argument("key", metavar="[KEY|NUM|DOCUMENT|JOURNAL]", required=False, shell_complete=complete_keys)
 @scope_option("Where it is kept.")
 @click.option("--off", is_flag=True, help="Take your word back.")
+@click.option("--list", "listed", is_flag=True, help="Show what waits for your word instead.")
 @common
-def verify(key: str, scope: str | None, off: bool, as_json: bool, door: Door) -> None:
+def verify(key: str | None, scope: str | None, *, off: bool, listed: bool, as_json: bool, door: Door) -> None:
     """Vouch for what a record, pinned document or journal file says, exactly as it stands.
 
     Agents are then told it, wherever it came from. A text that is edited afterwards is another text.
     """
+    if (key is None) != listed or (listed and off):
+        raise click.UsageError("Name what you vouch for, or give --list alone to see what waits.")
+    if key is None:
+        _show_waiting(list(door().waiting(scope=scope)), as_json=as_json)
+        return
     entries = door().verify(key, scope=scope, on=not off)
     if as_json:
         output.as_json({"key": key, "verified": not off, "texts": [each.text for each in entries]})
@@ -334,6 +341,17 @@ def verify(key: str, scope: str | None, off: bool, as_json: bool, door: Door) ->
     output.line(f"{key}: {output.plural(len(entries), 'text')} {'no longer ' if off else ''}verified")
     for each in entries:
         output.line("\n".join(f"  {line}" for line in each.text.split("\n")))
+
+
+def _show_waiting(waiting: list[Waiting], *, as_json: bool) -> None:
+    if as_json:
+        output.as_json({"waiting": [each._asdict() for each in waiting]})
+        return
+    for each in waiting:
+        first = next(iter(each.text.strip().split("\n")), "")
+        output.line(f"{each.name}: {first[:120]}")
+        output.line(f"  {each.why}; {each.path}")
+    output.line(f"{output.plural(len(waiting), 'text')} for `vade verify`" if waiting else "nothing waits")
 
 
 COMMANDS = {"learn": learn, "knowledge": knowledge, "verify": verify}
