@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from vademecum.interfaces.hooks.base import Event, Told, additional_context, common
+from vademecum.interfaces.hooks.base import Event
+from vademecum.interfaces.hooks.claude_code import ClaudeCode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-class Gemini:
+class Gemini(ClaudeCode):
     """Gemini CLI's hooks."""
 
     name = "gemini"
@@ -21,12 +22,3 @@ class Gemini:
         Event.STOP: "AfterAgent",
         Event.SESSION_END: "SessionEnd",
     }
-    missing: Mapping[Event, str] = {}
-
-    def read(self, given: Mapping[str, Any], environ: Mapping[str, str]) -> Told:
-        """The fields as they are."""
-        return common(given)
-
-    def render(self, event: Event, text: str) -> str:
-        """`additionalContext`."""
-        return additional_context(self.moments[event], text)
