@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -355,7 +356,7 @@ def test_the_profile_is_shown_added_to_and_edited(
     editor.write_text(
         "import sys; p = sys.argv[1]; t = open(p).read(); open(p, 'w').write(t.replace('Python', 'Rust'))"
     )
-    monkeypatch.setenv("EDITOR", f"{sys.executable} {editor}")
+    monkeypatch.setenv("EDITOR", shlex.join([sys.executable, str(editor)]))
     monkeypatch.delenv("VISUAL", raising=False)
     typing("/profile edit")
     assert "Writes Rust for a living." in typing("/profile")
