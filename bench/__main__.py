@@ -21,6 +21,7 @@ from bench import (
     retrieval,
     scale,
     signals,
+    small_sets,
     stores,
 )
 
@@ -50,6 +51,8 @@ def main() -> None:
         results = scale.measure(chosen)
     elif chosen.name == "context":
         results = context.measure(chosen)
+    elif chosen.name in small_sets.SETS:
+        results = small_sets.measure(chosen)
     elif chosen.name == "lifecycle":
         results = lifecycle.measure()
     elif chosen.name == "lint":
@@ -110,6 +113,11 @@ def _parser() -> argparse.ArgumentParser:
         "lint", parents=[common], description=lint.__doc__, help="lint of a folder beside grep"
     )
     lint.arguments(looked)
+    for name in small_sets.SETS:
+        small = names.add_parser(
+            name, parents=[common], description=small_sets.__doc__, help="notes of our own, beside plain FTS5"
+        )
+        small_sets.arguments(small)
     return parser
 
 

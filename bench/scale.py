@@ -204,6 +204,8 @@ class PlainFts:
     def find(self, question: str) -> list[int]:
         """The best notes."""
         words = " OR ".join(f'"{word}"' for word in _WORD.findall(question))
+        if not words:
+            return []  # an emoji alone, for one
         sql = "select rowid from notes where notes match ? order by rank limit ?"
         return [row[0] - 1 for row in self.connection.execute(sql, (words, TOP))]
 
