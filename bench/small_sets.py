@@ -1,7 +1,9 @@
 """Small sets of our own: short notes in one store, and questions that one note each should answer first.
 
-`paraphrases` asks for everyday notes in other words. A set is written before anything is run on it and is
-split by a hash of the note's id: who tunes looks at one half, and of the other only totals are ever printed.
+`paraphrases` asks for everyday notes in other words; `languages` asks in many languages and scripts, by
+inflected forms, parts of compounds, identifiers, paths and typos. The questions were written before anything
+was run, and are split by a hash of the note's id: who tunes looks at one half, and of the other only totals
+are ever printed.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
 
     Rows = list[dict[str, object]]
 
-SETS = ("paraphrases",)
+SETS = ("paraphrases", "languages")
 FOLDER = Path(__file__).with_name("sets")
 TUNE, HELD = "tune", "held"
 PLACES = (1, 3, 5)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import unicodedata
 from typing import TYPE_CHECKING
 
 import pytest
@@ -53,6 +54,31 @@ def test_paraphrases_are_enough_and_share_no_telling_word_with_their_notes() -> 
     assert len(asked) >= 80
     for note, question in asked:
         assert not _words(note.text) & _words(question), (note.id, question)
+
+
+def test_languages_are_many_in_many_scripts_and_no_note_is_alone_in_its_language() -> None:
+    notes = small_sets.read("languages")
+    asked = [question for note in notes for question in note.questions]
+    assert len(asked) >= 120
+    groups = {note.group for note in notes if note.questions}
+    assert len(groups) >= 16
+    assert all(len([note for note in notes if note.group == group]) >= 4 for group in groups), "no rivals"
+    letters = {
+        unicodedata.name(letter, "").split(" ")[0] for text in asked for letter in text if letter.isalpha()
+    }
+    scripts = {
+        "LATIN",
+        "CYRILLIC",
+        "GREEK",
+        "CJK",
+        "HIRAGANA",
+        "HANGUL",
+        "ARABIC",
+        "HEBREW",
+        "DEVANAGARI",
+        "THAI",
+    }
+    assert letters >= scripts
 
 
 def test_asking_counts_the_place_of_the_right_note_for_every_system() -> None:
