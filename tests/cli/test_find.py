@@ -209,7 +209,7 @@ PASSAGE = {
 @pytest.mark.parametrize("command", ["search", "recall"])
 def test_the_json_of_an_answer_has_the_documented_shape(birds: Vade, command: str) -> None:
     found = birds.json(command, "heron")
-    assert set(found) == {"results", "provider", "model", "mode", "coverage", "degraded"}
+    assert set(found) == {"results", "provider", "model", "mode", "coverage", "degraded", "notes"}
     assert set(found["coverage"]) == {"files", "indexed", "pending", "failed", "vectorsPending"}
     assert (found["mode"], found["provider"], found["degraded"]) == ("hybrid", "local", [])
     first = found["results"][0]
@@ -270,7 +270,9 @@ def test_a_search_names_path_and_lines_that_get_takes(birds: Vade) -> None:
         ("search", "heron", "--max-results", "0"),
         ("search", "heron", "--min-score", "2"),
         ("search", "heron", "--as-of", "yesterday-ish"),
+        ("search", "heron", "--source", "bogus"),
         ("recall", "heron", "--limit", "0"),
+        ("search", "-heron"),
         ("search",),
     ],
 )
@@ -279,6 +281,51 @@ def test_a_question_that_is_none_is_one_line_and_exit_2(birds: Vade, words: tupl
     assert birds.code in (1, 2)
     assert len(birds.err.strip().splitlines()) == 1
     assert "Traceback" not in birds.err
+
+
+@pytest.mark.parametrize("command", [("search",), ("recall",), ("sessions", "search")])
+def test_a_question_needs_no_quotes_and_options_stand_anywhere(birds: Vade, command: tuple[str, ...]) -> None:
+    said = [("user", "the heron stands in the pond")]
+    (birds.base / "talk.json").write_text(json.dumps([{"role": who, "content": text} for who, text in said]))
+    birds("sessions", "import", str(birds.base / "talk.json"))
+    whole = json.loads(birds(*command, "--json", "where does the heron stand"))
+    assert whole["results"]
+    for words in (
+        ("where", "does", "the", "heron", "stand"),
+        ("where does", "the heron", "stand"),
+        ("--", "where", "does", "the", "heron", "stand"),
+    ):
+        assert json.loads(birds(*command, "--json", *words)) == whole, words
+    home = str(birds.home)
+    assert run([*command, "where", "does", "--home", home, "the", "heron", "--json", "stand"]) == 0
+    assert json.loads(birds.capsys.readouterr().out) == whole
+
+
+def test_a_question_that_begins_with_a_dash_stands_after_two(birds: Vade) -> None:
+    birds("search", "-heron")
+    assert "Put `--` before words that begin with a dash" in birds.err
+    run(["search", "--json", "--home", str(birds.home), "--", "-heron"])
+    assert json.loads(birds.capsys.readouterr().out)["results"][0]["key"] == "heron"
+
+
+def test_a_filter_that_is_none_is_told_on_standard_error_and_in_the_json(birds: Vade) -> None:
+    assert "The heron stands" in birds("search", "type:bogus", "heron")
+    assert "'type:bogus' is not a filter and was searched as words; the types are project, user" in birds.err
+    (note,) = birds.json("search", "heron after:lunch")["notes"]
+    assert note.startswith("'after:lunch' is not a filter and was searched as words; a date is written as")
+
+
+def test_an_unknown_source_is_an_error_that_names_the_choices(birds: Vade) -> None:
+    vault = birds.base / "vault"
+    vault.mkdir()
+    (vault / "one.md").write_text("# one\n\nA heron of the vault.\n")
+    birds("sources", "add", str(vault))
+    birds("search", "heron", "--source", "bogus")
+    assert birds.code == 2
+    assert "'bogus' is not a source: the sources are memory, journal, pinned, transcript, vault" in birds.err
+    for name in ("memory", "journal", "pinned", "transcript", "vault"):
+        assert birds.json("search", "heron", "--source", name)["degraded"] == []
+        assert birds.code == 0
 
 
 def test_recall_takes_every_order_and_include_related(birds: Vade) -> None:

@@ -60,7 +60,7 @@ async def use_everything(client: Client, folder: Path) -> None:
     recalled = await call(client, "memory_recall", query="which test framework", limit=3)
     assert recalled["results"][0]["key"] == "testing-framework"
     found = await call(client, "memory_search", query="pytest", maxResults=2)
-    assert {"results", "provider", "model", "mode", "coverage", "degraded"} <= set(found)
+    assert {"results", "provider", "model", "mode", "coverage", "degraded", "notes"} <= set(found)
     hit = found["results"][0]
     assert {"path", "startLine", "endLine", "score", "snippet", "source"} <= set(hit)
     read = await call(
@@ -175,6 +175,7 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("memory_recall", {"limit": True}, "`limit` must be a whole number"),
     ("memory_recall", {"sort_by": "mood"}, "`sort_by` cannot be"),
     ("memory_search", {"query": "x", "minScore": 2}, "`minScore` must be from 0 to 1"),
+    ("memory_search", {"query": "x", "sources": ["bogus"]}, "the sources are memory, journal, pinned"),
     ("memory_get", {"path": "x", "from": 1, "startLine": 1}, "two names of one argument"),
     ("memory_get", {"path": "../../etc/passwd"}, "try:"),
     ("memory_forget", {"key": "nothing-here"}, "nothing-here"),

@@ -162,7 +162,7 @@ def ask(memory: Memory, chance: random.Random) -> int:
         assert any(f"scope:{scope}" in asked.replace('"', "") for scope in Scope), ascii((text, given))
         return 0
     except UsageError:
-        assert {"scope", "type", "as_of"} & set(given), ascii((text, given))
+        assert {"scope", "type", "as_of", "sources"} & set(given), ascii((text, given))
         return 0
     except Exception as error:
         what = f"{type(error).__name__}: {error}".encode(errors="backslashreplace").decode()

@@ -96,7 +96,7 @@ class Searching(Base):
             asked._replace(
                 scope=self._scope(scope) or asked.scope,
                 type=asked.type if type is None else str(parse_type(type)),
-                sources=tuple(dict.fromkeys(querying.readable(str(each)) for each in sources)),
+                sources=self._sources(sources),
                 as_of=moment,
             )
             if (scope or type or sources or as_of)
@@ -113,7 +113,8 @@ class Searching(Base):
                 found = answering.Answer((), "metadata" if options.mode == "metadata" else "bm25")
             else:
                 found = self.searcher.search(asked, options, seconds=self.settings.limits.open)
-            return self._with_standing(self._with_sessions(found, asked, options, begun=begun))
+            found = self._with_standing(self._with_sessions(found, asked, options, begun=begun))
+            return found._replace(notes=asked.notes) if asked.notes else found
 
     def recall(
         self,
@@ -215,6 +216,20 @@ class Searching(Base):
             found.results, home=self.home, caller=self.caller, root=project.root, project=own
         )
         return found._replace(results=results)
+
+    def _sources(self, wanted: Iterable[str]) -> tuple[str, ...]:
+        """Sources to look in, each once; one that is not there is refused with those that are."""
+        asked = tuple(dict.fromkeys(querying.readable(str(each)) for each in wanted))
+        unknown = [each for each in asked if each not in sources.KINDS]
+        if unknown:
+            attached = [each.name for each in sources.visible(self.home, self.caller)]
+            missing = next((each for each in unknown if each not in attached), None)
+            if missing is not None:
+                raise UnknownName(
+                    f"{names.shown(missing)} is not a source",
+                    hint=f"the sources are {', '.join([*sources.KINDS, *attached])}",
+                )
+        return asked
 
     def _survey(self) -> Survey:
         """What the indexes cover now."""

@@ -76,6 +76,7 @@ class Answer(NamedTuple):
     degraded: tuple[str, ...] = ()
     provider: str = "none"
     model: str = ""
+    notes: tuple[str, ...] = ()  # how the question was read, where that is not what was typed
 
 
 def places_left(query: Query, options: Options, taken: int) -> int:

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from vademecum.types import Place
 
 _FILTER = re.compile(r'(?<!\S)(scope|type|tag|after|before|path):("[^"]*"|\S+)', re.IGNORECASE)
+_YEAR_OR_MONTH = re.compile(r"(\d{4})(?:-(\d\d))?", re.ASCII)
+_DATES = "2026-11-15, 2026-11 or 2026-11-15T08:00:00Z"
+MOST_NOTES = 5  # about one question
 
 
 class Query(NamedTuple):
@@ -30,27 +33,32 @@ class Query(NamedTuple):
     path: str | None = None
     sources: tuple[str, ...] = ()
     as_of: str | None = None
+    notes: tuple[str, ...] = ()  # how it was read, where that is not what was typed
 
 
 def parse(text: str) -> Query:
     """Take `scope:`, `type:`, `tag:`, `after:`, `before:` and `path:` out of a question.
 
-    A filter whose value is none stays in the text as words: `after:lunch` asks about lunch.
+    A filter whose value is none stays in the text as words, and a note says so: `after:lunch` asks about
+    lunch.
     """
     clean = readable(text)
     query = Query("")
+    notes: dict[str, None] = {}
 
     def take(match: re.Match[str]) -> str:
         nonlocal query
         name, value = match[1].lower(), match[2].strip('"')
         found = _with(query, name, value)
         if found is None:
+            if len(notes) < MOST_NOTES:
+                notes[_searched_as_words(match[0], name)] = None
             return match[0]
         query = found
         return " "
 
     left = _FILTER.sub(take, clean)
-    return query._replace(text=" ".join(left.split()))
+    return query._replace(text=" ".join(left.split()), notes=tuple(notes))
 
 
 def readable(text: str) -> str:
@@ -65,7 +73,7 @@ def _with(query: Query, name: str, value: str) -> Query | None:
     if name == "type":
         return query._replace(type=value) if value in set(RecordType) else None
     if name in ("after", "before"):
-        when = moment(value)
+        when = beginning(value)
         if when is None:
             return None
         return query._replace(after=when) if name == "after" else query._replace(before=when)
@@ -74,6 +82,25 @@ def _with(query: Query, name: str, value: str) -> Query | None:
     if name == "path":
         return query._replace(path=value)
     return query if value in query.tags else query._replace(tags=(*query.tags, value))
+
+
+def _searched_as_words(written: str, name: str) -> str:
+    """Say that a filter is none, and what would be one."""
+    choices = {
+        "scope": f"the scopes are {', '.join(Scope)}",
+        "type": f"the types are {', '.join(RecordType)}",
+        "after": f"a date is written as {_DATES}",
+        "before": f"a date is written as {_DATES}",
+    }
+    return f"{names.shown(written)} is not a filter and was searched as words; " + choices.get(
+        name, f"`{name}:` needs a value"
+    )
+
+
+def beginning(value: str) -> str | None:
+    """The first moment of a year, a month or a day, or a moment itself; None when it is no time at all."""
+    short = _YEAR_OR_MONTH.fullmatch(value.strip())
+    return moment(f"{short[1]}-{short[2] or '01'}-01" if short else value)
 
 
 def as_of(text: str) -> str:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from vademecum.store.home import Home
 
-_KINDS = ("memory", "journal", "pinned", "transcript")
+KINDS = ("memory", "journal", "pinned", "transcript")
 _SUFFIXES = (".md", ".markdown")
 
 
@@ -158,14 +158,14 @@ def _name(home: Home, name: str | None, path: Path) -> str:
     taken = {source.name: source.path for source in every(home)}
     if name is not None:
         labels.without_secret(names.check_key(name), "the source's name")
-        if name in _KINDS:
+        if name in KINDS:
             raise Collision(f"{name} is what memory calls its own", hint="choose another `--name`")
         if taken.get(name, path) != path:
             raise Collision(f"a source called {name} is attached already", hint="choose another `--name`")
         return name
     wanted = labels.without_secret(names.slug(path.stem if path.is_file() else path.name), "its own name")
     candidates = [wanted, *(names.numbered(wanted, number) for number in range(2, 1000))]
-    return next(each for each in candidates if each not in _KINDS and taken.get(each, path) == path)
+    return next(each for each in candidates if each not in KINDS and taken.get(each, path) == path)
 
 
 def entered(top: str, below: tuple[str, ...]) -> Folder:

@@ -72,6 +72,7 @@ def memory_toolset(memory: Memory, *, id: str | None = "memory") -> FunctionTool
             "mode": found.mode,
             "coverage": found.coverage.share,
             "degraded": list(found.degraded),
+            "notes": list(found.notes),
         }
 
     def memory_get(path: str, start_line: int = 1, lines: int | None = None) -> dict[str, Any]:

@@ -159,7 +159,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return WRONG_USAGE
     except click.UsageError as error:
         where = error.ctx.command_path if error.ctx else "vade"
-        said = f"{error.format_message()} (see `{where} --help`)"
+        said = f"{error.format_message()}{_dashes(error)} (see `{where} --help`)"
         return _fail(args, said, kind="UsageError", code=WRONG_USAGE)
     except click.ClickException as error:
         return _fail(args, error.format_message())
@@ -176,6 +176,14 @@ def run(arguments: Sequence[str] | None = None) -> int:
             raise
         said = f"something went wrong inside vade ({type(error).__name__}: {error})"
         return _fail(args, said, "set VADE_DEBUG=1 to see where, and report it")
+
+
+def _dashes(error: click.UsageError) -> str:
+    """What to try when the words of a question were taken for an option."""
+    if not isinstance(error, click.NoSuchOption) or error.ctx is None:
+        return ""
+    takes_words = any(each.nargs == -1 for each in error.ctx.command.params)
+    return " Put `--` before words that begin with a dash." if takes_words else ""
 
 
 def _reader_left() -> int:

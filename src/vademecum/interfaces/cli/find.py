@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from vademecum.interfaces.cli import output
-from vademecum.interfaces.cli.options import TYPES, common, scope_option
+from vademecum.interfaces.cli.options import TYPES, common, scope_option, words_argument
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +26,7 @@ _BAR = 24
 
 
 @click.command()
-@click.argument("query")
+@words_argument(required=True)
 @click.option("--max-results", type=click.IntRange(1, 1000), help="How many passages.  [default: 6]")
 @click.option("--min-score", type=click.FloatRange(0, 1), help="The least relevance.  [default: 0.35]")
 @click.option("--mode", type=MODES, help="Which legs answer.  [default: hybrid]")
@@ -54,7 +54,8 @@ def search(
 ) -> None:
     """Find the lines that answer QUERY, by words and by meaning.
 
-    QUERY may hold "phrases" and filters: scope:, type:, tag:, after:, before:, path:.
+    QUERY is one or more words and needs no quotes. It may hold "phrases" and filters: scope:, type:, tag:,
+    after:, before:, path:. Put `--` before a query that begins with a dash.
     """
     answer = door().search(
         query,
@@ -71,7 +72,7 @@ def search(
 
 
 @click.command()
-@click.argument("query", required=False, default="")
+@words_argument(required=False)
 @scope_option("Only this scope.")
 @click.option("--type", "kind", type=TYPES, help="Only this type.")
 @click.option("--limit", type=click.IntRange(1, 100), default=10, show_default=True, help="How many.")
@@ -189,7 +190,7 @@ def show_answer(answer: Answer, query: str, *, explain: bool, as_json: bool) -> 
         said = f" and {output.plural(covered.sessions, 'session')}" if covered.sessions else ""
         files = output.plural(covered.files, "file")
         output.line(f"\n{answer.mode}, {covered.indexed} of {files}{said} covered")
-    for said in answer.degraded:
+    for said in (*answer.notes, *answer.degraded):
         output.error(said)
 
 
@@ -210,6 +211,7 @@ def answer_json(answer: Answer, *, explain: bool) -> dict[str, Any]:
             **({"sessions": covered.sessions} if covered.sessions else {}),
         },
         "degraded": list(answer.degraded),
+        "notes": list(answer.notes),
     }
 
 

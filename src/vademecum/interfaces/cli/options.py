@@ -70,6 +70,17 @@ def scope_option(help_text: str) -> Callable[[Callable[..., Any]], Callable[...,
     return click.option("--scope", type=SCOPES, help=help_text)
 
 
+def words_argument(name: str = "query", *, required: bool) -> Callable[..., Any]:
+    """Words that need no quotes around them: all that are given, as one text."""
+    return click.argument(
+        name,
+        nargs=-1,
+        required=required,
+        metavar=f"{name.upper()}..." if required else f"[{name.upper()}]...",
+        callback=lambda _context, _parameter, words: " ".join(words),
+    )
+
+
 def key_argument(name: str = "key", *, metavar: str = "KEY|NUM") -> Callable[..., Any]:
     """A record by key or number, completed from what is stored."""
     return click.argument(name, metavar=metavar, shell_complete=complete_keys)

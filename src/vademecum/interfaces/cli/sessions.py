@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from vademecum.interfaces.cli import output
-from vademecum.interfaces.cli.options import common
+from vademecum.interfaces.cli.options import common, words_argument
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -64,7 +64,7 @@ def show(which: str, last: int | None, everything: bool, as_json: bool, door: Do
 
 
 @sessions.command()
-@click.argument("query")
+@words_argument(required=True)
 @click.option(
     "--max-sessions", type=click.IntRange(1, 50), default=10, show_default=True, help="How many sessions."
 )

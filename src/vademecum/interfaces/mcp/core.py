@@ -61,6 +61,7 @@ ANSWER = answers(
         "mode": TEXT,
         "coverage": {"type": "object"},
         "degraded": TEXTS_,
+        "notes": TEXTS_,
     }
 )
 WRITTEN = answers(

@@ -79,7 +79,7 @@ def _search(chat: Chat, query: str) -> None:
     if not answer.results:
         output.line("nothing found")
     output.line(f"({answer.mode}, {answer.coverage.indexed} of {answer.coverage.files} files)")
-    for said in answer.degraded:
+    for said in (*answer.notes, *answer.degraded):
         output.line(said)
 
 
