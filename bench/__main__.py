@@ -18,6 +18,7 @@ from bench import (
     lint,
     mcp,
     nothing,
+    realistic,
     retrieval,
     scale,
     signals,
@@ -53,6 +54,8 @@ def main() -> None:
         results = context.measure(chosen)
     elif chosen.name in small_sets.SETS:
         results = small_sets.measure(chosen)
+    elif chosen.name == "realistic":
+        results = realistic.measure(chosen)
     elif chosen.name == "lifecycle":
         results = lifecycle.measure()
     elif chosen.name == "lint":
@@ -94,6 +97,10 @@ def _parser() -> argparse.ArgumentParser:
         "nothing", parents=[common], description=nothing.__doc__, help="questions about nothing in the store"
     )
     nothing.arguments(asked)
+    everyday = names.add_parser(
+        "realistic", parents=[common], description=realistic.__doc__, help="one developer's memory, as asked"
+    )
+    realistic.arguments(everyday)
     large = names.add_parser(
         "scale",
         parents=[common],

@@ -36,6 +36,12 @@ def ndcg(ranked: Sequence[str], gold: Mapping[str, int], k: int) -> float:
     return got / sum(gain / math.log2(place + 2) for place, gain in enumerate(best))
 
 
+def auc(positive: Sequence[float], negative: Sequence[float]) -> float:
+    """How often a value of the first is above one of the second; a tie counts half."""
+    wins = sum((high > low) + 0.5 * (high == low) for high in positive for low in negative)
+    return wins / (len(positive) * len(negative))
+
+
 def longmemeval(answers: Sequence[Ranked]) -> dict[str, object]:
     """Session and turn level over own haystacks."""
     turns = [each for each in answers if each.gold_turns]
