@@ -12,9 +12,10 @@ import watchfiles
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-DEBOUNCE = 1.5  # seconds of quiet after a change
+QUIET = 1.5  # seconds without a further change, after which it is time to look
+LONGEST = 10.0  # seconds after the first change, however many follow
 RECONCILE = 30.0  # seconds after which everything is compared, whatever was heard
 POLL = 5.0  # the same where nothing can be heard
 
@@ -31,19 +32,39 @@ def wakings(folders: Sequence[str], *, ignore: Callable[[str], bool], stop: thre
 
 
 def _heard(folders: Sequence[str], *, ignore: Callable[[str], bool], stop: threading.Event) -> Iterator[str]:
-    last = time.monotonic()
-    for changes in watchfiles.watch(
+    # The library counts a file that is written again and again as one change, and so as quiet; and what is
+    # ignored counts there as a change. It only listens, in short steps; the waiting is done here.
+    heard = watchfiles.watch(
         *folders,
         watch_filter=lambda _, path: not ignore(path),
-        debounce=int(DEBOUNCE * 1000),
+        debounce=500,
         step=100,
-        rust_timeout=1000,
+        rust_timeout=250,
         yield_on_timeout=True,
         stop_event=stop,
         raise_interrupt=False,
-    ):
-        if changes or time.monotonic() - last > RECONCILE:
-            yield "changed" if changes else "due"
-            last = time.monotonic()
+    )
+    for why in grouped((bool(changes) for changes in heard), clock=time.monotonic):
+        yield why
         if stop.is_set():
             return
+
+
+def grouped(heard: Iterable[bool], *, clock: Callable[[], float]) -> Iterator[str]:
+    """Turn what is heard, step by step, into wakings: one for all changes up to a quiet, and one when due."""
+    first = last = None
+    looked = clock()
+    for changed in heard:
+        now = clock()
+        if changed:
+            first, last = now if first is None else first, now
+        if first is not None and last is not None:
+            if now - last < QUIET and now - first < LONGEST:
+                continue
+            first = last = None
+            yield "changed"
+        elif now - looked > RECONCILE:
+            yield "due"
+        else:
+            continue
+        looked = clock()
