@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
 from hypothesis import given
@@ -56,5 +57,5 @@ def test_every_change_is_followed_by_a_waking_in_time(changes: list[float]) -> N
     found = [moment for moment, _ in woken(changes, until=90)]
     for change in changes:
         assert any(change <= moment <= change + watch.LONGEST + 0.5 for moment in found), (change, found)
-    for before, after in zip(found, found[1:], strict=False):
+    for before, after in itertools.pairwise(found):
         assert after - before >= watch.QUIET

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from vademecum.errors import NotVisible, SecretFound, UsageError
+from vademecum.errors import NotVisible, OutsideMemory, SecretFound, UsageError
 from vademecum.memory import Memory, connect
 from vademecum.store import decisions
 from vademecum.types import Origin
@@ -66,3 +66,84 @@ def test_only_a_person_attaches_and_detaches(
     with pytest.raises(NotVisible):
         other.remove_source("vault")
     assert [source.name for source in memory.sources()] == ["vault"]
+
+
+FOREIGN = [
+    "node_modules/left-pad",
+    "packages/app/node_modules/@scope/x",
+    ".git",
+    ".obsidian/plugins",
+    ".venv/lib",
+    ".tox/py311",
+    "venv/lib/python3.11",
+    "lib/python3.11/site-packages/numpy",
+    "src/__pycache__",
+    "rust/target/doc",
+    "java/target/site",
+    "web/dist",
+    "tool/build/lib",
+    "go/vendor/github.com/x",
+    "env/share",
+    "cache/pages",
+]
+OWN = [
+    "",
+    "notes",
+    "target",
+    "dist",
+    "build/diary",
+    "vendor",
+    "env-notes",
+    "packages/app",
+    "rust",
+    "web/docs",
+]
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    """A folder in which people and programs have written."""
+    for folder in (*FOREIGN, *OWN):
+        (tmp_path / "ws" / folder).mkdir(parents=True, exist_ok=True)
+        (tmp_path / "ws" / folder / "read.md").write_text(f"# Read {folder}\n\nThe heron of {folder}.\n")
+    for name in (
+        *("rust/Cargo.toml", "java/pom.xml", "web/package.json", "tool/pyproject.toml", "go/go.mod"),
+        *("env/pyvenv.cfg", "cache/CACHEDIR.TAG"),
+    ):
+        (tmp_path / "ws" / name).write_text("")
+    return tmp_path / "ws"
+
+
+def test_what_programs_fetch_or_build_is_no_part_of_a_source(memory: Memory, workspace: Path) -> None:
+    source = memory.add_source(workspace)
+    own = {workspace / folder / "read.md" for folder in OWN}
+    assert set(source.markdown()) == own
+    assert source.count() == (len(own), len(FOREIGN))
+    answer = memory.search("heron", sources=[source.name], max_results=100, min_score=0.0)
+    assert {each.path for each in answer.results} == {str(path) for path in own}
+    assert answer.coverage.files == len(own)
+
+
+def test_what_is_left_out_cannot_be_read_by_its_path_either(memory: Memory, workspace: Path) -> None:
+    memory.add_source(workspace)
+    for folder in OWN:
+        assert "heron" in memory.get(str(workspace / folder / "read.md")).text
+    for folder in FOREIGN:
+        with pytest.raises(OutsideMemory):
+            memory.get(str(workspace / folder / "read.md"))
+
+
+def test_a_folder_is_read_when_it_is_itself_what_was_attached(memory: Memory, workspace: Path) -> None:
+    source = memory.add_source(workspace / "node_modules", name="modules")
+    assert list(source.markdown()) == [workspace / "node_modules" / "left-pad" / "read.md"]
+    source = memory.add_source(workspace / "env", name="env")
+    assert list(source.markdown()) == [workspace / "env" / "share" / "read.md"]
+
+
+def test_a_folder_that_becomes_somebody_elses_leaves_the_answers(memory: Memory, workspace: Path) -> None:
+    source = memory.add_source(workspace)
+    asked = {"sources": [source.name], "max_results": 100, "min_score": 0.0}
+    before = {each.path for each in memory.search("heron", **asked).results}  # type: ignore[arg-type]
+    (workspace / "dist" / "pyvenv.cfg").write_text("home = /usr/bin\n")
+    after = {each.path for each in memory.search("heron", **asked).results}  # type: ignore[arg-type]
+    assert before - after == {str(workspace / "dist" / "read.md")}

@@ -14,12 +14,32 @@ from vademecum.store.folders import Folder
 from vademecum.types import Audience, Place, Scope
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     from vademecum.store.home import Home
 
 KINDS = ("memory", "journal", "pinned", "transcript")
 _SUFFIXES = (".md", ".markdown")
+# What programs fetch or make is nobody's notes: by the folder's name,
+_FETCHED = frozenset(
+    """node_modules bower_components jspm_packages __pycache__ __pypackages__ site-packages dist-packages venv
+    Pods""".split()
+)
+# by its name beside a file that says what makes it,
+_PYTHON = ("pyproject.toml", "setup.py", "setup.cfg")
+_PACKAGES = ("package.json", "deno.json", *_PYTHON)
+_JVM = ("pom.xml", "build.gradle", "build.gradle.kts", "build.sbt")
+_MADE_BESIDE = {
+    "target": ("Cargo.toml", *_JVM),
+    "dist": _PACKAGES,
+    "build": (*_PACKAGES, *_JVM, "CMakeLists.txt", "pubspec.yaml", "meson.build"),
+    "out": ("package.json", *_JVM),
+    "vendor": ("go.mod", "composer.json", "Gemfile"),
+    "deps": ("mix.exs",),
+    "_build": ("mix.exs", "dune-project"),
+}
+# or by a file inside: a Python environment, and what says of itself that it is a cache.
+_MARKS = frozenset({"pyvenv.cfg", "CACHEDIR.TAG"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,31 +53,48 @@ class Source:
     at: str
 
     def folders(
-        self, unreadable: Callable[[OSError], None] | None = None
+        self,
+        unreadable: Callable[[OSError], None] | None = None,
+        left_out: Callable[[str], None] | None = None,
     ) -> Iterator[tuple[str, tuple[str, ...], Callable[[str], bool]]]:
         """Its folders, as the top and the names below it, and which of their files are its Markdown.
 
-        Hidden folders and links are passed over; one that may not be read is told to whoever wants to know.
+        Links are passed over, and folders that are hidden, fetched by a package manager or made by a build;
+        these, and one that may not be read, are told to whoever wants to know.
         """
         if self.path.is_file():
             own = {self.path.name} if _is_markdown(self.path.name) else set()
             yield str(self.path.parent), (), own.__contains__
             return
         top = str(self.path)
-        for folder, below, _ in os.walk(top, onerror=unreadable):
-            below[:] = sorted(name for name in below if not name.startswith("."))
+        for folder, below, files in os.walk(top, onerror=unreadable):
+            if folder != top and not _MARKS.isdisjoint(files):
+                below.clear()
+                if left_out is not None:
+                    left_out(folder)
+                continue
+            foreign = {name for name in below if _is_foreign(name, files)}
+            if left_out is not None:
+                for name in foreign:
+                    left_out(os.path.join(folder, name))
+            below[:] = sorted(name for name in below if name not in foreign)
             inside = os.path.relpath(folder, top)
             yield top, () if inside == "." else tuple(inside.split(os.sep)), _is_markdown
 
-    def markdown(self) -> Iterator[Path]:
+    def markdown(self, left_out: Callable[[str], None] | None = None) -> Iterator[Path]:
         """Its Markdown files."""
-        for top, below, wanted in self.folders():
+        for top, below, wanted in self.folders(left_out=left_out):
             folder = Path(top, *below)
             for name in sorted(filter(wanted, os.listdir(folder))):
                 path = folder / name
                 # A pipe would keep its reader waiting for ever.
                 if not path.is_symlink() and path.is_file():
                     yield path
+
+    def count(self) -> tuple[int, int]:
+        """How many Markdown files it has, and how many folders are left out."""
+        passed: list[str] = []
+        return sum(1 for _ in self.markdown(passed.append)), len(passed)
 
     def newest(self, most: int, *, chars: int) -> Iterator[tuple[str, str]]:
         """The beginnings of its newest Markdown files, with their paths."""
@@ -76,8 +113,16 @@ class Source:
         if not path.startswith(f"{self.path}{os.sep}"):
             return None
         names = tuple(path[len(str(self.path)) + 1 :].split(os.sep))
-        hidden = any(not name or name.startswith(".") for name in names[:-1])
-        return None if hidden or not _is_markdown(names[-1]) else (str(self.path), names)
+        if not all(names) or not _is_markdown(names[-1]):
+            return None
+        folder = str(self.path)
+        for name in names[:-1]:
+            if _is_foreign(name, _files_in(folder)):
+                return None
+            folder = os.path.join(folder, name)
+            if not _MARKS.isdisjoint(_files_in(folder)):
+                return None
+        return str(self.path), names
 
     @property
     def problem(self) -> str:
@@ -176,6 +221,19 @@ def entered(top: str, below: tuple[str, ...]) -> Folder:
             return folder.enter(*below)
     with Folder.at(above) as folder:
         return folder.enter(name, *below)
+
+
+def _is_foreign(name: str, beside: Collection[str]) -> bool:
+    """Whether a folder of this name, beside these files, holds what programs wrote."""
+    made_by = _MADE_BESIDE.get(name, ())
+    return name.startswith(".") or name in _FETCHED or any(each in beside for each in made_by)
+
+
+def _files_in(folder: str) -> Collection[str]:
+    """The names in a folder; none when it cannot be looked into, which whoever reads it will be told."""
+    with contextlib.suppress(OSError):
+        return frozenset(os.listdir(folder))
+    return ()
 
 
 def _is_markdown(name: str) -> bool:

@@ -103,8 +103,7 @@ def sources_add(*, path: str, name: str | None, inject: bool, scope: str, as_jso
     if as_json:
         output.as_json(source_json(source))
     else:
-        count = sum(1 for _ in source.markdown())
-        output.line(f"attached {source.path} as {source.name} ({output.plural(count, 'Markdown file')})")
+        output.line(f"attached {source.path} as {source.name} ({_counted(source, 'Markdown file')})")
 
 
 @sources.command("list")
@@ -148,24 +147,34 @@ def list_sources(memory: Memory, *, as_json: bool) -> None:
                 each.name,
                 str(each.place),
                 "yes" if each.inject else "no",
-                each.problem or str(sum(1 for _ in each.markdown())),
+                each.problem or _counted(each, "file"),
                 str(each.path),
             ]
             for each in found
         ]
-        output.table(rows, ["name", "scope", "injected", "files", "path"])
+        output.table(rows, ["name", "scope", "injected", "holds", "path"])
     else:
         output.line("nothing is attached: `vade sources add PATH` attaches a folder")
 
 
+def _counted(source: Source, what: str) -> str:
+    """How many files a source has, and how many folders are left out if any."""
+    files, left_out = source.count()
+    beside = f", {output.plural(left_out, 'folder')} left out" if left_out else ""
+    return output.plural(files, what) + beside
+
+
 def source_json(source: Source) -> dict[str, object]:
     """A source for programs."""
+    files, left_out = (0, 0) if source.problem else source.count()
     return {
         "name": source.name,
         "path": str(source.path),
         "scope": str(source.place.scope),
         "inject": source.inject,
         "problem": source.problem or None,
+        "files": files,
+        "foldersLeftOut": left_out,
     }
 
 
