@@ -23,6 +23,7 @@ from bench import (
     scale,
     signals,
     small_sets,
+    speed,
     stores,
 )
 
@@ -42,26 +43,25 @@ BENCHES: dict[str, Callable[[], Rows]] = {
 }
 
 
+# Those that are told something on the command line, and make tables of their own.
+WITH_OPTIONS: dict[str, Callable[[argparse.Namespace], dict[str, Rows]]] = {
+    "retrieval": retrieval.measure,
+    "nothing": lambda chosen: {"nothing": nothing.measure(chosen)},
+    "scale": scale.measure,
+    "speed": speed.measure,
+    "context": context.measure,
+    "realistic": realistic.measure,
+    "lifecycle": lambda _: lifecycle.measure(),
+    "lint": lint.measure,
+    "imports": lambda chosen: {"imports": imports.measure(chosen)},
+    **dict.fromkeys(small_sets.SETS, small_sets.measure),
+}
+
+
 def main() -> None:
     chosen = _parser().parse_args()
-    if chosen.name == "retrieval":
-        results = {f"retrieval {chosen.set}": retrieval.measure(chosen)}
-    elif chosen.name == "nothing":
-        results = {"nothing": nothing.measure(chosen)}
-    elif chosen.name == "scale":
-        results = scale.measure(chosen)
-    elif chosen.name == "context":
-        results = context.measure(chosen)
-    elif chosen.name in small_sets.SETS:
-        results = small_sets.measure(chosen)
-    elif chosen.name == "realistic":
-        results = realistic.measure(chosen)
-    elif chosen.name == "lifecycle":
-        results = lifecycle.measure()
-    elif chosen.name == "lint":
-        results = lint.measure(chosen)
-    elif chosen.name == "imports":
-        results = {"imports": imports.measure(chosen)}
+    if chosen.name in WITH_OPTIONS:
+        results = WITH_OPTIONS[chosen.name](chosen)
     else:
         results = {name: BENCHES[name]() for name in ([chosen.name] if chosen.name else BENCHES)}
     if chosen.json:
@@ -108,6 +108,10 @@ def _parser() -> argparse.ArgumentParser:
         help="time and memory by number of notes",
     )
     scale.arguments(large)
+    quick = names.add_parser(
+        "speed", parents=[common], description=speed.__doc__, help="ratios to plain FTS5, in one run"
+    )
+    speed.arguments(quick)
     prepared = names.add_parser(
         "context", parents=[common], description=context.__doc__, help="preparing a request, guessing tokens"
     )

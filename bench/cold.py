@@ -9,12 +9,16 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Container
 
 ROUNDS = 25
 BARE = "python -c pass"
 
 
-def measure() -> list[dict[str, object]]:
+def measure(only: Container[str] | None = None) -> list[dict[str, object]]:
     with tempfile.TemporaryDirectory() as folder:
         home = ["--home", str(Path(folder, "home"))]
         vade = str(Path(sys.executable).with_name("vade"))
@@ -29,6 +33,7 @@ def measure() -> list[dict[str, object]]:
             "vade search --mode bm25": [vade, "search", "answer", "--mode", "bm25", *home],
             "vade search": [vade, "search", "answer", *home],
         }
+        commands = {name: each for name, each in commands.items() if only is None or name in only}
         # Bytecode must be cached, as it is for anyone who has installed the package.
         environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
         times: dict[str, list[float]] = {name: [] for name in commands}

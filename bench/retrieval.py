@@ -1,5 +1,8 @@
 """How well and how fast questions are answered, on public data, beside plain FTS5 and a count of words.
 
+First comes what a user has: the settings' defaults, but for `max_results`, which is what the measure needs.
+The same with `min_score` 0 stands beside it. `pooled` is LongMemEval with all sessions in one home.
+
 Everything goes through the public interface: files are written as a person or an agent would leave them, then
 `Memory.index()`, then `Memory.search()`. Ids and marks of gold never reach a file; they are joined again to
 what was found by its path and lines.
@@ -72,24 +75,54 @@ class Case(NamedTuple):
 
 def longmemeval(path: Path) -> Iterator[Case]:
     """The official file, plain or `.xz`; each question has a haystack of its own."""
+    for each in _haystacks(path):
+        if not each["question_id"].endswith("_abs"):
+            yield Case(list(_sessions(each).values()), [_asked(each)])
+
+
+def pooled(path: Path) -> Iterator[Case]:
+    """The same, with every session of every haystack once in one store, and all questions asked of it."""
+    documents: dict[str, Document] = {}
+    questions: list[Question] = []
+    for each in _haystacks(path):
+        # What a question without an answer brings stays as a rival; the question itself has nothing to score.
+        for id_, session in _sessions(each).items():
+            documents.setdefault(id_, session)
+        if not each["question_id"].endswith("_abs"):
+            questions.append(_asked(each))
+    yield Case(list(documents.values()), questions)
+
+
+def _haystacks(path: Path) -> list[dict[str, Any]]:
     path = path / "longmemeval/longmemeval_s_dev.json.xz" if path.is_dir() else path
-    for each in json.loads(lzma.decompress(path.read_bytes()) if path.suffix == ".xz" else path.read_bytes()):
-        if each["question_id"].endswith("_abs"):
-            continue
-        documents: dict[str, Document] = {}
-        gold: set[str] = set()
-        columns = (each["haystack_session_ids"], each["haystack_dates"], each["haystack_sessions"])
-        for id_, date, session in zip(*columns, strict=True):
-            if id_ in documents:  # some repeat
-                continue
-            turn_ids = [f"{id_}/{number}" for number in range(len(session))]
-            gold.update(turn for turn, said in zip(turn_ids, session, strict=True) if said.get("has_answer"))
+    found: list[dict[str, Any]] = json.loads(
+        lzma.decompress(path.read_bytes()) if path.suffix == ".xz" else path.read_bytes()
+    )
+    return found
+
+
+def _sessions(each: dict[str, Any]) -> dict[str, Document]:
+    """The sessions of one haystack by their ids, of which some repeat."""
+    documents: dict[str, Document] = {}
+    columns = (each["haystack_session_ids"], each["haystack_dates"], each["haystack_sessions"])
+    for id_, date, session in zip(*columns, strict=True):
+        if id_ not in documents:
             when = datetime.strptime(re.sub(r" \(\w+\)", "", date), "%Y/%m/%d %H:%M")
             turns = [f"{said['role']}: {said['content']}" for said in session]
-            documents[id_] = Document(id_, "", when, turns, turn_ids)
-        answers = dict.fromkeys(each["answer_session_ids"], 1)
-        question = Question(each["question_id"], each["question"], answers, frozenset(gold))
-        yield Case(list(documents.values()), [question])
+            documents[id_] = Document(id_, "", when, turns, [f"{id_}/{n}" for n in range(len(session))])
+    return documents
+
+
+def _asked(each: dict[str, Any]) -> Question:
+    """The question of a haystack, with the turns that are marked in it: no other haystack marks them."""
+    gold = {
+        f"{id_}/{number}"
+        for id_, session in zip(each["haystack_session_ids"], each["haystack_sessions"], strict=True)
+        for number, said in enumerate(session)
+        if said.get("has_answer")
+    }
+    answers = dict.fromkeys(each["answer_session_ids"], 1)
+    return Question(each["question_id"], each["question"], answers, frozenset(gold))
 
 
 def locomo(path: Path) -> Iterator[Case]:
@@ -149,6 +182,7 @@ def _with_picture(turn: dict[str, str]) -> str:
 
 SETS: dict[str, tuple[Callable[[Path], Iterator[Case]], Callable[[Sequence[Ranked]], dict[str, object]]]] = {
     "longmemeval": (longmemeval, scoring.longmemeval),
+    "pooled": (pooled, scoring.longmemeval),
     "locomo": (locomo, scoring.locomo),
     "scifact": (scifact, scoring.scifact),
 }
@@ -159,9 +193,10 @@ SETS: dict[str, tuple[Callable[[Path], Iterator[Case]], Callable[[Sequence[Ranke
 
 @dataclass(slots=True)
 class System:
-    """What one way of answering found, and what it took."""
+    """What one way of answering found, and what it took; `how` is what a search is told besides."""
 
     name: str
+    how: dict[str, Any] = field(default_factory=dict)
     ingest: float = 0.0
     answers: list[Ranked] = field(default_factory=list)
 
@@ -215,9 +250,9 @@ class Product:
             self._files[str(path.resolve())] = each, [1]
         self.memory.add_source(folder, name="abstracts")
 
-    def find(self, question: str, mode: str) -> tuple[list[str], list[str], float]:
+    def find(self, question: str, **how: Any) -> tuple[list[str], list[str], float]:
         begun = time.perf_counter()
-        answer = self.memory.search(question, max_results=DEEP, min_score=0.0, mode=mode)
+        answer = self.memory.search(question, max_results=DEEP, **how)
         seconds = time.perf_counter() - begun
         documents: dict[str, None] = {}
         turns: dict[str, None] = {}
@@ -236,8 +271,8 @@ class PlainFts:
         self.connection.execute("pragma journal_mode = wal; pragma synchronous = normal").fetchall()
         self._turns = [turn for each in documents for turn in each.turn_ids]
         self._documents = [each.id for each in documents]
-        rows = [f"{_head(each)}\n{turn}" for each in documents for turn in each.turns]
-        wholes = ["\n".join([_head(each), *each.turns]) for each in documents]
+        rows = [f"{head(each)}\n{turn}" for each in documents for turn in each.turns]
+        wholes = ["\n".join([head(each), *each.turns]) for each in documents]
         begun = time.perf_counter()
         self._fill("turns", rows)
         # Sessions as rows rank sessions better than the best of their turns does: the floor has both.
@@ -270,7 +305,7 @@ class WordCount:
 
     def __init__(self, documents: Sequence[Document]) -> None:
         self._turns = [
-            (turn_id, each.id, Counter(_WORD.findall(f"{_head(each)} {turn}".lower())))
+            (turn_id, each.id, Counter(_WORD.findall(f"{head(each)} {turn}".lower())))
             for each in documents
             for turn_id, turn in zip(each.turn_ids, each.turns, strict=True)
         ]
@@ -286,7 +321,8 @@ class WordCount:
         return _most(self._documents, words), turns, seconds
 
 
-def _head(document: Document) -> str:
+def head(document: Document) -> str:
+    """What stands above a document: its title, or its day as one would ask for it."""
     return document.title if document.when is None else f"{document.when:%Y-%m-%d %A %d %B %Y}"
 
 
@@ -306,15 +342,28 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("set", choices=sorted(SETS), help="which questions")
     parser.add_argument("--data", type=Path, required=True, help="the file of the set, or the folder of all")
     parser.add_argument("--limit", type=int, help="only so many questions")
-    parser.add_argument("--out", type=Path, help="write every ranking to this file, one JSON a line")
-    parser.add_argument("--mode", choices=MODES, action="append", help="hybrid and bm25 when left out")
+    parser.add_argument("--out", type=Path, help="write the default's rankings to this file, one JSON a line")
+    parser.add_argument("--mode", choices=MODES, action="append", help="the default and bm25 when left out")
 
 
-def measure(chosen: argparse.Namespace) -> list[dict[str, object]]:
+def systems(modes: Sequence[str] | None) -> list[System]:
+    """Every mode as a user has it, and beside it without a lower limit; the default mode needs no word."""
+    found = []
+    for mode in modes or ("hybrid", "bm25"):
+        how = {} if mode == "hybrid" else {"mode": mode}
+        name = f"mode={mode}" if how else "defaults"
+        found.append(System(name, how))
+        found.append(System(f"mode={mode}, min_score=0" if how else "min_score=0", {**how, "min_score": 0.0}))
+    return found
+
+
+def measure(chosen: argparse.Namespace) -> dict[str, list[dict[str, object]]]:
     """Ask every question of a set and score the answers."""
     load, score = SETS[chosen.set]
-    ours = [System(mode) for mode in chosen.mode or ("hybrid", "bm25")]
-    plain, count = System("plain FTS5"), System("word count")
+    ours = systems(chosen.mode)
+    plain = System("plain FTS5")
+    # A count of the words of 66 MB would take the memory of the machine.
+    count = None if chosen.set == "pooled" else System("word count")
     left = chosen.limit if chosen.limit is not None else 1 << 30
     for case in load(chosen.data):
         questions = case.questions[:left]
@@ -323,32 +372,35 @@ def measure(chosen: argparse.Namespace) -> list[dict[str, object]]:
             _run(case.documents, questions, ours, plain, count)
     if chosen.out is not None:
         _write(chosen.out, ours[0])
-    return [_row(system, score, plain) for system in (*ours, plain, count)]
+    everyone = [*ours, plain, *([] if count is None else [count])]
+    title = f"retrieval {chosen.set}, max_results {DEEP} and all else as said"
+    return {title: [_row(system, score, plain) for system in everyone]}
 
 
 def _run(
     documents: Sequence[Document],
     questions: Sequence[Question],
-    modes: Sequence[System],
+    ours: Sequence[System],
     plain: System,
-    count: System,
+    count: System | None,
 ) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name).resolve()
         floor = PlainFts(folder, documents)
-        grep = WordCount(documents)
-        ours = Product(folder, documents)
-        with closing(floor.connection), closing(ours.memory.searcher):
+        grep = None if count is None else WordCount(documents)
+        product = Product(folder, documents)
+        with closing(floor.connection), closing(product.memory.searcher):
             plain.ingest += floor.ingest
             floor.find(WARM)
-            for system in modes:
-                system.ingest += ours.ingest
-                ours.find(WARM, system.name)
+            for system in ours:
+                system.ingest += product.ingest
+                product.find(WARM, **system.how)
             for question in questions:  # in turn, so that a noisy moment hits all of them
                 plain.ask(question, floor.find)
-                count.ask(question, grep.find)
-                for system in modes:
-                    system.ask(question, functools.partial(ours.find, mode=system.name))
+                if count is not None and grep is not None:
+                    count.ask(question, grep.find)
+                for system in ours:
+                    system.ask(question, functools.partial(product.find, **system.how))
 
 
 def _row(

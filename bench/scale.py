@@ -39,7 +39,7 @@ from vademecum.types import Origin
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -167,7 +167,8 @@ def _write_journal(folder: Path, number: int, entries: Iterable[str]) -> None:
     (folder / f"{day}-n{number}.md").write_text("".join(text), encoding="utf-8")
 
 
-def _memory(folder: Path) -> Memory:
+def open_memory(folder: Path) -> Memory:
+    """The home of a measurement, made when there is none."""
     work = folder / "work"
     work.mkdir(exist_ok=True)
     return connect(home=folder / "home", cwd=work, origin=Origin.USER, environ={})
@@ -176,7 +177,7 @@ def _memory(folder: Path) -> Memory:
 @functools.cache
 def _journals(folder: Path) -> Path:
     """Where journals go; asked once, while there are none, since a status reads them all."""
-    project = _memory(folder).status().project
+    project = open_memory(folder).status().project
     assert project is not None
     journals = folder / "home" / "memory" / "project" / project.id / "journal"
     journals.mkdir(parents=True, exist_ok=True)
@@ -203,11 +204,22 @@ class PlainFts:
 
     def find(self, question: str) -> list[int]:
         """The best notes."""
+        return [row[0] - 1 for row in self._match(question, "rowid")]
+
+    def find_texts(self, question: str) -> list[str]:
+        """The best notes as they were written, which is what an answer needs."""
+        return [row[0] for row in self._match(question, "body")]
+
+    def checkpoint(self) -> None:
+        """Bring what waits in the log into the file, or it would be counted twice."""
+        self.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+
+    def _match(self, question: str, column: str) -> Iterable[tuple[Any, ...]]:
         words = " OR ".join(f'"{word}"' for word in _WORD.findall(question))
         if not words:
             return []  # an emoji alone, for one
-        sql = "select rowid from notes where notes match ? order by rank limit ?"
-        return [row[0] - 1 for row in self.connection.execute(sql, (words, TOP))]
+        sql = f"select {column} from notes where notes match ? order by rank limit ?"
+        return self.connection.execute(sql, (words, TOP))
 
 
 class NumpyDot:
@@ -330,14 +342,9 @@ def _measure(folder: Path, size: Size) -> Measured:
 def _inside(folder: Path, size: Size, questions: Sequence[notes.Question]) -> Measured:
     """All that one process measures: the product first, so that its peak of memory is its own."""
     measured = Measured(size)
-    memory = _memory(folder)
+    memory = open_memory(folder)
     with contextlib.closing(memory.searcher):
-        if size.separate:
-            memory.add_source(folder / "files", name="notes")
-        with _timed(measured.ingest, HYBRID):
-            report = memory.index()
-        assert not report.findings, report.findings[0]
-        measured.files = report.files
+        measured.files, measured.ingest[HYBRID] = build_product(memory, folder, size)
         begun = time.perf_counter()
         memory.index()
         measured.again = time.perf_counter() - begun
@@ -346,14 +353,36 @@ def _inside(folder: Path, size: Size, questions: Sequence[notes.Question]) -> Me
             for question in questions[:WARM_UP]:
                 find(question.text)
         measured.peak = _peak()
-        measured.disk[HYBRID] = _bytes_below(folder / "home" / "index")
+        measured.disk[HYBRID] = bytes_below(folder / "home" / "index")
         fts, dot = _add_floors(measured, folder, questions, finders)
-        measured.spent = _ask(finders, questions)
+        measured.spent = ask(finders, questions)
         measured.load = os.getloadavg()[0]
         measured.recall = _recall(memory, dot, questions, size)
         measured.lag = _lags(memory, fts, size)
         fts.connection.close()
     return measured
+
+
+def build_product(memory: Memory, folder: Path, size: Size) -> tuple[int, float]:
+    """Index what was written: how many files, and the seconds it took."""
+    if size.separate:
+        memory.add_source(folder / "files", name="notes")
+    begun = time.perf_counter()
+    report = memory.index()
+    seconds = time.perf_counter() - begun
+    assert not report.findings, report.findings[0]
+    return report.files, seconds
+
+
+def build_floor(folder: Path, size: Size) -> tuple[PlainFts, float]:
+    """FTS5 over the same, open, and the seconds it took."""
+    builds: dict[str, float] = {}
+    for round_ in range(ROUNDS):  # the best counts: it is short, and one moment of noise would double it
+        with _timed(builds, str(round_)):
+            fts = PlainFts(folder / f"plain-{round_}.db", passages(folder, size))
+        if round_ < ROUNDS - 1:
+            fts.connection.close()
+    return fts, min(builds.values())
 
 
 def _product(memory: Memory, mode: str | None, size: Size) -> Callable[[str], list[int]]:
@@ -373,16 +402,9 @@ def _add_floors(
     finders: dict[str, Callable[[str], list[int]]],
 ) -> tuple[PlainFts, NumpyDot]:
     size = measured.size
-    builds: dict[str, float] = {}
-    for round_ in range(ROUNDS):  # the best counts: it is short, and one moment of noise would double it
-        with _timed(builds, str(round_)):
-            fts = PlainFts(folder / f"plain-{round_}.db", passages(folder, size))
-        if round_ < ROUNDS - 1:
-            fts.connection.close()
-    measured.ingest[FTS5] = min(builds.values())
-    # What waits in the log is there twice; how much does is chance.
-    fts.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
-    measured.disk[FTS5] = _bytes_below(folder, f"{fts.path.name}*")
+    fts, measured.ingest[FTS5] = build_floor(folder, size)
+    fts.checkpoint()
+    measured.disk[FTS5] = bytes_below(folder, f"{fts.path.name}*")
     with _timed(measured.ingest, NUMPY):
         dot = NumpyDot(passages(folder, size), size.notes, questions)
     finders |= {FTS5: fts.find, NUMPY: dot.find}
@@ -391,8 +413,8 @@ def _add_floors(
     return fts, dot
 
 
-def _ask(
-    finders: dict[str, Callable[[str], list[int]]], questions: Sequence[notes.Question]
+def ask(
+    finders: Mapping[str, Callable[[str], Collection[object]]], questions: Sequence[notes.Question]
 ) -> dict[str, Spent]:
     """Ask everyone everything, several times, and keep of each question the best time.
 
@@ -521,7 +543,8 @@ def _peak() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
-def _bytes_below(folder: Path, pattern: str = "**/*") -> int:
+def bytes_below(folder: Path, pattern: str = "**/*") -> int:
+    """How much the files of a folder hold."""
     return sum(path.stat().st_size for path in folder.glob(pattern) if path.is_file())
 
 

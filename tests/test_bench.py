@@ -31,7 +31,7 @@ def test_the_product_and_the_floors_find_the_right_notes(
     monkeypatch.setattr(scale, "SEPARATE", 20_000 if separate else 0)
     size = scale.Size(200, 20, 1)
     questions, _ = scale.write(tmp_path, size)
-    memory = scale._memory(tmp_path)
+    memory = scale.open_memory(tmp_path)
     if separate:
         memory.add_source(tmp_path / "files", name="notes")
     memory.index()
@@ -75,7 +75,7 @@ def test_every_size_has_its_rows_and_the_ratios_their_columns(monkeypatch: pytes
 def test_a_command_that_crashes_is_no_measurement(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     size = scale.Size(50, 5, 1)
     questions, _ = scale.write(tmp_path, size)
-    scale._memory(tmp_path)
+    scale.open_memory(tmp_path)
     (tmp_path / "crash").mkdir()
     (tmp_path / "crash" / "vademecum.py").write_text("raise SystemExit('broken')\n")
     monkeypatch.setattr(vademecum, "__file__", str(tmp_path / "crash" / "vademecum" / "__init__.py"))
