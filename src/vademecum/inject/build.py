@@ -7,16 +7,18 @@ and the same session give the same bytes: nothing here depends on the hour, and 
 from __future__ import annotations
 
 from datetime import timedelta
+from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.inject import render
 from vademecum.inject.documents import combined, cut
 from vademecum.inject.documents import parts as document_parts
+from vademecum.inject.topics import Item, Topic, fared, fit, newest_first
 from vademecum.knowledge import learned, ranking, trust
 from vademecum.store import pinned
 from vademecum.store.records import Found
 from vademecum.tokens import DEFAULT_RATIO, Size, count, weigh
-from vademecum.types import Audience, Finding, RecordType, Scope
+from vademecum.types import Audience, Finding, Origin, RecordType, Scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -35,19 +37,7 @@ OPENING = (
 )
 KNOWLEDGE = (RecordType.SOLUTION, RecordType.DISCOVERY, RecordType.PATTERN)
 _KNOWN = frozenset(str(kind) for kind in KNOWLEDGE)
-
-
-class Item(NamedTuple):
-    """One thing in the block: where it comes from, and what it takes."""
-
-    path: str
-    lines: tuple[str, ...]
-    key: str = ""
-
-    @property
-    def size(self) -> int:
-        """Its length in characters, line ends included."""
-        return sum(len(line) + 1 for line in self.lines)
+_SAID_HERE = (Origin.USER, Origin.AGENT)  # what may be told without a person's decision
 
 
 class Section(NamedTuple):
@@ -58,6 +48,7 @@ class Section(NamedTuple):
     items: tuple[Item, ...]
     left_out: int = 0
     thing: str = "record"  # what is counted as left out
+    entries: int = 0  # of records that are shown, and that there was no room for
 
     @property
     def size(self) -> int:
@@ -218,43 +209,41 @@ class Builder:
             RecordType.PATTERN: self._settings.patterns,
         }
         items: list[Item] = []
-        more = 0
+        more = entries = 0
         for kind in KNOWLEDGE:
             own = {each.record.path: each for each in found if each.record.type == kind}
             ranked = (own[each.lesson.record.path] for each in self._ranked(own.values()))
-            chosen = [item for item in map(self._item, ranked) if item is not None]
-            items += chosen[: caps[kind]]
-            more += len(chosen[caps[kind] :])
+            room = caps[kind] * self._settings.scope_chars
+            told = fit(self._topics(ranked), most=caps[kind], room=room, share=self._share)
+            items += told.items
+            more += told.topics
+            entries += told.entries
         if items or more:
-            yield Section("knowledge", "Learned", tuple(items), more, "learned thing")
+            yield Section("knowledge", "Learned", tuple(items), more, "learned thing", entries)
 
     def _by_scope(
         self, found: Sequence[Found], places: Sequence[Place], wanted: Wanted, *, without_knowledge: bool
     ) -> Iterator[Section]:
         items: list[Item] = []
-        more = 0
+        more = entries = 0
         for place in places:
             own = [
                 each
                 for each in found
                 if each.record.place == place and not (without_knowledge and each.record.type in _KNOWN)
             ]
-            room, count_left = self._settings.scope_chars, self._settings.max_per_scope
-            chosen = [item for item in map(self._item, self._ordered(own, place, wanted)) if item is not None]
-            for item in chosen:
-                if not count_left or item.size > room:
-                    more += 1
-                    continue
-                items.append(item)
-                room -= item.size
-                count_left -= 1
+            topics = self._topics(self._ordered(own, place, wanted))
+            room, most = self._settings.scope_chars, self._settings.max_per_scope
+            told = fit(topics, most=most, room=room, share=self._share)
+            items += told.items
+            more += told.topics
+            entries += told.entries
         if items or more:
-            yield Section("records", "Remembered", tuple(items), more)
+            yield Section("records", "Remembered", tuple(items), more, entries=entries)
 
     def _ordered(self, found: Sequence[Found], place: Place, wanted: Wanted) -> Sequence[Found]:
-        """By relevance to the question where there is one, and then the newest first."""
-        newest = sorted(found, key=lambda each: each.record.path)
-        newest.sort(key=lambda each: each.record.updated or each.record.created or "", reverse=True)
+        """By relevance to the question where there is one, and then the last said first."""
+        newest = [found[at] for at in newest_first([each.record for each in found])]
         if wanted.relevant is None:
             return newest
         rank = {path: at for at, path in enumerate(wanted.relevant(place))}
@@ -314,22 +303,48 @@ class Builder:
             if isinstance(each, Found):
                 yield each
 
-    def _item(self, found: Found) -> Item | None:
-        """A record as one item: its newest entry that holds and may be shown; None when there is none."""
+    @property
+    def _share(self) -> int:
+        """What one topic may take of its scope, unless room is left over."""
+        return self._settings.scope_chars // 2
+
+    def _topics(self, found: Iterable[Found]) -> Iterator[Topic]:
+        """What these records have to say; those that may not be shown are counted and left out."""
+        for each in found:
+            topic = self._topic(each)
+            if topic.items:
+                yield topic
+
+    def _topic(self, found: Found) -> Topic:
+        """A record with its entries that hold and may be shown, as many as a scope has room for."""
         record = found.record
-        live = [entry for entry in record.live if entry.text.strip()]
-        told = [(entry, trust.of(entry, self._records, record=record)) for entry in live]
-        shown = [(entry, verdict) for entry, verdict in told if verdict.injectable]
-        if not shown:
-            self._waiting += bool(live)
-            return None
-        entry, verdict = shown[-1]
+        items: list[Item] = []
+        more, room = 0, self._settings.scope_chars
+        for entry in reversed([each for each in record.live if each.text.strip()]):
+            if room < 0 and entry.origin in _SAID_HERE:
+                more += 1  # it cannot fit any more, and who else said it need not be looked up
+                continue
+            verdict = trust.of(entry, self._records, record=record)
+            if not verdict.injectable:
+                self._waiting += 1
+            elif room < 0:
+                more += 1
+            else:
+                items.insert(0, self._item(found, entry, verdict, newest=not items))
+                room -= items[0].size
+        return Topic(record.path, record.key, tuple(items), more)
+
+    def _item(self, found: Found, entry: Entry, verdict: Trust, *, newest: bool) -> Item:
+        """One entry as an item; the newest of a lesson says how that has fared."""
+        record = found.record
         label = record.type if record.type in _KNOWN else str(record.place.scope)
         badge = f" {verdict.badge}" if verdict.badge else ""
         # No single record may take all the room that its scope has.
-        text, short = cut(entry.text, self._settings.scope_chars // 2)
+        text, short = cut(entry.text, self._share)
         more = f" [cut here: {record.path} has more]" if short else ""
-        lines = render.item(f"[{label}] {record.key}{badge}: ", text + more)
+        note = fared(record, shared=found.shelf.shared) if newest else ""
+        told = f"{text}{more}\n{note}" if note else f"{text}{more}"
+        lines = render.item(f"[{label}] {record.key}{badge}: ", told)
         return Item(record.path, tuple(lines), record.key)
 
     def _ranked(self, found: Iterable[Found]) -> list[ranking.Ranked]:
@@ -347,29 +362,40 @@ class Builder:
         kept = []
         for section in sections:
             room -= weigh(section.title) + 5
-            items = []
-            for item in section.items:
-                size = sum(weigh(line) + 1 for line in item.lines)
-                if size > room:
-                    break
-                items.append(item)
+            items: list[Item] = []
+            cut_off = 0
+            for group in _groups(section.items):
+                size = sum(weigh(line) + 1 for item in group for line in item.lines)
+                if cut_off or size > room:
+                    cut_off += 1  # what comes later must not take the place of what comes first
+                    continue
+                items += group
                 room -= size
-            cut_off = len(section.items) - len(items)
             if cut_off:
-                room = 0  # what comes later must not take the place of what comes first
+                room = 0
             kept.append(section._replace(items=tuple(items), left_out=section.left_out + cut_off))
         return kept
 
-    def _closing(self, sections: Iterable[Section]) -> str:
+    def _closing(self, sections: Sequence[Section]) -> str:
         counts: dict[str, int] = {}
         for section in sections:
             thing = section.thing if section.items or section.left_out else ""
             if section.left_out:
                 counts[thing] = counts.get(thing, 0) + section.left_out
-        if not counts:
+        hidden = sum(section.entries for section in sections)
+        if not counts and not hidden:
             return ""
-        told = ", ".join(f"{n} more {thing}{'s' if n > 1 else ''}" for thing, n in counts.items())
+        said = [f"{n} more {thing}{'s' if n > 1 else ''}" for thing, n in counts.items()]
+        said += [f"{hidden} more {'entries' if hidden > 1 else 'entry'} of what is shown"] if hidden else []
+        told = ", ".join(said)
         return f"Not shown: {told}. memory_search (or `vade search`) finds them."
+
+
+def _groups(items: Sequence[Item]) -> Iterator[list[Item]]:
+    """Items that are told together or not at all: those of one topic, and each other one alone."""
+    numbered = enumerate(items)
+    for _, group in groupby(numbered, key=lambda each: (each[1].path, each[1].key or each[0])):
+        yield [item for _, item in group]
 
 
 def _lines_of(section: Section) -> list[str]:

@@ -11,7 +11,8 @@ import re
 from typing import TYPE_CHECKING
 
 from vademecum.inject import render
-from vademecum.inject.build import KNOWLEDGE, Block, Item, Section
+from vademecum.inject.build import KNOWLEDGE, Block, Section
+from vademecum.inject.topics import Item, fared
 from vademecum.knowledge import trust
 from vademecum.tokens import DEFAULT_RATIO, weigh
 
@@ -73,6 +74,9 @@ def _item(found: Found, time: str | None, records: Records) -> Item | None:
             if verdict.injectable:
                 label = record.type if record.type in _KNOWN else str(record.place.scope)
                 badge = f" {verdict.badge}" if verdict.badge else ""
-                lines = render.item(f"[{label}] {record.key}{badge}: ", entry.text)
+                newest = entry == record.live[-1]
+                note = fared(record, shared=found.shelf.shared) if newest else ""
+                told = f"{entry.text}\n{note}" if note else entry.text
+                lines = render.item(f"[{label}] {record.key}{badge}: ", told)
                 return Item(record.path, tuple(lines), record.key)
     return None

@@ -1,0 +1,150 @@
+"""Topics: what one record has to say, entry by entry, when it was last said, and how much of it fits.
+
+Pure: knows records and lines, and nothing of files, trust or settings.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, NamedTuple
+
+from vademecum.inject import render
+from vademecum.knowledge import learned
+from vademecum.store import clock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from vademecum.types import Entry, Record
+
+NEVER = datetime.min.replace(tzinfo=UTC)
+EXAMPLES = 3  # paths that one lesson is shown with
+_PATH = re.compile(r"\S{1,200}")
+
+
+class Item(NamedTuple):
+    """One thing in the block: where it comes from, and what it takes."""
+
+    path: str
+    lines: tuple[str, ...]
+    key: str = ""
+
+    @property
+    def size(self) -> int:
+        """Its length in characters, line ends included."""
+        return sum(len(line) + 1 for line in self.lines)
+
+
+class Topic(NamedTuple):
+    """What is told under one key: its living entries, oldest first, and how many more there are.
+
+    The items stand for the newest of the entries; `more` counts those too old to be looked at.
+    """
+
+    path: str
+    key: str
+    items: tuple[Item, ...]
+    more: int = 0
+
+
+class Told(NamedTuple):
+    """The items that fit, how many topics did not, and how many entries of those that did."""
+
+    items: tuple[Item, ...]
+    topics: int = 0
+    entries: int = 0
+
+
+def last_said(record: Record, entries: Iterable[Entry] | None = None) -> datetime:
+    """When something of a record was last said or confirmed; what nobody dated was never said.
+
+    When a file was written says nothing of that: an import or a tidying writes old words anew.
+    """
+    living = record.live if entries is None else entries
+    stamps = [each.time for each in living]
+    stamps += [str(each.get("at") or "") for each in learned.confirmations(record.fields)]
+    if not any(stamps) and not record.fields.get("imported"):
+        stamps = [record.updated, record.created]
+    return max((moment for moment in map(clock.parse, stamps) if moment is not None), default=NEVER)
+
+
+def newest_first(records: Sequence[Record]) -> list[int]:
+    """The order in which records are told: the last said first, of one second the one begun last."""
+    said = [last_said(each) for each in records]
+    order = sorted(range(len(records)), key=lambda at: records[at].path)
+    return sorted(order, key=lambda at: (said[at], records[at].num or 0), reverse=True)
+
+
+def fared(record: Record, *, shared: bool) -> str:
+    """How a lesson has fared: how often it was applied, and the paths that show it.
+
+    Nobody vouches for the frontmatter of a file that others can write, so a sentence there is no path.
+    """
+    if record.type not in learned.LEARNED:
+        return ""
+    applied = learned.count_of(record.fields, "applied")
+    paths = [" ".join(each.split()) for each in learned.examples_of(record.fields)]
+    paths = [each for each in paths if each and (not shared or _PATH.fullmatch(each))]
+    told = [f"applied {applied} time{'s' if applied > 1 else ''}"] if applied else []
+    if paths:
+        more = f" and {len(paths) - EXAMPLES} more" if len(paths) > EXAMPLES else ""
+        told.append(f"examples: {', '.join(paths[:EXAMPLES])}{more}")
+    return "; ".join(told)
+
+
+def fit(topics: Iterable[Topic], *, most: int, room: int, share: int) -> Told:
+    """As much of some topics as there is room for: each first gets its share, then what is left over.
+
+    A topic is told with its newest entry or not at all.
+    """
+    chosen: list[tuple[Topic, set[int]]] = []
+    left = 0
+    for topic in topics:
+        picked = _picked(topic.items, room=room, share=share) if len(chosen) < most else set()
+        if not picked:
+            left += 1
+            continue
+        chosen.append((topic, picked))
+        room -= _size(topic, picked)
+    for topic, picked in chosen:
+        for at in reversed(range(len(topic.items))):
+            before = _size(topic, picked)
+            grown = _size(topic, picked | {at}) - before
+            if at not in picked and grown <= room:
+                picked.add(at)
+                room -= grown
+    items: list[Item] = []
+    for topic, picked in chosen:
+        items += _shown(topic, picked)
+    hidden = sum(len(topic.items) + topic.more - len(picked) for topic, picked in chosen)
+    return Told(tuple(items), left, hidden)
+
+
+def _picked(items: Sequence[Item], *, room: int, share: int) -> set[int]:
+    """The entries of a topic that its share has room for, the newest before all others."""
+    last = len(items) - 1
+    if last < 0 or items[last].size > room:
+        return set()
+    picked, used = {last}, items[last].size
+    for at in reversed(range(last)):
+        if used + items[at].size <= min(share, room):
+            picked.add(at)
+            used += items[at].size
+    return picked
+
+
+def _shown(topic: Topic, picked: set[int]) -> list[Item]:
+    """The chosen entries in their order, and a line that counts the others."""
+    hidden = len(topic.items) + topic.more - len(picked)
+    shown = [item for at, item in enumerate(topic.items) if at in picked]
+    return [*shown, Item(topic.path, (_note(topic, hidden),), topic.key)] if hidden else shown
+
+
+def _note(topic: Topic, hidden: int) -> str:
+    said = f"{hidden} more entr{'ies' if hidden > 1 else 'y'}"
+    return f"{render.BELOW}[{said}: memory_get {topic.key}, or `vade show {topic.key}`]"
+
+
+def _size(topic: Topic, picked: set[int]) -> int:
+    return sum(item.size for item in _shown(topic, picked))
