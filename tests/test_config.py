@@ -185,6 +185,7 @@ def test_the_defaults_are_those_of_the_design() -> None:
         "approval.chat": "ask",
         "approval.mcp": "auto",
         "approval.federated": "ask",
+        "approval.scripts": (),
     }
 
 

@@ -35,7 +35,7 @@ MAX_FILE_BYTES = 256 * 1024
 # into the largest file: a stranger's repository could hold every command up for minutes.
 MAX_KEY_PARTS = 16
 # Variables that begin like settings and are read elsewhere.
-NOT_SETTINGS = frozenset({"VADE_HOME", "VADE_SESSION", "VADE_AUDIENCE"})
+NOT_SETTINGS = frozenset({"VADE_HOME", "VADE_SESSION", "VADE_AUDIENCE", "VADE_SCRIPT"})
 
 KIB, MIB, GIB = 1024, 1024**2, 1024**3
 _SIZES = {"gib": GIB, "mib": MIB, "kib": KIB, "b": 1, "": 1}
@@ -258,6 +258,7 @@ class Setting:
     kind: Kind
     repository: Repository
     follows: str | None
+    only_file: bool = False
 
     @property
     def environment(self) -> str:
@@ -276,9 +277,23 @@ class Setting:
         return self.kind.render(value)
 
 
-def setting(default: T, meaning: str, kind: Kind, repository: Repository, *, follows: str | None = None) -> T:
-    """Declare a setting as a field of the tree."""
-    about = {"meaning": meaning, "kind": kind, "repository": repository, "follows": follows}
+def setting(
+    default: T,
+    meaning: str,
+    kind: Kind,
+    repository: Repository,
+    *,
+    follows: str | None = None,
+    only_file: bool = False,
+) -> T:
+    """Declare a setting as a field of the tree; `only_file` is for what no program around us may say."""
+    about = {
+        "meaning": meaning,
+        "kind": kind,
+        "repository": repository,
+        "follows": follows,
+        "only_file": only_file,
+    }
     return field(default=default, metadata=about)
 
 
@@ -654,6 +669,13 @@ class Approval:
         choice(Consent),
         NEVER,
     )
+    scripts: tuple[str, ...] = setting(
+        (),
+        "Scripts that decide for you without a terminal, by the name they give in `VADE_SCRIPT`.",
+        PATTERNS,
+        NEVER,
+        only_file=True,
+    )
 
     def before(self, door: str, scope: Scope) -> Consent:
         """Choose for a door and a scope; of two that apply, the stricter."""
@@ -736,7 +758,7 @@ def describe() -> list[Row]:
             default=each.render(each.default),
             meaning=each.meaning,
             repository=each.repository,
-            environment=each.environment,
+            environment="only in config.toml" if each.only_file else each.environment,
         )
         for each in SETTINGS.values()
     ]
@@ -819,6 +841,12 @@ def load(
 
 
 def _from_environment(environ: Mapping[str, str]) -> _Layer:
+    for each in SETTINGS.values():
+        if each.only_file and environ.get(each.environment):
+            raise ConfigError(
+                f"{each.environment}: {each.name} cannot be set by a variable",
+                hint=f"set it in your own {FILE_NAME}, and unset the variable",
+            )
     return {
         name: _Given(_parsed(each, environ[each.environment], each.environment), each.environment)
         for name, each in SETTINGS.items()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pexpect
 import pytest
 
+from allowing import allow
 from vademecum.interfaces.cli.app import run
 from vademecum.memory import connect
 from vademecum.transcripts.events import Said
@@ -58,6 +59,7 @@ def vade(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest
     log = memory.new_session(id="s1")
     for number in range(12):
         log.append(Said(Message(Role.USER, (Text(f"Please run pytest on part {number}."),))))
+    allow(tmp_path / "home")
     ready = Vade(tmp_path, capsys)
     ready.profile.parent.mkdir(parents=True, exist_ok=True)
     ready.profile.write_text(HAND)

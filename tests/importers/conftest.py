@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from allowing import allow
 from importers.worlds import Vade
 
 if TYPE_CHECKING:
@@ -18,4 +19,5 @@ def vade(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest
     monkeypatch.chdir(tmp_path / "project")
     monkeypatch.setenv("VADE_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("VADE_SWEEP", "off")
+    allow(tmp_path / "home")
     return Vade(tmp_path, capsys)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from allowing import allow
 from vademecum.interfaces.cli.app import run
 from vademecum.memory import connect
 from vademecum.types import Origin
@@ -46,6 +47,7 @@ def vade(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest
     project.mkdir()
     monkeypatch.chdir(project)
     monkeypatch.setenv("VADE_HOME", str(tmp_path / "home"))
+    allow(tmp_path / "home")
     return Vade(tmp_path, capsys)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from allowing import allow
 from vademecum.errors import NotFound, NotVisible, UsageError
 from vademecum.knowledge import trust
 from vademecum.knowledge.trust import Level
@@ -305,6 +306,7 @@ def agent_learns(base: Path, **environment: str) -> None:
 
 
 def vade(base: Path, *words: str, **environment: str) -> Any:
+    allow(base / "home")
     done = subprocess.run(
         [sys.executable, "-m", "vademecum", *words, "--json"],
         cwd=base / "work",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from mcp_types import ElicitResult
 
+from allowing import allow
 from mcp_door.talking import ERAS, call, home_of, in_process, over_stdio, read_record, refusal, talk
 from vademecum.errors import Ambiguous, Conflict, NotFound, NotVisible, Refused, SecretFound, VadeError
 from vademecum.interfaces.cli.app import run
@@ -153,7 +154,7 @@ def test_the_command_shows_what_hides_and_decides(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(folder)
-    home = ["--home", str(home_of(folder))]
+    home = ["--home", str(allow(home_of(folder)))]
     assert run(["approve", *home]) == 0
     assert "nothing waits" in capsys.readouterr().out
     one = propose(agent(folder), "Tea\u200b is \u202enice\x1b[31m.\nforged: line")

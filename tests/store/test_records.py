@@ -58,6 +58,11 @@ def memory(tmp_path: Path, clock: Clock) -> Memory:
     return opened(tmp_path, now=clock)
 
 
+@pytest.fixture
+def person(tmp_path: Path, clock: Clock) -> Memory:
+    return opened(tmp_path, now=clock, origin=Origin.USER)
+
+
 def opened(base: Path, **given: Any) -> Memory:
     (base / "work").mkdir(exist_ok=True)
     return connect(home=base / "home", cwd=base / "work", **given)
@@ -163,7 +168,8 @@ def test_the_same_text_only_confirms_once_a_session_and_the_newest_five(tmp_path
     assert re.sub(r"confirmed: [^\n]*\n", "", after) == before
 
 
-def test_a_text_said_again_brings_its_labels_and_no_new_date(memory: Memory, clock: Clock) -> None:
+def test_a_text_said_again_brings_its_labels_and_no_new_date(person: Memory, clock: Clock) -> None:
+    memory = person
     memory.store("use pytest", key="topic", tags=["old"])
     before = memory.show("topic")
     clock.forward(days=1)
@@ -182,7 +188,8 @@ def test_a_text_said_again_brings_its_labels_and_no_new_date(memory: Memory, clo
     assert len(record.entries) == 1
 
 
-def test_replace_with_an_older_living_text_makes_it_the_answer(memory: Memory, clock: Clock) -> None:
+def test_replace_with_an_older_living_text_makes_it_the_answer(person: Memory, clock: Clock) -> None:
+    memory = person
     for text in ("A", "B"):
         memory.store(text, key="topic")
         clock.forward(minutes=1)
@@ -237,7 +244,9 @@ NEAR = "{} run the tests before pushing to the main branch"
 def test_a_near_duplicate_takes_the_place_of_nothing_protected_or_more_trusted(
     tmp_path: Path, first: Origin, second: Origin, protected: bool, outcome: Outcome
 ) -> None:
-    stored = opened(tmp_path, origin=first).store(NEAR.format("Always"), protected=protected)
+    stored = opened(tmp_path, origin=first).store(NEAR.format("Always"))
+    if protected:
+        opened(tmp_path, origin=Origin.USER).protect(stored.key)
     memory = opened(tmp_path, origin=second)
     again = memory.store(NEAR.format("Usually"), mode="replace")
     assert (again.key, again.outcome) == (stored.key, outcome)
@@ -333,7 +342,8 @@ def test_tags_are_a_list_or_words_between_commas(tmp_path: Path, memory: Memory,
     assert [record.key for record in memory.list(tag="b c").records] == ["topic"]
 
 
-def test_unknown_keys_and_all_else_a_person_wrote_stay_byte_for_byte(tmp_path: Path, memory: Memory) -> None:
+def test_unknown_keys_and_all_else_a_person_wrote_stay_byte_for_byte(tmp_path: Path, person: Memory) -> None:
+    memory = person
     text = (
         "\ufeff---\r\n# mine\r\nx-mood:   'good'   # today\r\ntype: user\r\nnested:\r\n  - {a: [1, 2]}\r\n"
         "status: draft\r\n---\r\n\r\nBy hand\t\r\n\r\n## 2026-04-16\r\nDated.  \r\n"
@@ -733,7 +743,8 @@ def test_restore_of_what_was_never_forgotten_says_so(memory: Memory) -> None:
             memory.restore(name)
 
 
-def test_clear_archives_a_scope_but_for_what_is_protected(memory: Memory) -> None:
+def test_clear_archives_a_scope_but_for_what_is_protected(person: Memory) -> None:
+    memory = person
     for number in range(4):
         memory.store(f"text {number}", key=f"topic-{number}", protected=number == 0)
     memory.store("elsewhere", key="elsewhere", scope="global")

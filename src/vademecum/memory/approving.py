@@ -110,7 +110,7 @@ class Approving(Base):
     def approve(self, which: str) -> tuple[approving.Request, Any]:
         """Make a write that waits, by its id and with the origin it came with; it is used up by this."""
         self._may_write()
-        self._only_a_person("approve a write", "vade approve")
+        self.may_decide("approve a write", "vade approve")
         with self._reported(f"approve {which}"), approving.held(self.home, which) as waiting:
             request = approving.unchanged(waiting)
             with self._as_asked(request) as asked:
@@ -128,7 +128,7 @@ class Approving(Base):
     def reject(self, which: str) -> approving.Waiting:
         """Say no to a write that waits; it is never made."""
         self._may_write()
-        self._only_a_person("reject a write", "vade approve")
+        self.may_decide("reject a write", "vade approve")
         with self._reported(f"reject {which}"), approving.held(self.home, which) as waiting:
             self._audit("reject", scope=Scope(waiting.request.scope) if waiting.request else None)
         return waiting

@@ -150,10 +150,30 @@ class Base:
             raise NotVisible(f"a group session cannot {doing}")
 
     def _only_a_person(self, doing: str, command: str) -> None:
-        """Refuse a decision that is a person's to agents and groups."""
+        """Refuse to agents and groups what is a person's to ask for."""
         self._not_in_group(doing)
         if self.caller.origin is not Origin.USER:
-            raise NotVisible(f"only a person can {doing}", hint=f"run `{command}` in a terminal")
+            why = f", and {self.caller.undecided}" if self.caller.undecided else ""
+            raise NotVisible(f"only a person can {doing}{why}", hint=f"run `{command}` in a terminal")
+
+    def may_decide(self, doing: str, command: str) -> None:
+        """Refuse a decision unless a person makes it: at a terminal, or by a script that the user allowed.
+
+        What verifies, approves, rejects, trusts, protects or deletes for good, and what forgets a protected
+        record, passes this first. `doing` completes "only a person can …"; `command` is what to run instead.
+        """
+        self._only_a_person(doing, command)
+        if self.caller.undecided:
+            raise NotVisible(
+                f"only a person can {doing}, and {self.caller.undecided}",
+                hint=self.caller.undecided_hint or f"run `{command}` in a terminal",
+            )
+
+    def _at_a_command_line(self, doing: str, command: str) -> None:
+        """Refuse what reads or writes files of this machine where there is no command line to do it at."""
+        if not self.caller.command_line:
+            self._only_a_person(doing, command)
+        self._not_in_group(doing)
 
     def _may_write(self) -> None:
         if self.settings.incognito:

@@ -12,7 +12,7 @@ from vademecum.lazy import LazyModule
 from vademecum.memory.keeping import Keeping
 from vademecum.store import names
 from vademecum.tokens import Estimator
-from vademecum.types import Audience, Origin
+from vademecum.types import Audience
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -99,7 +99,7 @@ class Conversing(Keeping):
     ) -> Iterator[importing.Imported]:
         """Keep copies of other agents' transcripts: those at a path, or all in the agents' own folders."""
         self._may_write()
-        self._only_a_person("import transcripts of this machine", "vade sessions import")
+        self._at_a_command_line("import transcripts of this machine", "vade sessions import")
         found = (
             importing.find_all(Path.home())
             if path is None
@@ -134,7 +134,7 @@ class Conversing(Keeping):
         self, which: str, path: str | os.PathLike[str], *, all: bool = False, force: bool = False
     ) -> Path:
         """Write a session to a new file, as its ending says: `.html`, `.md` or `.jsonl`."""
-        self._only_a_person("write files of this machine", "vade sessions export")
+        self._at_a_command_line("write files of this machine", "vade sessions export")
         target = Path(path)
         render = export.renderer(target.suffix)
         log = self.session(which, all=all)
@@ -232,7 +232,7 @@ class Conversing(Keeping):
         """What the engine would do with a transcript, a file or a session, at that window; writes nothing."""
         if window < 1:
             raise UsageError(f"a window has at least one token, not {window}")
-        self._only_a_person("look into files of this machine", "vade context inspect")
+        self._at_a_command_line("look into files of this machine", "vade context inspect")
         found = self._tried(source)
         name = model or found.model
         ratio = None if self.settings.incognito else self._state.ratio(name)
@@ -269,7 +269,7 @@ class Conversing(Keeping):
     def _host(self, complete: Complete | None) -> hosts.Functions:
         """What a window asks of the program around it, answered from this memory."""
         # What a flush writes is the agent's word, whoever sits at the door it came through.
-        caller = replace(self.caller, origin=Origin.AGENT, actor=f"process:{self.settings.agent}")
+        caller = self.caller.as_agent()
         own = type(self)(self.home, caller, self.loaded, now=self.now, readonly=self.readonly)
         own.listeners = self.listeners
         own.index_trouble = self.index_trouble

@@ -121,7 +121,7 @@ class Injecting(Searching):
     ) -> provider_files.Kept:
         """Keep the block in the file that an agent reads by itself, between marks."""
         self._may_write()
-        self._only_a_person("write files of a project", f"vade inject --write {agent}")
+        self._at_a_command_line("write files of a project", f"vade inject --write {agent}")
         project = self._project()
         block = self.inject(query=query, budget=budget, audience=audience, session=False)
         with self._reported(f"write the file of {agent}"):

@@ -67,6 +67,8 @@ class Keeping(Tidying):
         if key is not None:
             labels.without_secret(key, "the key")  # before a slug hides it, and after one brought it out
             key = labels.without_secret(names.slug(key) if slug else names.check_key(key), "the key")
+        if protected:
+            self.may_decide("protect a memory", "vade store --protected")
         if mode not in ("append", "replace"):
             raise UnknownName(f"{names.shown(mode)} is not a mode", hint="the modes are append, replace")
         if confidence is not None and not 0 <= confidence <= 1:
@@ -141,6 +143,8 @@ class Keeping(Tidying):
         """Move a record to the archive; `restore` brings it back."""
         self._may_write()
         found = self._find(name, scope, only=True)
+        if found.record.protected:
+            self.may_decide(f"forget {found.record.key}, which is protected", "vade forget")
         with self._reported(f"forget {found.record.key}"):
             self.records.forget(found)
         return found.record
@@ -180,6 +184,8 @@ class Keeping(Tidying):
     def clear(self, *, scope: str | Scope, protected: bool = False) -> Sequence[Record]:
         """Move all records of a scope to the archive, protected ones only when asked to."""
         self._may_write()
+        if protected:
+            self.may_decide("forget what is protected", "vade clear")
         place = scopes.place_for(self.caller, scopes.parse_scope(scope))
         with self._reported(f"clear {place}"):
             self.records.tidy(place)
@@ -199,6 +205,7 @@ class Keeping(Tidying):
     def protect(self, name: str | int, *, scope: str | Scope | None = None, on: bool = True) -> Record:
         """Keep a record from ever being removed by age or number, or take that back."""
         self._may_write()
+        self.may_decide("protect a memory" if on else "take protection away", "vade protect")
         found = self._find(name, scope, only=True)
         with self._reported(f"protect {found.record.key}"):
             fields: dict[str, Any] = {"protected": True if on else None}
@@ -209,7 +216,7 @@ class Keeping(Tidying):
     def purge(self, name: str | int, *, scope: str | Scope | None = None) -> Sequence[purging.Purged]:
         """Delete a record for good, with every version and copy of it."""
         self._may_write()
-        self._only_a_person("delete for good", "vade purge")
+        self.may_decide("delete for good", "vade purge")
         with self._reported(f"purge {name}"):
             shelf, file, record = self._purgeable(str(name), scope)
             with self.records.locked(shelf, file):
@@ -221,7 +228,7 @@ class Keeping(Tidying):
     def purge_text(self, text: str) -> Sequence[purging.Purged]:
         """Delete a text for good wherever it stands; attached sources are reported, not changed."""
         self._may_write()
-        self._only_a_person("delete for good", "vade purge --text")
+        self.may_decide("delete for good", "vade purge --text")
         wanted = texts.accept(text, largest=self.settings.limits.content_bytes)
         with self._reported("purge that text"):
             self._forget_derived()

@@ -187,7 +187,7 @@ class Learning(Tidying):
         Returns what it was given for. A text that is edited afterwards is another text.
         """
         self._may_write()
-        self._only_a_person("verify a memory", "vade verify")
+        self.may_decide("verify a memory", "vade verify")
         with self._reported(f"verify {name}"):
             found, entries = self._verifiable(str(name), scope)
             for entry in entries:
@@ -210,7 +210,7 @@ class Learning(Tidying):
     ) -> ltm_json.Imported:
         """Keep what an `ltm.json` of CLIO holds; read again, it adds nothing twice."""
         self._may_write()
-        self._only_a_person("import files of this machine", "vade knowledge import")
+        self._at_a_command_line("import files of this machine", "vade knowledge import")
         place = scopes.place_for(self.caller, scopes.parse_scope(scope))
         with self._reported(f"import {os.fspath(path)}"):
             value = ltm_json.parse(Path(path).read_bytes())
@@ -227,7 +227,7 @@ class Learning(Tidying):
         self, path: str | os.PathLike[str], *, scope: str | Scope = Scope.PROJECT, force: bool = False
     ) -> Path:
         """Write what was learned in a scope as an `ltm.json` that CLIO can read."""
-        self._only_a_person("write files of this machine", "vade knowledge export")
+        self._at_a_command_line("write files of this machine", "vade knowledge export")
         target = Path(path)
         self._outside(target)
         with self._reported(f"write {target}"):

@@ -57,7 +57,7 @@ class Moving(Learning):
         Without `apply` it is only said what would come. Sessions are kept as transcripts, which no run has.
         """
         self._may_write()
-        self._only_a_person("import files of this machine", "vade import")
+        self._at_a_command_line("import files of this machine", "vade import")
         if scope is not None:
             scopes.place_for(self.caller, scopes.parse_scope(scope))
         with self._reported(f"import from {system}"):
@@ -144,7 +144,7 @@ class Moving(Learning):
 
         A secret is refused, or cut out with `redact`.
         """
-        self._only_a_person("write files of this machine", "vade export")
+        self._at_a_command_line("write files of this machine", "vade export")
         target = Path(path)
         self._outside(target)
         if self.settings.incognito:

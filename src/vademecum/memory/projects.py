@@ -37,7 +37,7 @@ class Projects(Base):
     def trust(self, *, on: bool = True) -> Path:
         """Trust the `.vade/` of this project, or take that back."""
         self._may_write()
-        self._only_a_person("trust a folder", "vade trust")
+        self.may_decide("trust a folder", "vade trust")
         project = self._project()
         with self._reported(f"trust {project.root}"):
             if on:

@@ -109,7 +109,7 @@ class Relating(Conversing):
         force: bool = False,
     ) -> Path:
         """Write the graph to a new file as `graphml`, `mermaid` or `json`."""
-        self._only_a_person("write files of this machine", "vade graph --out")
+        self._at_a_command_line("write files of this machine", "vade graph --out")
         target = Path(path)
         self._outside(target)
         content = edging.rendered(self.graph(scope=scope, rejected=rejected), format)

@@ -19,7 +19,7 @@ from vademecum.memory.injecting import Injecting
 from vademecum.memory.moving import Moving
 from vademecum.memory.projects import Projects
 from vademecum.memory.relating import Relating
-from vademecum.store import archive, clock, files, identity, scopes
+from vademecum.store import archive, clock, files, identity, people, scopes
 from vademecum.store.home import Home
 from vademecum.store.records import Found, Records, key_of
 from vademecum.types import Audience, Finding, Origin, Place
@@ -72,11 +72,21 @@ class Memory(Relating, Moving, Approving, Injecting, Projects):
         session: str | None = None,
         audience: str | Audience | None = None,
         incognito: bool | None = None,
+        person: bool = False,
     ) -> Memory:
-        """Open the memory of an agent."""
-        return connect(
-            home=home, cwd=cwd, agent=agent, session=session, audience=audience, incognito=incognito
-        )
+        """Open the memory of an agent.
+
+        With `person`, what is written is the user's own word. That is refused inside an agent, and where
+        there is neither a terminal nor a script that the user allowed by name (`approval.scripts`).
+        """
+        given: dict[str, Any] = {"home": home, "cwd": cwd, "agent": agent, "session": session}
+        given |= {"audience": audience, "incognito": incognito}
+        if not person:
+            return connect(**given)
+        actor = f"human:{people.login()}"
+        opened = connect(**given, origin=Origin.USER, actor=actor, terminal=people.has_terminal())
+        opened.may_decide("open memory as a person", "vade")
+        return opened
 
     def status(self) -> Status:
         """What is here, and what needs a look."""
@@ -191,11 +201,16 @@ def connect(
     incognito: bool | None = None,
     origin: Origin = Origin.AGENT,
     actor: str | None = None,
+    terminal: bool | None = None,
     readonly: bool = False,
     now: Callable[[], datetime] = clock.now,
     environ: Mapping[str, str] = os.environ,
 ) -> Memory:
-    """Open memory for one door; the door, never the caller, says what origin its texts have."""
+    """Open memory for one door; the door, never the caller, says what origin its texts have.
+
+    A command line says whether it has a `terminal`. It is a person's only outside of agents, and decides only
+    at a terminal or as a script that the user's own settings allow.
+    """
     place = config.home_from(environ, home)
     here = Path(cwd) if cwd is not None else _working_directory()
     flags = {name: value for name, value in (("agent", agent), ("incognito", incognito)) if value is not None}
@@ -205,13 +220,20 @@ def connect(
         settings = loaded.settings
         override = settings.project_id
         project = identity.project(here, home=place, override=override) if here is not None else None
+    speaker = people.Speaker(origin)
+    if terminal is not None and origin is Origin.USER:
+        speaker = people.speaker(environ, terminal=terminal, scripts=settings.approval.scripts)
+        actor = actor if speaker.origin is Origin.USER else None
     caller = scopes.Caller(
         agent=settings.agent,
         session=session or environ.get("VADE_SESSION") or None,
         project=project,
         audience=_audience(audience or environ.get("VADE_AUDIENCE") or Audience.PRIVATE),
-        origin=origin,
+        origin=speaker.origin,
         actor=actor or f"process:{settings.agent}",
+        undecided=speaker.undecided,
+        undecided_hint=speaker.hint,
+        command_line=terminal is not None,
     )
     memory = Memory(Home(place, settings.limits.lock), caller, loaded, now=now, readonly=readonly)
     memory.home.check()

@@ -36,6 +36,19 @@ class Caller:
     audience: Audience = Audience.PRIVATE
     origin: Origin = Origin.AGENT
     actor: str = "process:main"
+    undecided: str = ""  # why a person may not decide here, as where there is no terminal
+    undecided_hint: str = ""
+    command_line: bool = False  # a shell, which reaches the files of this machine without us
+
+    @property
+    def decides(self) -> bool:
+        """Whether this is a person who can verify, approve, trust, protect and delete."""
+        return self.origin is Origin.USER and not self.undecided
+
+    def as_agent(self) -> Caller:
+        """The same caller, when an agent speaks in its place."""
+        actor = f"process:{self.agent or 'main'}"
+        return replace(self, origin=Origin.AGENT, actor=actor, command_line=False)
 
     @property
     def identity(self) -> str | None:

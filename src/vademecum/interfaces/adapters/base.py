@@ -6,7 +6,6 @@ Knows no framework.
 from __future__ import annotations
 
 import contextlib
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from vademecum.errors import Collision, NotFound
@@ -22,8 +21,7 @@ def as_agent(memory: Memory) -> Memory:
     """The same memory, in which what is written is an agent's word, whoever opened it."""
     if memory.caller.origin is not Origin.USER:
         return memory
-    caller = replace(memory.caller, origin=Origin.AGENT, actor=f"process:{memory.settings.agent}")
-    own = Memory(memory.home, caller, memory.loaded, now=memory.now)
+    own = Memory(memory.home, memory.caller.as_agent(), memory.loaded, now=memory.now)
     own.listeners = memory.listeners
     own.index_trouble = memory.index_trouble
     return own

@@ -50,6 +50,7 @@ def opened(
     incognito: bool | None = None,
     readonly: bool = False,
     actor: str = "human:user",
+    terminal: bool | None = None,
 ) -> Doors:
     """Both doors, before a session is chosen."""
     return _pair(
@@ -62,6 +63,7 @@ def opened(
             readonly=readonly,
             origin=Origin.USER,
             actor=actor,
+            terminal=terminal,
         )
     )
 
@@ -76,7 +78,7 @@ def inside(doors: Doors, session: str) -> Doors:
 
 
 def _pair(person: Memory) -> Doors:
-    caller = replace(person.caller, origin=Origin.AGENT, actor=f"process:{person.settings.agent}")
+    caller = person.caller.as_agent()
     agent = _as(person, caller)
     # One index for both: what one writes, the other finds.
     agent.listeners, agent.index_trouble = person.listeners, person.index_trouble

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from vademecum.interfaces.cli.options import common, login
+from vademecum.interfaces.cli.options import common
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -128,9 +128,11 @@ def _begun(
 
 def _doors(options: dict[str, Any], readonly: bool) -> Doors:
     from vademecum.interfaces.chat import door
+    from vademecum.store import people
 
     given = {name: options[name] for name in ("home", "agent", "audience", "incognito")}
-    return door.opened(**given, readonly=readonly, actor=f"human:{login()}")
+    actor, terminal = f"human:{people.login()}", people.has_terminal()
+    return door.opened(**given, readonly=readonly, actor=actor, terminal=terminal)
 
 
 def _options() -> dict[str, Any]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
-import re
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -53,16 +51,12 @@ def _inherited(name: str, value: Any) -> Any:
 
 
 def open_memory(**options: Any) -> Memory:
-    """Open memory for the person at the keyboard: what comes through here is the user's own word."""
+    """Open memory for whoever is at the keyboard: a person, unless an agent runs this command."""
     from vademecum.memory import connect
+    from vademecum.store import people
 
-    return connect(**options, origin=Origin.USER, actor=f"human:{login()}")
-
-
-def login() -> str:
-    """The user's name on this machine, for the audit."""
-    name = os.environ.get("USER") or os.environ.get("LOGNAME") or os.environ.get("USERNAME") or ""
-    return re.sub(r"[^A-Za-z0-9._-]", "", name)[:64] or "user"
+    actor = f"human:{people.login()}"
+    return connect(**options, origin=Origin.USER, actor=actor, terminal=people.has_terminal())
 
 
 def scope_option(help_text: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
