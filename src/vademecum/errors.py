@@ -14,6 +14,7 @@
     │   ├── Untrusted
     │   ├── NotVisible
     │   ├── IncognitoWrite
+    │   ├── NewerFormat       a newer version keeps this home; reading works
     │   └── OutsideMemory
     ├── Malformed             a file cannot be read as what it should be
     ├── Collision             two names meet in one file, or a file is already there
@@ -124,6 +125,13 @@ class IncognitoWrite(Refused):
     """An incognito session writes nothing."""
 
     hint = "leave incognito mode (`--incognito`, VADE_INCOGNITO, `incognito` in config.toml) to keep things"
+
+
+class NewerFormat(Refused):
+    """A newer version keeps this home in a way that this one must not write over; reading works."""
+
+    hint = "upgrade with `uv tool upgrade vademecum` or `pip install -U vademecum`; reading works"
+    why = "a newer version keeps this home"  # for logs that hold nobody's words, such as paths
 
 
 class OutsideMemory(Refused):

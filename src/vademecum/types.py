@@ -45,6 +45,14 @@ class Origin(StrEnum):
     IMPORT = "import"
 
 
+def parse_origin(name: str) -> Origin:
+    """The origin of that name; one that this version does not know is trusted least of all."""
+    try:
+        return Origin(name)
+    except ValueError:
+        return list(Origin)[-1]
+
+
 class Audience(StrEnum):
     """Who is listening: one person alone, or a group that must see nothing private."""
 

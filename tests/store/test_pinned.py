@@ -128,7 +128,8 @@ def test_an_agent_cannot_sign_an_old_section_anew(memory: Memory, signature: str
     agent = agents(memory)
     _, before = agent.editable("MEMORY.md")
     agent.edited("MEMORY.md", before, before.replace("<!-- origin: tool -->", signature))
-    assert origins(memory) == [("# found\nby a tool", Origin.TOOL)]
+    least = Origin.IMPORT if "nobody" in signature else Origin.TOOL  # what is not known is trusted least
+    assert origins(memory) == [("# found\nby a tool", least)]
 
 
 def test_a_less_trusted_origin_than_the_callers_stays(memory: Memory) -> None:

@@ -470,9 +470,11 @@ def test_the_door_sets_the_origin(tmp_path: Path, origin: Origin) -> None:
     assert [entry.origin for entry in memory.show("topic").entries] == [origin]
 
 
-def test_an_unsigned_entry_in_the_home_is_the_users(tmp_path: Path, memory: Memory) -> None:
+def test_an_unsigned_entry_in_the_home_is_the_users_and_an_unknown_origin_is_trusted_least(
+    tmp_path: Path, memory: Memory
+) -> None:
     by_hand(tmp_path, "topic.md", "## 2026-04-16\nBy hand.\n\n## 2026-04-17\nOdd.\n<!-- origin: nobody -->\n")
-    assert [entry.origin for entry in memory.show("topic").entries] == [Origin.USER, Origin.USER]
+    assert [entry.origin for entry in memory.show("topic").entries] == [Origin.USER, Origin.IMPORT]
 
 
 @pytest.fixture

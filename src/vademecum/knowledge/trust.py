@@ -52,7 +52,7 @@ class Waiting(NamedTuple):
 
 _WHENCE = {
     Origin.TOOL: "it came from a tool",
-    Origin.IMPORT: "it was imported",
+    Origin.IMPORT: "it was imported, or its origin is not known",
     Origin.EXTERNAL: "it was written outside of this memory",
 }
 

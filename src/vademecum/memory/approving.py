@@ -10,7 +10,7 @@ from vademecum.errors import Conflict, NotFound, ScopeUnresolved, UnknownName
 from vademecum.lazy import LazyModule
 from vademecum.memory.base import Base
 from vademecum.store import archive, clock, files, names, scopes, texts
-from vademecum.types import Audience, Finding, Noted, Origin, Place, Record, Scope
+from vademecum.types import Audience, Finding, Noted, Place, Record, Scope, parse_origin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -174,7 +174,7 @@ class Approving(Base):
             agent=request.agent,
             session=request.session,
             audience=request.audience,
-            origin=Origin(request.origin),
+            origin=parse_origin(request.origin),
             actor=request.actor,
             now=self.now,
             environ=environ,

@@ -181,6 +181,7 @@ class Base:
         if self.readonly:
             raise Refused("this session is read-only: nothing is kept", hint="leave `--readonly` away")
         self.home.check()
+        self.home.check_format()
 
     def _gate(self, text: str, scope: Scope) -> tuple[str, tuple[str, ...]]:
         return secrets.gate(text, self.settings.secrets.in_scope(scope))

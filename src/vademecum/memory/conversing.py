@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vademecum.errors import NotFound, Untrusted, UsageError
+from vademecum.errors import NotFound, Untrusted, UsageError, VadeError
 from vademecum.lazy import LazyModule
 from vademecum.memory.keeping import Keeping
 from vademecum.store import names
@@ -309,4 +309,8 @@ class Conversing(Keeping):
         folder = self.home.path.joinpath(*parts)
         while not folder.exists() and folder != folder.parent:
             folder = folder.parent
+        try:
+            self.home.check_format()
+        except VadeError:
+            return False
         return not self.readonly and os.access(folder, os.W_OK)

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum import config
-from vademecum.errors import OutsideMemory, VadeError
+from vademecum.errors import Malformed, NewerFormat, OutsideMemory, VadeError
 from vademecum.lazy import LazyModule
 from vademecum.memory.approving import Approving
 from vademecum.memory.base import _audience, _split
@@ -20,7 +20,7 @@ from vademecum.memory.moving import Moving
 from vademecum.memory.projects import Projects
 from vademecum.memory.relating import Relating
 from vademecum.store import archive, clock, files, identity, people, scopes
-from vademecum.store.home import Home
+from vademecum.store.home import FORMAT_FILE, Home
 from vademecum.store.records import Found, Records, key_of
 from vademecum.types import Audience, Finding, Origin, Place
 
@@ -125,6 +125,7 @@ class Memory(Relating, Moving, Approving, Injecting, Projects):
                 for version in versions.gone(self.records, places)
                 if version.image.why == archive.KEPT
             ]
+            findings += self._formatted()
             findings += self._moved()
             findings += self._swept()
             findings += self._held()
@@ -143,6 +144,13 @@ class Memory(Relating, Moving, Approving, Injecting, Projects):
                 aliases=tuple(scopes.aliases(self.home, project.id)) if project else (),
                 coverage=self._survey() if self.caller.audience is Audience.PRIVATE else None,
             )
+
+    def _formatted(self) -> Iterator[Finding]:
+        """That this home cannot be written to, because a newer version keeps it or nobody knows which."""
+        try:
+            self.home.check_format()
+        except (NewerFormat, Malformed) as error:
+            yield Finding("format", FORMAT_FILE, str(error), error.hint, "error")
 
     def _hooks(self) -> Iterator[Finding]:
         """The last hook that could not do its work."""

@@ -188,7 +188,7 @@ class Searcher:
     @_in_turn
     def rebuild(self, *, progress: Progress | None = None) -> Report:
         """Make the index anew from the files, aside, and put it in place in one transaction."""
-        with self.home.lock(f"index {self.name}"):
+        with self.home.lock(f"index {self.name}", derived=True):
             aside = self.path.with_name(f"{self.name}.{os.getpid()}.new")
             self._folder()
             for left in self.path.parent.glob(f"{self.name}.*.new*"):  # of a rebuild that was killed
@@ -378,7 +378,7 @@ class Searcher:
             return
         self._without_until = time.monotonic() + 1.0  # a second failure in a row is no damage to the file
         self.trouble.append(f"the index could not be used and is made anew: {error}")
-        with contextlib.suppress(OSError, VadeError), self.home.lock(f"index {self.name}"):
+        with contextlib.suppress(OSError, VadeError), self.home.lock(f"index {self.name}", derived=True):
             _remove(self.path)
 
     def _adopt(self, fresh: Index) -> None:

@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.store import clock, document, files
-from vademecum.types import Entry, Origin
+from vademecum.types import Entry, parse_origin
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -209,7 +209,7 @@ def _states(home: Home, shelf: Shelf, kind: str, name: str) -> dict[tuple[str | 
     for raw in content.split(b"\n"):
         try:
             line: dict[str, Any] = json.loads(raw)
-            entry = Entry(line["text"], line["time"], Origin(line["origin"]), line.get("superseded"))
+            entry = Entry(line["text"], line["time"], parse_origin(line["origin"]), line.get("superseded"))
             known = found.get((line["record"], fingerprint(entry)))
             told = dict.fromkeys([*(known.said if known else ()), *map(str, line.get("said") or ())])
             state = Kept(line["record"], entry, line.get("taken") is True, tuple(told))

@@ -12,7 +12,7 @@ import unicodedata
 from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.store import clock, frontmatter
-from vademecum.types import Entry, Origin
+from vademecum.types import Entry, Origin, parse_origin
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +26,7 @@ _SIGNATURE = re.compile(r"^<!-- (origin: [^\n]*?) -->[^\S\n]*$", re.MULTILINE)
 _MARKUP = re.compile(rf"^(\\*)(?=## {_STAMP}[ \t]*\r?$|<!--[ \t]*/?(?:origin:|vade:))", re.MULTILINE)
 _ESCAPED = re.compile(rf"^\\(?=\\*(?:## {_STAMP}[ \t]*\r?$|<!--[ \t]*/?(?:origin:|vade:)))", re.MULTILINE)
 
-_ORIGINS = {str(origin): origin for origin in Origin}
+_TRUST = list(Origin)
 
 
 class Section(NamedTuple):
@@ -76,7 +76,7 @@ class Document(NamedTuple):
         return Entry(
             text=self.text_of(section),
             time=section.time,
-            origin=_ORIGINS.get(signed.get("origin", "")),
+            origin=_origin(section.signed),
             superseded=signed.get("superseded"),
             start=start,
             end=end,
@@ -114,10 +114,9 @@ def blocks(text: str) -> list[Entry]:
         section = _section(text, start, start, end, None)
         line = text.count("\n", 0, start) + 1
         inner = unescape(text[section.text_start : section.text_end].replace("\r\n", "\n")).strip("\n")
-        origin = _ORIGINS.get(_fields(section.signed).get("origin", ""))
         if inner.strip():
             last = line + text.count("\n", start, section.signature_end)
-            found.append(Entry(inner, None, origin, None, line, last))
+            found.append(Entry(inner, None, _origin(section.signed), None, line, last))
     return found
 
 
@@ -242,6 +241,13 @@ def _with(signed: str, name: str, value: str) -> str:
 def _one_part(value: str) -> str:
     """A value that cannot end its part, the signature or the line."""
     return " ".join(value.replace("|", "/").replace("-->", "->").split())
+
+
+def _origin(signed: str | None) -> Origin | None:
+    """Whose text it is by its signature, the least trusted of several; None when nobody signed it."""
+    pairs = (part.partition(":") for part in (signed or "").split("|"))
+    named = [parse_origin(value.strip()) for name, _, value in pairs if name.strip() == "origin"]
+    return max(named, key=_TRUST.index, default=None)
 
 
 def _fields(signed: str | None) -> dict[str, str]:

@@ -8,7 +8,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vademecum.errors import OutsideMemory, StorageFailed
+from vademecum.errors import Malformed, NewerFormat, OutsideMemory, StorageFailed
 from vademecum.store import files, locks
 from vademecum.store.folders import Folder
 
@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from vademecum.types import Place
+
+FORMAT = 1  # how this version keeps things; raised when an older version could no longer write beside it
+FORMAT_FILE = "format"
+_RENUMBER = f"write {FORMAT} into it if this version wrote this home, and the newer number if a newer one did"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +74,34 @@ class Home:
                 hint="move that file away, or name another folder with `--home` or VADE_HOME",
             )
 
+    @property
+    def format(self) -> int:
+        """The number of the format this home is kept in; one that says nothing is of the first."""
+        try:
+            content = (self.read(FORMAT_FILE) or b"").strip()
+        except (OutsideMemory, OSError) as error:
+            raise Malformed(f"{self.path / FORMAT_FILE} cannot be read: {error}", hint=_RENUMBER) from error
+        if not content:
+            return 1
+        if not content.isdigit() or not 0 < len(content) < 10 or int(content) < 1:
+            raise Malformed(f"{self.path / FORMAT_FILE} does not hold a number", hint=_RENUMBER)
+        return int(content)
+
+    def check_format(self) -> None:
+        """Refuse to write where a newer version keeps things in a way that this one does not know."""
+        found = self.format
+        if found > FORMAT:
+            raise NewerFormat(
+                f"{self.path} was written by a newer vade (format {found}; this one writes {FORMAT})"
+            )
+
+    def _mark_format(self) -> None:
+        """Say in which format this version writes, where nothing says it yet."""
+        with self.folder() as top:
+            if top.stat(FORMAT_FILE) is None:
+                with contextlib.suppress(FileExistsError):
+                    files.create(top, FORMAT_FILE, f"{FORMAT}\n".encode())
+
     def folder(self, *names: str, create: bool = False) -> Folder:
         """Open a folder below the home."""
         with Folder.at(self.path, create=create) as top:
@@ -81,13 +113,19 @@ class Home:
         return Shelf(place, self.path, parts, "/".join(parts))
 
     @contextlib.contextmanager
-    def lock(self, thing: str) -> Iterator[None]:
-        """Hold the lock on a thing among all processes that use this home."""
-        with (
-            self.folder("locks", create=True) as folder,
-            locks.hold(folder, thing, seconds=self.lock_seconds),
-        ):
-            yield
+    def lock(self, thing: str, *, derived: bool = False) -> Iterator[None]:
+        """Hold the lock on a thing among all processes that use this home.
+
+        Whatever is written is written under a lock, so this is where a home of a newer format is refused;
+        what is `derived` can be made anew by any version.
+        """
+        if not derived:
+            self.check_format()
+        with self.folder("locks", create=True) as folder:
+            if not derived:
+                self._mark_format()
+            with locks.hold(folder, thing, seconds=self.lock_seconds):
+                yield
 
     def read(self, *names: str) -> bytes | None:
         """A file below the home, or None."""

@@ -33,7 +33,7 @@ class Unlocked(Home):
     """A home that is only looked at: what is planned for it is checked again under the locks of the run."""
 
     @contextlib.contextmanager
-    def lock(self, thing: str) -> Iterator[None]:
+    def lock(self, thing: str, *, derived: bool = False) -> Iterator[None]:
         """Hold nothing."""
         yield
 

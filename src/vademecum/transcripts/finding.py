@@ -235,7 +235,7 @@ class Earlier:
         view = self._owners()
         if not following.listed(self.home, view)[0] and not self.path.exists():
             return Followed()
-        with self.home.lock(f"index {self.path.stem}"):
+        with self.home.lock(f"index {self.path.stem}", derived=True):
             self._folder()
             aside = self.path.with_name(f"{self.path.stem}.{os.getpid()}.new")
             for left in self.path.parent.glob(f"{self.path.stem}.*.new*"):  # of a rebuild that was killed
@@ -377,7 +377,7 @@ class Earlier:
             return
         self._without_until = time.monotonic() + 1.0  # a second failure in a row is no damage to the file
         self._trouble.append(f"the sessions' index could not be used and is made anew: {error}")
-        with contextlib.suppress(OSError, VadeError), self.home.lock(f"index {self.path.stem}"):
+        with contextlib.suppress(OSError, VadeError), self.home.lock(f"index {self.path.stem}", derived=True):
             _remove(self.path)
 
     def _forget(self, log: Kept) -> None:
