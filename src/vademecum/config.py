@@ -402,7 +402,10 @@ class Search:
     vector_weight: float = setting(0.35, "How much meaning counts.", share(0, 1), NEVER)
     text_weight: float = setting(0.65, "How much words count.", share(0, 1), NEVER)
     candidate_multiplier: int = setting(
-        4, "How many candidates a leg gives for each result.", whole(1, 1000), NEVER
+        4,
+        "How many candidates each leg gives for each result; at least 12.5 times as many in all.",
+        whole(1, 1000),
+        NEVER,
     )
     max_results: int = setting(6, "How many passages are returned.", whole(1, 1000), LOWER)
     min_score: float = setting(0.35, "The relevance below which nothing is returned.", share(0, 1), HIGHER)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from vademecum.errors import UnknownName
 from vademecum.memory import Memory, connect
+from vademecum.search import engine
 from vademecum.search import query as querying
 from vademecum.types import Origin, RecordType, Scope
 
@@ -134,3 +136,251 @@ def test_every_name_of_a_scope_and_a_type_is_a_filter() -> None:
         assert querying.parse(f"x scope:{scope}").scope is scope
     for kind in RecordType:
         assert querying.parse(f"x type:{kind}").type == str(kind)
+
+
+# --- quotes -------------------------------------------------------------------------------------------------
+
+BOOKINGS = {
+    "friday": "Never deploy on a Friday: the page of the booking desk was down for hours.",
+    "page": "Who is on call gets a page when bookings fail.",
+    "exact": "If it hangs, page booking, down in the basement.",
+    "desk": "The page booking down time was short.",
+    "stems": "The pages booked down there are lost.",
+    "tokyo": "東京支社の担当者は田中さんです。",
+    "mixed": "大東京 office opens at nine.",
+    "accents": "The Café Noir opens at ten.",
+    "cpp": "The parser is written in C++ and nothing else.",
+}
+
+
+@pytest.fixture(scope="module", params=["none", "local"])
+def bookings(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
+    """A store that tests only read, with and without vectors."""
+    memory = opened(tmp_path_factory.mktemp("bookings"), environ={"VADE_EMBEDDER": request.param})
+    for key, text in BOOKINGS.items():
+        memory.store(text, key=key)
+    yield memory
+    memory.close()
+
+
+@pytest.mark.parametrize(
+    ("asked", "wanted"),
+    [
+        ('"page booking down"', {"exact", "desk"}),
+        ("“page booking down”", {"exact", "desk"}),
+        ('"PAGE  booking down" time', {"exact", "desk"}),
+        ('who knows "page booking down" "in the basement"', {"exact"}),
+        ('"支社の"', {"tokyo"}),
+        ('"東京 office"', {"mixed"}),
+        ('"cafe noir"', {"accents"}),
+        ('"written in C++"', {"cpp"}),
+        ('"on call" scope:project', {"page"}),
+        ('"booking"', {"friday", "exact", "desk"}),
+    ],
+)
+@pytest.mark.parametrize("mode", [None, "bm25", "vector"])
+def test_every_answer_holds_the_phrase_that_stands_in_quotes(
+    bookings: Memory, asked: str, wanted: set[str], mode: str | None
+) -> None:
+    answer = bookings.search(asked, mode=mode, min_score=0.0, max_results=50)
+    assert set(keys(answer)) == wanted
+    assert answer.notes == ()
+
+
+@pytest.mark.parametrize("mode", [None, "bm25", "metadata"])
+def test_a_phrase_that_stands_nowhere_falls_back_to_its_words_and_the_answer_says_so(
+    bookings: Memory, mode: str | None
+) -> None:
+    answer = bookings.search('"booking page"', mode=mode, min_score=0.0)
+    assert {"friday", "exact", "desk"} <= set(keys(answer))
+    assert answer.notes == ("no passage holds the phrase 'booking page'; its words were searched",)
+    answer = bookings.search('"on call" "in the basement"', mode=mode, min_score=0.0)
+    assert answer.notes == (
+        "no passage holds the phrases 'on call' and 'in the basement' together; their words were searched",
+    )
+
+
+def test_a_phrase_that_is_there_and_not_relevant_enough_is_not_said_to_be_nowhere(bookings: Memory) -> None:
+    answer = bookings.search('"page booking down"', min_score=2.0)
+    assert answer.results == ()
+    assert answer.notes == ()
+
+
+def test_the_part_that_is_shown_holds_the_phrase(tmp_path: Path) -> None:
+    memory = opened(tmp_path)
+    filler = "The heron stood there and the frogs were many. " * 12
+    memory.store(f"The cedar gate. {filler}Behind it the cedar gate was painted red. {filler}", key="gate")
+    (only,) = memory.search('"gate was painted"', min_score=0.0).results
+    assert "gate was painted" in only.snippet
+
+
+def test_quotes_in_a_prompt_quote_and_ask_for_nothing(tmp_path: Path) -> None:
+    memory = opened(tmp_path)
+    memory.store("The staging database listens on port 5434.", key="staging")
+    prompt = 'I get "connection refused" from the staging database, which port does it listen on?'
+    assert "5434" in memory.remind(prompt).text
+    assert memory.search(prompt, min_score=0.0).notes  # who searches is told
+
+
+@pytest.mark.parametrize("asked", ['"', '""', '" "', '"!?"', "““””", '"a', 'b"', '"🎉"'])
+def test_marks_that_quote_nothing_ask_for_nothing(bookings: Memory, asked: str) -> None:
+    answer = bookings.search(f"booking {asked}", min_score=0.0)
+    assert "desk" in keys(answer)
+    assert answer.notes == ()
+
+
+# --- mode metadata ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def labelled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
+    """Records that differ in where a word stands."""
+    memory = opened(tmp_path_factory.mktemp("labelled"))
+    far = "Nothing is said here of any animal at all. " * 40
+    memory.store("It has long legs.", key="heron-facts")
+    memory.store("The heron nests by the pond.", key="nests", type="rule")
+    memory.store("It flies south.", key="flies", tags=["heron", "autumn"])
+    memory.store(f"{far} And in the end a heron comes.", key="late")
+    memory.store("The stork stands on one leg.", key="stork", type="discovery")
+    yield memory
+    memory.close()
+
+
+@pytest.mark.parametrize(
+    ("asked", "wanted"),
+    [
+        ("heron", {"heron-facts", "nests", "flies"}),
+        ("HERON pond", {"nests"}),
+        ("heron south", {"flies"}),
+        ("ero legs", {"heron-facts"}),
+        ("discovery", {"stork"}),
+        ("the heron, pond?", {"nests"}),
+        ('"by the pond"', {"nests"}),
+        ('"heron nests" pond', {"nests"}),
+        ("heron type:rule", {"nests"}),
+        ("nonexistentwordxyz", set()),
+        ("heron nonexistentwordxyz", set()),
+    ],
+)
+def test_metadata_finds_what_has_every_word_in_its_labels_or_its_beginning(
+    labelled: Memory, asked: str, wanted: set[str]
+) -> None:
+    for answer in (
+        labelled.search(asked, mode="metadata", max_results=50),
+        labelled.recall(asked, mode="metadata"),
+    ):
+        assert set(keys(answer)) == wanted
+        assert answer.mode == "metadata"
+
+
+def test_metadata_without_a_question_lists_what_the_filters_let_through_newest_first(
+    labelled: Memory,
+) -> None:
+    newest = ["stork", "late", "flies", "nests", "heron-facts"]
+    times = [each.time for each in labelled.search("", mode="metadata").results]
+    assert times == sorted(times, key=str, reverse=True)
+    assert set(keys(labelled.search("", mode="metadata", max_results=50))) == set(newest)
+    assert keys(labelled.search("type:rule", mode="metadata")) == ["nests"]
+    for order in ("recency", "usage", "score"):
+        found = labelled.search("heron", mode="metadata", sort_by=order)
+        assert set(keys(found)) == {"heron-facts", "nests", "flies"}
+
+
+def test_metadata_finds_in_sessions_what_has_every_word(tmp_path: Path) -> None:
+    memory = opened(tmp_path)
+    said = tmp_path / "talk.json"
+    said.write_text(
+        json.dumps([{"role": "user", "content": text} for text in ("A heron came.", "A stork and a heron.")])
+    )
+    list(memory.import_sessions(said))
+    for asked, wanted in (("stork heron", ["A stork and a heron."]), ("owl heron", [])):
+        found = memory.search(asked, mode="metadata", sources=["transcript"])
+        assert [each.snippet for each in found.results] == wanted
+    assert len(memory.search("", mode="metadata", sources=["transcript"]).results) == 2
+
+
+def test_a_phrase_is_looked_for_in_sessions_too(tmp_path: Path) -> None:
+    memory = opened(tmp_path)
+    said = tmp_path / "talk.json"
+    texts = ("the gate was painted red", "the gates were painting red", "red was the painted gate")
+    said.write_text(json.dumps([{"role": "user", "content": text} for text in texts]))
+    list(memory.import_sessions(said))
+    found = memory.search('"gate was painted"', min_score=0.0)
+    assert [each.snippet for each in found.results] == [texts[0]]
+    assert found.notes == ()
+    assert [each.preview for each in memory.session_search('"gate was painted"').hits] == [texts[0]]
+    fallen = memory.session_search('"painted red gate"')
+    assert len(fallen.hits) == 3
+    assert any("no message holds the phrase 'painted red gate'" in each for each in fallen.degraded)
+
+
+# --- what was replaced --------------------------------------------------------------------------------------
+
+
+def replaced(memory: Memory, key: str, *texts: str) -> None:
+    for text in texts:
+        memory.store(text, key=key, mode="replace")
+
+
+@pytest.mark.parametrize("embedder", ["none", "local"])
+@pytest.mark.parametrize("order", [None, "recency", "score", "usage"])
+def test_what_was_replaced_follows_what_holds_now(tmp_path: Path, embedder: str, order: str | None) -> None:
+    memory = opened(tmp_path, environ={"VADE_EMBEDDER": embedder})
+    replaced(
+        memory,
+        "staging",
+        "Staging: the staging database of staging runs on port 5433.",
+        "The database for staging moved to port 5434.",
+    )
+    memory.store("The cat sleeps on the printer.", key="cat")
+    for asked in ("staging database port", "port 5433", "what runs on port 5433 of staging"):
+        found = memory.search(asked, min_score=0.0, sort_by=order)
+        entries = [each.superseded is not None for each in found.results if each.key == "staging"]
+        assert entries == [False, True], asked
+    listed = memory.recall(sort_by=order)
+    assert [each.superseded is not None for each in listed.results if each.key == "staging"] == [False, True]
+
+
+def test_a_question_that_only_the_old_entry_answers_gets_it_first(tmp_path: Path) -> None:
+    memory = opened(tmp_path, environ={"VADE_EMBEDDER": "local"})
+    replaced(memory, "database", "Orders are kept in Firebird.", "All of it is in PostgreSQL now.")
+    first = memory.search("Firebird", min_score=0.0).results[0]
+    assert "Firebird" in first.snippet
+
+
+def test_an_order_by_labels_puts_the_living_entry_first_whatever_its_time(tmp_path: Path) -> None:
+    memory = opened(tmp_path)
+    path = memory.home.path / memory.store("placeholder", key="database").path
+    path.write_text(
+        "---\ntype: project\n---\n# database\n\n## 2026-01-01T10:00:00Z\nIt is PostgreSQL.\n\n"
+        "## 2026-02-01T10:00:00Z\nIt is Firebird.\n<!-- origin: user | superseded: 2026-03-01T10:00:00Z -->\n"
+    )
+    assert ["PostgreSQL" in each.snippet for each in memory.recall().results] == [True, False]
+    assert "Firebird" in memory.recall(as_of="2026-02-10").results[0].snippet
+
+
+# --- candidates ---------------------------------------------------------------------------------------------
+
+
+def test_the_multiplier_decides_among_how_many_candidates_one_looks(tmp_path: Path) -> None:
+    memory = opened(tmp_path)
+    folder = (memory.home.path / memory.store("Nothing.", key="nothing").path).parent
+    for number in range(200):  # the better it matches, the older it is
+        text = "heron " * (200 - number) + "frog " * number
+        day = f"20{10 + number // 20:02}-{1 + number % 12:02}-{1 + number % 28:02}T10:00:00Z"
+        (folder / f"n-{number:03}.md").write_text(f"# n\n\n## {day}\n{text}\n")
+    memory.index()
+    newest = {}
+    for multiplier in ("1", "4", "50"):
+        environ = {"VADE_EMBEDDER": "none", "VADE_SEARCH_CANDIDATE_MULTIPLIER": multiplier}
+        other = opened(tmp_path, environ=environ)
+        found = other.search("heron", mode="bm25", sort_by="recency", min_score=0.0, max_results=1)
+        newest[multiplier] = found.results[0].key
+    assert len(set(newest.values())) == 3, newest
+
+
+@pytest.mark.parametrize(
+    ("multiplier", "results", "depth"), [(4, 6, 50), (4, 20, 80), (1, 6, 12), (50, 6, 625), (1, 0, 12)]
+)
+def test_how_many_candidates_a_leg_gives(multiplier: int, results: int, depth: int) -> None:
+    assert engine.depth(engine.Options(multiplier=multiplier, max_results=results)) == depth

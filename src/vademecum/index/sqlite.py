@@ -504,6 +504,36 @@ class Index:
         )
         return dict(rows)
 
+    def holding(self, phrases: Sequence[str], where: str, values: Sequence[Any]) -> list[int]:
+        """The chunks that hold each of some phrases word for word, with what stands above them."""
+        rows: Any = self.connection.execute(
+            f"""select c.id, f.title, c.heading, c.time, f.tags, c.body from narrow
+            join chunks c on c.id = narrow.rowid
+            join files f on f.id = c.file
+            where narrow match ? and {where}""",
+            (words.whole(phrases), *values),
+        )
+        return [
+            id_
+            for id_, title, heading, time, tags, body in rows
+            if words.holds(f"{head(title, heading, time, json.loads(tags), body)}\n{body}", phrases)
+        ]
+
+    def labels(self, ids: Sequence[int], most: int) -> list[tuple[int, str]]:
+        """What chunks are labelled with and how each begins, in the order asked for."""
+        found: dict[int, str] = {}
+        for row in self.connection.execute(
+            """select c.id, coalesce(f.key, ''), f.title, coalesce(f.type, ''), f.tags, c.heading,
+            substr(c.body, 1, ?)
+            from chunks c join files f on f.id = c.file
+            where c.id in (select value from json_each(?))""",
+            (most, json.dumps(ids)),
+        ):
+            id_, *parts = row
+            parts[3] = " ".join(json.loads(str(parts[3])))
+            found[int(str(id_))] = "\n".join(map(str, parts))
+        return [(id_, found[id_]) for id_ in ids if id_ in found]
+
     def count_files(self, where: str, values: Sequence[Any]) -> tuple[int, int]:
         """How many files a condition lets through, and how many of them were taken in."""
         row: Any = self.connection.execute(

@@ -5,6 +5,7 @@ Knows folders and seconds; knows nothing of the index.
 
 from __future__ import annotations
 
+import math
 import time
 from typing import TYPE_CHECKING
 
@@ -51,9 +52,12 @@ def _heard(folders: Sequence[str], *, ignore: Callable[[str], bool], stop: threa
 
 
 def grouped(heard: Iterable[bool], *, clock: Callable[[], float]) -> Iterator[str]:
-    """Turn what is heard, step by step, into wakings: one for all changes up to a quiet, and one when due."""
+    """Turn what is heard, step by step, into wakings: one for all changes up to a quiet, and one when due.
+
+    One is due at once: something may have changed before anything could be heard.
+    """
     first = last = None
-    looked = clock()
+    looked = -math.inf
     for changed in heard:
         now = clock()
         if changed:

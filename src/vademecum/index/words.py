@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import functools
 import re
-from typing import NamedTuple
+import unicodedata
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
 
 _CJK = (
     "\u2e80-\u303f\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f"
@@ -14,6 +18,8 @@ _CJK = (
 _MARKED = re.compile(r"(?<![^\W_])([A-Za-z])(\+\+|#)(?!\w)")
 _SPELLED = {"++": "plusplus", "#": "sharp"}
 WORD = re.compile(r"[^\W_]+")
+_QUOTED = re.compile(r'"([^"]+)"|“([^“”"]+)”')
+_AROUND = "\"'“”‘’.,;:!?()[]{}<>*`"
 _MAYBE_EXACT = re.compile(r"""["_./:\\#@0-9-]|[a-z][A-Z]""")
 STOP = frozenset(
     """a about above after again against all also am an and any are as at be because been before being below
@@ -35,6 +41,7 @@ SOFT = frozenset(
 # A page pasted as a question is answered from its beginning, in bounded time.
 LONGEST_QUESTION = 10_000
 LONGEST_PHRASE = 64  # words
+MOST_REQUIRED = 8  # phrases that a text must hold
 MOST_PHRASES = 32
 _LONG_RUN = re.compile(r"\S{201,}")  # nobody copies an identifier this long, and looking for one is quadratic
 
@@ -95,6 +102,60 @@ def quoted(words: tuple[str, ...] | list[str]) -> str:
     return '"' + " ".join(word.replace('"', '""') for word in words) + '"'
 
 
+def as_compared(text: str) -> str:
+    """A text as phrases are compared: its words in lower case, without accents, one space between."""
+    if "++" in text or "#" in text:
+        text = _MARKED.sub(_spelled, text)
+    return f" {' '.join(WORD.findall(plain(text)))} "
+
+
+def plain(text: str) -> str:
+    """A text in lower case and without accents, its marks left as they are."""
+    lower = text.lower()
+    if lower.isascii():
+        return lower
+    bare = "".join(each for each in unicodedata.normalize("NFD", lower) if not unicodedata.combining(each))
+    return unicodedata.normalize("NFC", bare)
+
+
+def holds(text: str, phrases: Iterable[str]) -> bool:
+    """Whether each phrase stands in a text word for word; in scripts without spaces, anywhere."""
+    compared = as_compared(text)
+    return all(_to_find(phrase) in compared for phrase in phrases)
+
+
+def phrases_in(question: str) -> tuple[str, ...]:
+    """What stands in quotation marks, each once; of a page of quotations the first ones."""
+    if '"' not in question and "“" not in question:
+        return ()
+    found = (first or second for first, second in _QUOTED.findall(question[:LONGEST_QUESTION]))
+    cut = (" ".join(each.split()[:LONGEST_PHRASE]) for each in found)
+    return tuple(dict.fromkeys(each for each in cut if WORD.search(each)))[:MOST_REQUIRED]
+
+
+def whole(phrases: Iterable[str]) -> str:
+    """What to match so that no text that holds all these phrases is missed."""
+    parts: dict[str, None] = {}
+    for phrase in phrases:
+        if phrase.isascii() or not cjk_run().search(phrase):
+            found = WORD.findall(fold(phrase).lower())
+            parts.update(((quoted(found), None),) if found else ())
+        else:  # pairs and words around them lie apart in the index
+            for word in WORD.findall(phrase.lower()):
+                for run in cjk_run().findall(word):
+                    parts.update((quoted((pair,)), None) for pair in _pairs(run))
+                parts.update((quoted((each,)), None) for each in cjk_run().sub(" ", word).split())
+    return " AND ".join(parts)
+
+
+def units(question: str, phrases: Sequence[str]) -> tuple[str, ...]:
+    """The words of a question as a person types them, without marks around them, and its phrases whole."""
+    question = question[:LONGEST_QUESTION]
+    rest = _QUOTED.sub(" ", question) if phrases else question
+    bare = (each.strip(_AROUND) or each for each in rest.split())
+    return tuple(dict.fromkeys(plain(each) for each in (*phrases, *bare)))
+
+
 @functools.cache
 def cjk_run() -> re.Pattern[str]:
     """A run of characters of scripts without spaces; dear to make, and most texts need it not."""
@@ -109,6 +170,16 @@ def _exact() -> re.Pattern[str]:
         r"|(?=\S*\w[_./:\\#@-]+\w|\S*[A-Za-z]\d|\S*\d[A-Za-z]|\S*\d{3}|\S*[a-z][A-Z])"
         rf'[^\s"?!,;()\[\]{{}}<>{_CJK}]+'
     )
+
+
+def _to_find(phrase: str) -> str:
+    """A phrase with the ends of its first and last word, where its script has such."""
+    compared = as_compared(phrase)
+    if compared.isascii():
+        return compared
+    start = 1 if cjk_run().match(compared, 1) else 0
+    end = len(compared) - (1 if cjk_run().match(compared[-2:-1]) else 0)
+    return compared[start:end]
 
 
 def _spelled(found: re.Match[str]) -> str:

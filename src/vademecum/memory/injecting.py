@@ -92,7 +92,8 @@ class Injecting(Searching):
         words = reminding.asked(prompt)
         if not words or self.settings.incognito or not self.settings.inject.enabled:
             return injecting.Block("")
-        asked = querying.parse(words)._replace(sources=("memory",))
+        # Quotation marks in a prompt quote somebody: only who searches asks for a phrase with them.
+        asked = querying.parse(words)._replace(sources=("memory",), phrases=())
         options = self._options(
             max_results=_REMINDERS, min_score=None, mode="bm25", sort_by=None, explain=False
         )

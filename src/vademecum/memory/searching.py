@@ -109,11 +109,11 @@ class Searching(Base):
         )
         begun = time.monotonic()
         with self._reported("search"):
-            if asked.sources == (answering.TRANSCRIPT,):
-                found = answering.Answer((), "metadata" if options.mode == "metadata" else "bm25")
-            else:
-                found = self.searcher.search(asked, options, seconds=self.settings.limits.open)
-            found = self._with_standing(self._with_sessions(found, asked, options, begun=begun))
+            found = self._found(asked, options, begun=begun)
+            if asked.phrases and not found.results and not self._holds(asked, options):
+                asked = querying.without_phrases(asked)
+                found = self._found(asked, options, begun=begun)
+            found = self._with_standing(found)
             return found._replace(notes=asked.notes) if asked.notes else found
 
     def recall(
@@ -188,6 +188,23 @@ class Searching(Base):
         )
         self.listeners.append(searcher.take)
         return searcher
+
+    def _found(self, asked: querying.Query, options: Options, *, begun: float) -> answering.Answer:
+        """What answers in notes and behind them in sessions."""
+        if asked.sources == (answering.TRANSCRIPT,):
+            found = answering.Answer((), "metadata" if options.mode == "metadata" else "bm25")
+        else:
+            found = self.searcher.search(asked, options, seconds=self.settings.limits.open)
+        return self._with_sessions(found, asked, options, begun=begun)
+
+    def _holds(self, asked: querying.Query, options: Options) -> bool:
+        """Whether anything holds the phrases asked for, though it may not be relevant enough to be shown."""
+        if options.max_results < 1:
+            return True
+        if options.min_score <= 0:
+            return False
+        anything = options._replace(min_score=0.0, max_results=1)
+        return bool(self._found(asked, anything, begun=time.monotonic()).results)
 
     def _with_sessions(
         self, found: answering.Answer, asked: querying.Query, options: Options, *, begun: float

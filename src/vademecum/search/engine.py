@@ -36,7 +36,10 @@ MODES = ("hybrid", "bm25", "vector", "metadata")
 MOST_RESULTS = 10_000
 MOST_SORTED = 2_000  # the newest, among which the most used are looked for when nothing is asked
 ORDERS = ("recency", "score", "usage")
-DEPTH = 50  # candidates a leg gives at least
+DEPTH = 50  # candidates a leg gives at least, with the usual multiplier
+USUAL = 4
+HEAD = 1_000  # characters of a passage that count as its beginning
+LOOKED_AT = 500  # passages whose labels are read at once
 COMMON = 0.25  # a word in more than this share of all chunks is dropped, in a store of some size,
 COMMON_FROM = 2_000  # when at least two rarer ones remain
 MOST_WORDS = 64  # of a long question the rarest words are looked for
@@ -137,10 +140,12 @@ class Engine:
         allowed = predicate(query, view)
         if options.mode == "metadata" or not query.text:
             found.mode = "metadata"
-            self._by_labels(allowed, options, found)
+            self._by_labels(query, allowed, options, found)
             return found
+        if query.phrases:
+            allowed = allowed.only(self.index.holding(query.phrases, allowed.chunks, allowed.chunk_values))
         asked = words.terms(query.text)
-        limit = max(DEPTH, options.max_results * options.multiplier)
+        limit = depth(options)
         legs = _Legs(self.index.count())
         legs.query = meaning.vector
         self._fill(legs, asked, allowed, mode=options.mode, limit=limit)
@@ -152,17 +157,38 @@ class Engine:
             self._rank(query, asked, allowed=allowed, legs=legs, options=options, found=found)
         return found
 
-    def _by_labels(self, allowed: Predicate, options: Options, found: Found) -> None:
-        """What the filters let through, without a question: the newest, or the most used."""
+    def _by_labels(self, query: Query, allowed: Predicate, options: Options, found: Found) -> None:
+        """What the filters let through and has every word asked for in its labels or its beginning.
+
+        The newest first, or the most used; no meaning and no ranking.
+        """
         wide = MOST_SORTED if options.sort_by in ("score", "usage") else options.max_results
-        ids = self.index.select(allowed.chunks, allowed.chunk_values, wide)
+        units = words.units(query.text, query.phrases)
+        ids = self.index.select(allowed.chunks, allowed.chunk_values, -1 if units else wide)
+        if units:
+            ids = self._labelled(units, ids, wide)
         rows = self.index.rows(ids, allowed.chunks, allowed.chunk_values)
         blank = fuse.Evidence(0.0, 0.0, 0.0, 0.0, 0.0)
         scores = self._sorted(options.sort_by, {id_: rows[id_] for id_ in ids}, {})
+        order = [*scores, *(each for each in ids if each not in scores)]
+        if query.as_of is None:
+            order = rank.living_first(order, rows)
         found.hits = [
-            Hit(rows[id_], scores.get(id_, 0.0), 1.0, blank, snippet(rows[id_].body, ()))
-            for id_ in [*scores, *(each for each in ids if each not in scores)][: options.max_results]
+            Hit(rows[id_], scores.get(id_, 0.0), 1.0, blank, snippet(rows[id_].body, units))
+            for id_ in order[: options.max_results]
         ]
+
+    def _labelled(self, units: Sequence[str], ids: Sequence[int], most: int) -> list[int]:
+        """The first chunks that have every one of some words, or parts of words, in labels or beginning."""
+        chosen: list[int] = []
+        for start in range(0, len(ids), LOOKED_AT):
+            for id_, text in self.index.labels(ids[start : start + LOOKED_AT], HEAD):
+                label = words.plain(text)
+                if all(unit in label for unit in units):
+                    chosen.append(id_)
+            if len(chosen) >= most:
+                break
+        return chosen[:most]
 
     # ---------------------------------------------------------------- legs
 
@@ -178,6 +204,7 @@ class Engine:
             legs.marks.update(self.index.marks(unmarked))
             if any(id_ not in legs.marks for id_ in unmarked):
                 raise IndexFailed("the index finds passages that it does not hold")
+        legs.worded = {*legs.narrow, *legs.exact}
         legs.hear_neighbours()
 
     def _sees_all(self, allowed: Predicate) -> bool:
@@ -284,10 +311,7 @@ class Engine:
             weights=options.weights,
         )
         scores = dict(zip(files, merged.scores, strict=True))
-        if query.as_of is None:
-            for id_, mark in legs.marks.items():
-                if mark.superseded:
-                    scores[id_] *= rank.SUPERSEDED
+        lifted = rank.behind_living(scores, legs.marks, legs.worded) if query.as_of is None else {}
         most = max(MOST_WEIGHED, options.max_results * options.multiplier)
         ordered = self._settled(rank.spread(scores, files), most)
         spread = dict(ordered)
@@ -303,13 +327,20 @@ class Engine:
         if options.sort_by is not None:
             again = self._sorted(options.sort_by, {id_: rows[id_] for id_ in chosen}, legs.keyword_shares())
             scored.update(again)
-            chosen = [*again]
+            chosen = rank.living_first([*again], rows) if query.as_of is None else [*again]
         for id_ in chosen[: options.max_results]:
             evidence = merged.of(id_)
             row = rows[id_]
             arithmetic = (
                 {
-                    **self._arithmetic(id_, legs, merged, lowered=query.as_of is None, spread=spread[id_]),
+                    **self._arithmetic(
+                        id_,
+                        legs,
+                        merged,
+                        lowered=query.as_of is None,
+                        lifted=lifted.get(id_, 0.0),
+                        spread=spread[id_],
+                    ),
                     "score": scored[id_],
                     "relevance": weighed[id_],
                 }
@@ -317,7 +348,14 @@ class Engine:
                 else None
             )
             found.hits.append(
-                Hit(row, scored[id_], weighed[id_], evidence, snippet(row.body, asked.words), arithmetic)
+                Hit(
+                    row,
+                    scored[id_],
+                    weighed[id_],
+                    evidence,
+                    snippet(row.body, asked.words, query.phrases),
+                    arithmetic,
+                )
             )
 
     def _settled(self, ordered: list[tuple[int, float]], most: int) -> list[tuple[int, float]]:
@@ -401,7 +439,7 @@ class Engine:
         return {id_: numbers[id_] for id_ in order}
 
     def _arithmetic(
-        self, id_: int, legs: _Legs, merged: fuse.Merged, *, lowered: bool, spread: float
+        self, id_: int, legs: _Legs, merged: fuse.Merged, *, lowered: bool, lifted: float, spread: float
     ) -> dict[str, float]:
         """Every number that made a hit's score, so that it can be worked out again."""
         mark, total = legs.marks[id_], merged.of(id_).score
@@ -415,7 +453,8 @@ class Engine:
             **merged.scale,
             "sum": total,
             "superseded": replaced,
-            "crowding": spread / (total * replaced) if total else 1.0,
+            "above_superseded": lifted,
+            "crowding": spread / (total * replaced + lifted) if total or lifted else 1.0,
         }
 
     # ---------------------------------------------------------------- relevance
@@ -490,6 +529,7 @@ class _Legs:
         self.cosine: dict[int, float] = {}
         self.floor = 0.0
         self.frequency: dict[str, int] = {}
+        self.worded: set[int] = set()  # hold words of the question themselves
         self.certain: set[int] = set()  # hold an identifier of the question as it stands: never hidden
         self.query: Any = None
         self.lacking = ""
@@ -525,14 +565,22 @@ def _expression(frequency: dict[str, int], count: int) -> str:
     return " OR ".join(words.quoted((word,)) for word in live[:MOST_WORDS])
 
 
-def snippet(body: str, asked: Sequence[str]) -> str:
-    """The part of a chunk that shows why it was found, cut at words."""
+def depth(options: Options) -> int:
+    """How many candidates a leg gives: so many for each result, and at least some in the same proportion."""
+    return max(DEPTH * options.multiplier // USUAL, options.max_results * options.multiplier, 1)
+
+
+def snippet(body: str, asked: Sequence[str], phrases: Sequence[str] = ()) -> str:
+    """The part of a chunk that shows why it was found, cut at words; a phrase before single words."""
     if len(body) <= SNIPPET:
         return body
     lower = body.lower()
     if len(lower) != len(body):  # İ has two letters in lower case: places in one are not places in the other
         lower = body
-    at, length = min(((at, len(word)) for word in asked if (at := lower.find(word)) >= 0), default=(0, 0))
+    whole = [each for each in map(str.lower, phrases) if each in lower]
+    at, length = min(
+        ((at, len(word)) for word in whole or asked if (at := lower.find(word)) >= 0), default=(0, 0)
+    )
     start = max(0, at - SNIPPET // 3)
     start = start and max(start, body.find(" ", start, at) + 1)
     end = min(len(body), start + SNIPPET)

@@ -7,12 +7,15 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import UsageError
+from vademecum.index import words
 from vademecum.index.base import MEMORY, PINNED
 from vademecum.index.sqlite import moment, places_where
 from vademecum.store import names
 from vademecum.types import RecordType, Scope
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from vademecum.types import Place
 
 _FILTER = re.compile(r'(?<!\S)(scope|type|tag|after|before|path):("[^"]*"|\S+)', re.IGNORECASE)
@@ -33,6 +36,7 @@ class Query(NamedTuple):
     path: str | None = None
     sources: tuple[str, ...] = ()
     as_of: str | None = None
+    phrases: tuple[str, ...] = ()  # that an answer must hold
     notes: tuple[str, ...] = ()  # how it was read, where that is not what was typed
 
 
@@ -40,7 +44,7 @@ def parse(text: str) -> Query:
     """Take `scope:`, `type:`, `tag:`, `after:`, `before:` and `path:` out of a question.
 
     A filter whose value is none stays in the text as words, and a note says so: `after:lunch` asks about
-    lunch.
+    lunch. What stands in quotation marks is a phrase that answers must hold.
     """
     clean = readable(text)
     query = Query("")
@@ -58,7 +62,8 @@ def parse(text: str) -> Query:
         return " "
 
     left = _FILTER.sub(take, clean)
-    return query._replace(text=" ".join(left.split()), notes=tuple(notes))
+    words_left = " ".join(left.split())
+    return query._replace(text=words_left, phrases=words.phrases_in(words_left), notes=tuple(notes))
 
 
 def readable(text: str) -> str:
@@ -103,6 +108,15 @@ def beginning(value: str) -> str | None:
     return moment(f"{short[1]}-{short[2] or '01'}-01" if short else value)
 
 
+def without_phrases(query: Query) -> Query:
+    """The same question with its phrases as words, and a note of it."""
+    said = " and ".join(names.shown(each) for each in query.phrases)
+    note = f"no passage holds the phrase {said}; its words were searched"
+    if len(query.phrases) > 1:
+        note = f"no passage holds the phrases {said} together; their words were searched"
+    return query._replace(phrases=(), notes=(*query.notes, note))
+
+
 def as_of(text: str) -> str:
     """A moment to answer from; a date alone means its end."""
     when = moment(text)
@@ -134,6 +148,11 @@ class Predicate(NamedTuple):
     def by_file(self) -> bool:
         """Whether files alone decide."""
         return self.chunks == self.files
+
+    def only(self, chunks: Sequence[int]) -> Predicate:
+        """The same for a few chunks."""
+        clause = f"{self.chunks} and c.id in (select value from json_each(?))"
+        return self._replace(chunks=clause, chunk_values=(*self.chunk_values, json.dumps(chunks)))
 
 
 # A group sees records and the project's `context.md`: no journal, no source, no other document.

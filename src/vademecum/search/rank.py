@@ -6,10 +6,13 @@ import math
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Container, Mapping, Sequence
+
+    from vademecum.index.sqlite import Mark, Row
 
 CROWDING = 0.93  # what a further chunk of the same file keeps of its score
 SUPERSEDED = 0.85  # what an entry keeps that a later one has replaced
+ABOVE = 1e-6  # what lies this far above another is before it
 # The share of places that one source beside memory may take while others have something to say.
 OTHERS_SHARE = 2 / 3
 
@@ -29,6 +32,49 @@ def spread(scores: Mapping[int, float], file_of: Mapping[int, int]) -> list[tupl
 
 def _best_first(scored: tuple[int, float]) -> tuple[float, int]:
     return -scored[1], scored[0]
+
+
+def behind_living(
+    scores: dict[int, float], marks: Mapping[int, Mark], worded: Container[int]
+) -> dict[int, float]:
+    """Lower what a later entry has replaced, and lift the living one of its record just above it.
+
+    A question whose words stand in the old entry alone gets that one first. Returns what was added to whom.
+    """
+    replaced = [id_ for id_, mark in marks.items() if mark.superseded]
+    if not replaced:
+        return {}
+    files = {marks[id_].file for id_ in replaced}
+    living: dict[int, int] = {}
+    for id_, mark in marks.items():
+        if mark.file in files and not mark.superseded:
+            best = living.get(mark.file)
+            if best is None or (id_ in worded, scores[id_], id_) > (best in worded, scores[best], best):
+                living[mark.file] = id_
+    lifted: dict[int, float] = {}
+    for id_ in replaced:
+        scores[id_] *= SUPERSEDED
+        first = living.get(marks[id_].file)
+        if first is None or (id_ in worded and first not in worded) or scores[first] > scores[id_]:
+            continue
+        more = scores[id_] - scores[first] + ABOVE
+        lifted[first] = lifted.get(first, 0.0) + more
+        scores[first] += more
+    return lifted
+
+
+def living_first(order: Sequence[int], rows: Mapping[int, Row]) -> list[int]:
+    """The same order, in which an entry of a record that was replaced follows the first living one."""
+    living: dict[int, int] = {}
+    for id_ in order:
+        if rows[id_].superseded is None:
+            living.setdefault(rows[id_].file, id_)
+    out: dict[int, None] = {}
+    for id_ in order:
+        if rows[id_].superseded is not None and rows[id_].file in living:
+            out[living[rows[id_].file]] = None
+        out[id_] = None
+    return list(out)
 
 
 def with_quota(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import os
 import re
 import threading
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 WITHOUT = 30.0  # seconds for which an index that cannot be used just now is done without
 _DEPTH = 200  # candidates at least
 _STEP = 50  # candidates that are weighed at once
+_STEMMED = 5  # times as many messages as wanted, among which a phrase is looked for word for word
 _TIDY = 1_000  # new pieces from which on the words are put in order
 
 
@@ -61,6 +63,7 @@ class Wanted(NamedTuple):
     before: str | None = None
     as_of: str | None = None
     path: str | None = None
+    phrases: tuple[str, ...] = ()  # that a message must hold
     newest: bool = False  # by time alone: nothing is asked, or it does not count
 
 
@@ -119,8 +122,16 @@ class Earlier:
         all: bool = False,
     ) -> Recalled:
         """The messages that answer best, from so many sessions at most, after a look at what is new."""
-        wanted = Wanted(_readable(query), max_results, min_score, max_sessions)
-        return self._recalled(wanted, self._view(all=all), seconds)
+        text = _readable(query)
+        wanted = Wanted(text, max_results, min_score, max_sessions, phrases=words.phrases_in(text))
+        found = self._recalled(wanted, self._view(all=all), seconds)
+        if found.hits or not wanted.phrases:
+            return found
+        again = self._recalled(wanted._replace(phrases=()), self._view(all=all), seconds)
+        said = " and ".join(names.shown(each) for each in wanted.phrases)
+        return again._replace(
+            degraded=(*again.degraded, f"no message holds the phrase {said}; its words were searched")
+        )
 
     @_in_turn
     def answer(
@@ -135,11 +146,12 @@ class Earlier:
             before=query.before,
             as_of=query.as_of,
             path=query.path,
-            newest=options.mode == "metadata" or not query.text,
+            phrases=words.units(query.text, query.phrases) if options.mode == "metadata" else query.phrases,
+            newest=not query.text,
         )
         found = self._recalled(wanted, self._view(), seconds)
         hits = list(found.hits)
-        if options.sort_by == "recency":
+        if options.sort_by == "recency" or options.mode == "metadata":
             hits.sort(key=lambda hit: moment(hit.time) or "", reverse=True)
         if options.mode == "vector":
             found = found._replace(degraded=(*found.degraded, "keywords only: sessions have no vectors"))
@@ -172,9 +184,18 @@ class Earlier:
                 ids = index.newest(where, values, wanted.max_results)
                 rows = index.rows(ids, where, values)
                 chosen = [_Scored(rows[id_], 0.0, 1.0, 0, exact=False) for id_ in ids]
+            elif wanted.phrases:
+                more = wanted._replace(max_results=wanted.max_results * _STEMMED)
+                found = _best(index, more, where, values)
+                holding = (each for each in found if self._holds(each.row, wanted.phrases))
+                chosen = list(itertools.islice(holding, wanted.max_results))
             else:
                 chosen = _best(index, wanted, where, values)
         return [self._hit(each, wanted) for each in chosen]
+
+    def _holds(self, row: Row, phrases: Sequence[str]) -> bool:
+        """Whether a message holds phrases word for word; the index knows them by their stems."""
+        return words.holds(self._text(row.log, row.part), phrases)
 
     def _hit(self, scored: _Scored, wanted: Wanted) -> Hit:
         part, log = scored.row.part, scored.row.log
@@ -471,6 +492,9 @@ def _condition(wanted: Wanted, view: View) -> tuple[str, list[Any]]:
         if value is not None:
             clauses.append(clause)
             values.append(value)
+    if wanted.phrases and (expression := words.whole(wanted.phrases)):
+        clauses.append("p.id in (select rowid from said where said match ?)")
+        values.append(expression)
     return " and ".join(clauses), values
 
 
