@@ -57,8 +57,8 @@ def loaded(
     environ: dict[str, str] | None = None,
     flags: dict[str, object] | None = None,
 ) -> Loaded:
-    """Load without looking at the environment of the test run."""
-    return load(home=home, project_root=root, environ=environ or {}, flags=flags)
+    """Load without looking at the environment of the test run, with a repository that is trusted."""
+    return load(home=home, project_root=root, trusted=True, environ=environ or {}, flags=flags)
 
 
 def refusal(
@@ -67,21 +67,27 @@ def refusal(
     environ: dict[str, str] | None = None,
     flags: dict[str, object] | None = None,
 ) -> str:
-    with pytest.raises(ConfigError) as caught:
-        loaded(home, root, environ, flags)
-    message = str(caught.value)
+    """What is said of the one thing that is wrong, in a file or in the call itself."""
+    message = complaint(home, root, environ, flags)
+    assert message is not None
     assert "\n" not in message
     assert "\x1b" not in message
     return message
 
 
-def complaint(home: Path, root: Path | None = None, environ: dict[str, str] | None = None) -> str | None:
-    """Load, and give the refusal if there is one; any other exception is a defect."""
+def complaint(
+    home: Path,
+    root: Path | None = None,
+    environ: dict[str, str] | None = None,
+    flags: dict[str, object] | None = None,
+) -> str | None:
+    """Load, and give the first complaint if there is one; any exception but a refusal is a defect."""
     try:
-        loaded(home, root, environ)
+        found = loaded(home, root, environ, flags)
     except ConfigError as error:
         return str(error)
-    return None
+    told = [*found.problems, *(found.shared.problems if found.shared else ())]
+    return str(told[0]) if told else None
 
 
 # Layers.

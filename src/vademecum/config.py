@@ -3,8 +3,11 @@
     defaults < <home>/config.toml < <repository>/.vade/config.toml < VADE_* < flags
 
 A setting is declared in one place: a field of the tree below, with its default, its meaning, the kind of
-value it takes and what a repository may do to it. A repository's file was written by strangers, so it may
-only narrow what the user's own file and the defaults allow. Knows no store, and makes nothing on disk.
+value it takes and what a repository may do to it. A repository's file was written by strangers, so it counts
+for nothing until the user trusts it, and then it may only narrow what the user's own file and the defaults
+allow. A line of a file that is wrong is told and changes nothing, and the rest holds: no file can switch
+memory off. What is wrong in the environment or on the command line is refused. Knows no store, and makes
+nothing on disk.
 """
 # ruff: noqa: RUF009  (`setting` makes a dataclass field; the rule knows only `field` itself)
 
@@ -34,6 +37,7 @@ MAX_FILE_BYTES = 256 * 1024
 # A real key has two parts. The time tomllib takes grows with the square of that number, and 128,000 parts fit
 # into the largest file: a stranger's repository could hold every command up for minutes.
 MAX_KEY_PARTS = 16
+_STEPS_BACK = 64  # lines that one value may span and still be cut off whole
 # Variables that begin like settings and are read elsewhere.
 NOT_SETTINGS = frozenset({"VADE_HOME", "VADE_SESSION", "VADE_AUDIENCE", "VADE_SCRIPT"})
 
@@ -791,6 +795,35 @@ def _gather(part: Any, values: Mapping[str, object], section: str = "") -> Any:
 # Reading the layers.
 
 
+class Problem(NamedTuple):
+    """A line of a settings file that sets nothing, and why."""
+
+    where: str  # the file, with the line where one is to blame
+    why: str
+    hint: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.why}"
+
+
+class Wanted(NamedTuple):
+    """What a line of a repository's file sets."""
+
+    name: str
+    value: str
+    where: str
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Shared:
+    """A repository's settings file: what it sets or would set, and what of it is wrong."""
+
+    path: Path
+    trusted: bool
+    wanted: tuple[Wanted, ...] = ()
+    problems: tuple[Problem, ...] = ()
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Loaded:
     """The settings, where each value came from, and what looks like a mistake but is not ours to refuse."""
@@ -798,6 +831,8 @@ class Loaded:
     settings: Settings
     origins: Mapping[str, str]
     warnings: tuple[str, ...] = ()
+    problems: tuple[Problem, ...] = ()  # in the user's own file
+    shared: Shared | None = None  # of the repository, if it has a file
 
 
 class _Given(NamedTuple):
@@ -826,20 +861,27 @@ def load(
     *,
     home: Path,
     project_root: Path | None = None,
+    trusted: bool = False,
     environ: Mapping[str, str] | None = None,
     flags: Mapping[str, object] | None = None,
 ) -> Loaded:
-    """Read all layers, the later over the earlier; a flag that is None was not given."""
+    """Read all layers, the later over the earlier; a flag that is None was not given.
+
+    The file of a repository that is not `trusted` is only looked at.
+    """
     environ = os.environ if environ is None else environ
     below: _Layer = {name: _Given(each.default, "default") for name, each in SETTINGS.items()}
-    below |= _from_file(home / FILE_NAME, _read(home / FILE_NAME))
-    repository = _from_repository(project_root, home, below)
+    own, problems = _from_file(home / FILE_NAME)
+    below |= own
+    repository, shared = _from_repository(project_root, home, below, trusted=trusted)
     above = _from_environment(environ) | _from_flags(flags or {})
-    values = below | _heeding(repository, below | above) | above
+    values = below | _heeding(repository if trusted else {}, below | above) | above
     return Loaded(
         settings=_gather(Settings, {name: given.value for name, given in values.items()}),
         origins=MappingProxyType({name: given.origin for name, given in values.items()}),
-        warnings=tuple(_mistaken(environ)),
+        warnings=(*_mistaken(environ), *map(str, problems)),
+        problems=tuple(problems),
+        shared=shared,
     )
 
 
@@ -876,30 +918,61 @@ def _parsed(each: Setting, value: object, where: str) -> object:
         raise ConfigError(f"{where}: must be {each.kind.wanted}, not {_shown(value)}") from error
 
 
-def _from_file(path: Path, text: str | None) -> _Layer:
-    """Read what a file says, if there is one."""
-    if text is None:
-        return {}
-    import tomllib
-
-    lines = _lines_of_keys(path, text)
+def _from_file(
+    path: Path, *, within: Path | None = None, trusted: bool = True
+) -> tuple[_Layer, list[Problem]]:
+    """Read what a file says, if there is one, and what of it is wrong."""
     try:
-        document = tomllib.loads(text)
-    except ValueError as error:  # TOMLDecodeError, and the plain one for a number of thousands of digits
-        raise ConfigError(_syntax_message(path, text, error)) from error
-    except RecursionError as error:
-        raise ConfigError(f"{path}:1: brackets are nested too deeply") from error
-    layer = {}
+        text = _read(path, within=within)
+        document, lines, problems = ({}, {}, []) if text is None else _document(path, text, trusted=trusted)
+    except ConfigError as error:
+        return {}, [_problem(path, error)]
+    layer: _Layer = {}
     for keys, value in _leaves(document):
         line = f"{path}:{lines.get(keys, 1)}"
-        each = _known(keys, value, line)
         try:
+            each = _known(keys, value, line)
             layer[each.name] = _Given(each.kind.parse(value), line)
-        except ValueError as error:
-            raise ConfigError(
-                f"{line}: {each.name} must be {each.kind.wanted}, not {_shown(value)}"
-            ) from error
-    return layer
+        except ConfigError as error:
+            problems.append(_problem(path, error))
+        except ValueError:
+            problems.append(Problem(line, f"{each.name} must be {each.kind.wanted}, not {_shown(value)}"))
+    return layer, problems
+
+
+def _document(
+    path: Path, text: str, *, trusted: bool
+) -> tuple[dict[str, Any], dict[tuple[str, ...], int], list[Problem]]:
+    """Parse a file as far as it is TOML, with the lines of its keys; behind a wrong line nothing is read.
+
+    A stranger's is parsed once and no more: the search for how far it goes could be made to take long.
+    """
+    import tomllib
+
+    try:
+        lines = _lines_of_keys(path, text)
+        return tomllib.loads(text), lines, []
+    except ValueError as error:  # TOMLDecodeError, and the plain one for a number of thousands of digits
+        message, bad = _syntax_message(path, text, error)
+        wrong = ConfigError(f"{message}; from there on nothing is read")
+        wrong.__cause__ = error
+    except RecursionError as error:
+        raise ConfigError(f"{path}:1: brackets are nested too deeply") from error
+    rows = text.split("\n")
+    for end in range(bad - 1, max(0, bad - 1 - _STEPS_BACK), -1) if trusted else ():
+        try:
+            return tomllib.loads("\n".join(rows[:end])), lines, [_problem(path, wrong)]
+        except (ValueError, RecursionError):
+            continue  # a value of several lines was cut in two
+    return {}, {}, [_problem(path, wrong)]
+
+
+def _problem(path: Path, error: ConfigError) -> Problem:
+    """A refusal as a value; every one begins with the file, and the line where one is to blame."""
+    at = re.match(rf"{re.escape(str(path))}(?::\d+)?(?=: )", str(error))
+    where = at[0] if at else str(path)
+    hint = error.hint if error.hint != ConfigError.hint else ""
+    return Problem(where, str(error).removeprefix(f"{where}: "), hint)
 
 
 def _leaves(document: dict[str, object]) -> Iterator[tuple[tuple[str, ...], object]]:
@@ -927,27 +1000,41 @@ def _known(keys: tuple[str, ...], value: object, line: str) -> Setting:
 # What a repository may do.
 
 
-def _from_repository(root: Path | None, home: Path, below: _Layer) -> _Layer:
-    """Read the file of a repository, and refuse all that does not narrow what the user's layers give."""
+def _from_repository(
+    root: Path | None, home: Path, below: _Layer, *, trusted: bool
+) -> tuple[_Layer, Shared | None]:
+    """Read the file of a repository; what does not narrow what the user's layers give is a problem."""
     if root is None or is_a_home(root / REPOSITORY_FOLDER, home):
-        return {}
+        return {}, None
     path = root / REPOSITORY_FOLDER / FILE_NAME
-    text = _read(path, within=root)
-    layer = _from_file(path, text)
-    for name, given in layer.items():
-        each, own = SETTINGS[name], _effective(name, below)
-        if each.repository is NEVER:
-            raise ConfigError(
-                f"{given.origin}: a repository may not set {name}",
-                hint=f"take the line out; your own settings belong in {home / FILE_NAME}",
-            )
-        if widens(each.repository, given.value, own):
-            raise ConfigError(
-                f"{given.origin}: a repository may set {name} only {each.repository}:"
-                f" yours is {each.kind.render(own)}, this is {each.kind.render(given.value)}",
-                hint=f"take the line out, or change your own setting in {home / FILE_NAME}",
-            )
-    return layer
+    if not os.path.lexists(path):
+        return {}, None
+    layer, problems = _from_file(path, within=root, trusted=trusted)
+    for name, given in [*layer.items()]:
+        problem = _forbidden(name, given, below, own_file=home / FILE_NAME)
+        if problem is not None:
+            problems.append(problem)
+            del layer[name]
+    wanted = (
+        Wanted(name, SETTINGS[name].kind.render(given.value), given.origin) for name, given in layer.items()
+    )
+    return layer, Shared(path, trusted, tuple(wanted), tuple(problems))
+
+
+def _forbidden(name: str, given: _Given, below: _Layer, *, own_file: Path) -> Problem | None:
+    """Why a repository may not set this, if it may not."""
+    each, own = SETTINGS[name], _effective(name, below)
+    if each.repository is NEVER:
+        hint = f"take the line out; your own settings belong in {own_file}"
+        return Problem(given.origin, f"a repository may not set {name}", hint)
+    if widens(each.repository, given.value, own):
+        return Problem(
+            given.origin,
+            f"a repository may set {name} only {each.repository}:"
+            f" yours is {each.kind.render(own)}, this is {each.kind.render(given.value)}",
+            f"take the line out, or change your own setting in {own_file}",
+        )
+    return None
 
 
 def widens(rule: Repository, value: Any, own: Any) -> bool:
@@ -1109,12 +1196,12 @@ def _unquoted(token: str) -> str:
 # Words for errors.
 
 
-def _syntax_message(path: Path, text: str, error: ValueError) -> str:
-    """Turn "what (at line 3, column 5)" into "path:3: what"."""
+def _syntax_message(path: Path, text: str, error: ValueError) -> tuple[str, int]:
+    """Turn "what (at line 3, column 5)" into "path:3: what", and give the line."""
     what, _, where = str(error).rpartition(" (at ")
     at = re.match(r"line ([0-9]+)", where)
     line = int(at[1]) if at else text.rstrip("\n").count("\n") + 1
-    return f"{path}:{line}: not valid TOML: {what[:200] or 'a number of too many digits'}"
+    return f"{path}:{line}: not valid TOML: {what[:200] or 'a number of too many digits'}", line
 
 
 def _meant(name: str, names: Iterable[str], *, likeness: float = 0.6) -> str:

@@ -69,11 +69,23 @@ def test_a_home_that_is_a_file_is_survived(world: World) -> None:
     assert world.home.read_text() == "no folder"
 
 
-def test_settings_that_cannot_be_read_are_survived(world: World) -> None:
-    world.home.mkdir()
-    (world.home / "config.toml").write_text("[limits\n")
-    assert world.call("claude-code", "session-start", {}).out == b""
-    assert "ConfigError" in wait_until(world.failures)[0]
+@pytest.mark.parametrize("text", ["[limits\n", "future_option = 1\n", "[limits]\nhook = 'soon'\n", "\0"])
+def test_with_a_mistake_in_the_settings_hooks_answer_and_the_log_says_so(world: World, text: str) -> None:
+    world.memory().store("Use pytest.", key="testing")
+    (world.home / "config.toml").write_text(text)
+    assert "Use pytest." in world.call("claude-code", "session-start", {}).context
+    assert "config.toml has a mistake" in wait_until(world.failures)[0]
+
+
+@pytest.mark.parametrize(
+    "text", ["[limits\n", "embedder = 'x'\n", "incognito = true\n", "agent = 'x'\n", "\0"]
+)
+def test_a_strangers_settings_do_not_keep_a_hook_from_answering(world: World, text: str) -> None:
+    world.memory().store("Use pytest.", key="testing", scope="global")
+    (world.project / ".vade").mkdir()
+    (world.project / ".vade/config.toml").write_text(text)
+    assert "Use pytest." in world.call("claude-code", "session-start", {}).context
+    assert world.failures() == []
 
 
 def test_a_folder_that_is_gone_is_survived(world: World) -> None:

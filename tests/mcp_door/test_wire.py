@@ -200,13 +200,11 @@ def test_requests_from_a_file_are_all_answered(folder: Path) -> None:
     assert answers[1]["result"]["structuredContent"]["outcome"] == "created"
 
 
-@pytest.mark.parametrize("words", [["--home", "a-file"], ["--home", "bad"], ["--tools", "none"]])
+@pytest.mark.parametrize("words", [["--home", "a-file"], ["--tools", "none"]])
 def test_a_server_that_cannot_begin_says_why_and_writes_nothing_to_the_wire(
     folder: Path, words: list[str]
 ) -> None:
     (folder / "a-file").write_text("no folder")
-    (folder / "bad").mkdir(mode=0o700)
-    (folder / "bad" / "config.toml").write_text("[approval]\nmcp = 'perhaps'\n")
     done = subprocess.run(
         [VADE, "mcp", *words], cwd=folder, input="", capture_output=True, text=True, timeout=HANG, check=False
     )

@@ -309,11 +309,9 @@ def test_an_override_comes_from_the_user_and_never_from_a_repository(
     root = repository(tmp_path / "repo", "git@host:acme/api.git")
     (root / ".vade").mkdir()
     (root / ".vade" / "config.toml").write_text('project_id = "victim"\n')
-    try:
-        project = connect(home=tmp_path / "home", cwd=root).caller.project
-    except VadeError:
-        project = None
-    assert project is None or project.id == "host-acme-api"
+    project = connect(home=tmp_path / "home", cwd=root).caller.project
+    assert project is not None
+    assert project.id == "host-acme-api"
     (root / ".vade" / "config.toml").unlink()
     (tmp_path / "home").mkdir(exist_ok=True)
     (tmp_path / "home" / "config.toml").write_text('project_id = "chosen"\n')

@@ -183,6 +183,13 @@ class Base:
         self.home.check()
         self.home.check_format()
 
+    def _settings_findings(self) -> Iterator[Finding]:
+        """Lines of settings files that set nothing: the user's own, and those of a trusted repository."""
+        shared = self.loaded.shared
+        trusted = shared.problems if shared is not None and shared.trusted else ()
+        for problem in (*self.loaded.problems, *trusted):
+            yield Finding("settings", problem.where, problem.why, problem.hint or "vade config")
+
     def _gate(self, text: str, scope: Scope) -> tuple[str, tuple[str, ...]]:
         return secrets.gate(text, self.settings.secrets.in_scope(scope))
 

@@ -109,7 +109,7 @@ class Tidying(Searching):
             attached = sources.visible(self.home, self.caller)
             material = lint_reading.read(self.records, places, attached, root=self._root, watch=watch)
             gone = self._rows_gone() if scope is None else 0
-            return linting.findings(
+            found = linting.findings(
                 material,
                 linting.Around(
                     documents=_split(self.documents.all(places))[0],
@@ -123,6 +123,7 @@ class Tidying(Searching):
                     home=self.home,
                 ),
             )
+        return [*found, *(self._settings_findings() if scope is None else ())]
 
     def heal(
         self, *, scope: str | Scope | None = None, apply: bool = False, aggressive: bool = False

@@ -126,6 +126,7 @@ class Memory(Relating, Moving, Approving, Injecting, Projects):
                 if version.image.why == archive.KEPT
             ]
             findings += self._formatted()
+            findings += self._shared_settings()
             findings += self._moved()
             findings += self._swept()
             findings += self._held()
@@ -152,11 +153,26 @@ class Memory(Relating, Moving, Approving, Injecting, Projects):
         except (NewerFormat, Malformed) as error:
             yield Finding("format", FORMAT_FILE, str(error), error.hint, "error")
 
+    def _shared_settings(self) -> Iterator[Finding]:
+        """What is wrong in a trusted repository's settings; of one that is not, what it would set."""
+        shared = self.loaded.shared
+        if shared is None:
+            return
+        if shared.trusted:
+            yield from (each for each in self._settings_findings() if each.where.startswith(str(shared.path)))
+            return
+        count = len(shared.wanted)
+        would = f"would set {count} setting{'' if count == 1 else 's'}" if count else "sets nothing"
+        wrong = f", and {len(shared.problems)} of its lines cannot count" if shared.problems else ""
+        why = f"it {would}{wrong}; it has no effect until this folder is trusted"
+        yield Finding("settings", str(shared.path), why, "read it, then run `vade trust`", "info")
+
     def _hooks(self) -> Iterator[Finding]:
         """The last hook that could not do its work."""
         failure = hook_log.last(self.home.path) if self.caller.audience is Audience.PRIVATE else None
         if failure is not None:
-            what = f"{failure.agent} {failure.event} failed at {failure.time}: {failure.why}"
+            when = "at" if failure.why.startswith("answered") else "failed at"
+            what = f"{failure.agent} {failure.event} {when} {failure.time}: {failure.why}"
             mend = f"{hook_log.NAME} has all of them; delete it once they are looked at"
             yield Finding("hook", hook_log.NAME, what, mend, "info")
 
@@ -224,7 +240,13 @@ def connect(
     flags = {name: value for name, value in (("agent", agent), ("incognito", incognito)) if value is not None}
     with files.reported("look at this folder"):
         root = identity.find_root(here, home=place) if here is not None else None
-        loaded = config.load(home=place, project_root=root, environ=environ, flags=flags)
+        loaded = config.load(
+            home=place,
+            project_root=root,
+            trusted=root is not None and scopes.is_trusted(Home(place), root),
+            environ=environ,
+            flags=flags,
+        )
         settings = loaded.settings
         override = settings.project_id
         project = identity.project(here, home=place, override=override) if here is not None else None

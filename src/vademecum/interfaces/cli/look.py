@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from vademecum.errors import ConfigError
 from vademecum.interfaces.cli import output
 from vademecum.interfaces.cli.options import TYPES, common, key_argument, scope_option
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from vademecum.config import Shared
     from vademecum.index.sync import Survey
     from vademecum.knowledge.related import Related
     from vademecum.knowledge.trust import Trust
@@ -179,7 +179,8 @@ def status(as_json: bool, door: Door) -> None:
     memory = door()
     found = memory.status()
     if as_json:
-        output.as_json(status_json(found, memory.loaded.warnings))
+        shown = status_json(found, memory.loaded.warnings)
+        output.as_json({**shown, "repositorySettings": shared_json(memory.loaded.shared)})
         return
     for name, value in summary(found):
         output.line(f"{name:<10}{value}")
@@ -194,13 +195,7 @@ def config(as_json: bool, door: Door) -> None:
     """Show every setting, its value, and where the value came from."""
     from vademecum import config as settings
 
-    try:
-        loaded = door().loaded
-    except ConfigError:
-        if not as_json:
-            rows = [[each.name, each.type, each.default, each.meaning] for each in settings.describe()]
-            output.table(rows, ["setting", "type", "default", "meaning"])
-        raise
+    loaded = door().loaded
     values = settings.flatten(loaded.settings)
     if as_json:
         output.as_json(
@@ -211,8 +206,34 @@ def config(as_json: bool, door: Door) -> None:
         [name, settings.SETTINGS[name].render(value), loaded.origins[name]] for name, value in values.items()
     ]
     output.table(rows, ["setting", "value", "from"])
-    for warning in loaded.warnings:
-        output.error(warning)
+    for warning in loaded.warnings[: len(loaded.warnings) - len(loaded.problems)]:
+        output.error(warning)  # the others were told when memory was opened
+    if loaded.shared is not None:
+        show_shared(loaded.shared)
+
+
+def show_shared(shared: Shared) -> None:
+    """Say what a repository's settings file sets, or would set, and which of its lines cannot count."""
+    effect = "sets" if shared.trusted else "is not trusted and has no effect; it would set"
+    output.line(f"\n{shared.path} {effect}:")
+    for each in shared.wanted:
+        output.line(f"  {each.name} = {each.value}")
+    for problem in shared.problems:
+        output.line(f"  ignored: {problem}")
+    if not shared.wanted and not shared.problems:
+        output.line("  nothing")
+
+
+def shared_json(shared: Shared | None) -> dict[str, Any] | None:
+    """A repository's settings file for programs."""
+    if shared is None:
+        return None
+    return {
+        "path": str(shared.path),
+        "trusted": shared.trusted,
+        "settings": {each.name: each.value for each in shared.wanted},
+        "problems": [str(each) for each in shared.problems],
+    }
 
 
 @click.group(invoke_without_command=True)

@@ -56,7 +56,10 @@ def open_memory(**options: Any) -> Memory:
     from vademecum.store import people
 
     actor = f"human:{people.login()}"
-    return connect(**options, origin=Origin.USER, actor=actor, terminal=people.has_terminal())
+    memory = connect(**options, origin=Origin.USER, actor=actor, terminal=people.has_terminal())
+    for problem in memory.loaded.problems:
+        click.echo(f"vade: warning: {problem}; the default is used", err=True)
+    return memory
 
 
 def scope_option(help_text: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

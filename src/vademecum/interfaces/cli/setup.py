@@ -38,11 +38,18 @@ def init(as_json: bool, door: Door) -> None:
 @common
 def trust(off: bool, as_json: bool, door: Door) -> None:
     """Trust this project's .vade/: it came with the repository, so read it first."""
-    root = door().trust(on=not off)
+    memory = door()
+    root, shared = memory.trust(on=not off), memory.loaded.shared
     if as_json:
-        output.as_json({"root": str(root), "trusted": not off})
-    else:
-        output.line(f"{root / '.vade'} is {'no longer ' if off else ''}trusted")
+        settings = None if shared is None else {each.name: each.value for each in shared.wanted}
+        output.as_json({"root": str(root), "trusted": not off, "settings": settings})
+        return
+    output.line(f"{root / '.vade'} is {'no longer ' if off else ''}trusted")
+    if shared is not None and not off:
+        for each in shared.wanted:
+            output.line(f"  its config.toml sets {each.name} = {each.value}")
+        for problem in shared.problems:
+            output.line(f"  ignored: {problem}")
 
 
 @click.group(invoke_without_command=True)

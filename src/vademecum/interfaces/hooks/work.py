@@ -16,7 +16,7 @@ from vademecum.interfaces.hooks import registry
 from vademecum.interfaces.hooks.base import ANSWERED, Event
 from vademecum.interfaces.hooks.shown import Shown
 from vademecum.memory import Memory, connect
-from vademecum.store import names
+from vademecum.store import hook_log, names
 from vademecum.types import Origin
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from vademecum.interfaces.hooks.door import Job
 
 REMINDER = 600  # tokens for what one prompt brings back
+MISTAKEN = "answered, but config.toml has a mistake that vade status names"
 _FORMATS = {"gemini": "gemini-cli"}  # agents whose transcripts go by another name
 
 
@@ -48,6 +49,8 @@ def run(job: Job, tell: Callable[[bytes], None]) -> None:
     event, told = Event(job.event), agent.read(_parsed(job.given), os.environ)
     memory = _opened(agent, told, job.home)
     tell(b"limit %f" % memory.settings.limits.hook)
+    if memory.loaded.problems and event is Event.SESSION_START:  # once a session is enough
+        hook_log.write(memory.home.path, agent=job.agent, event=job.event, why=MISTAKEN)
     if memory.settings.incognito:
         return
     if event in ANSWERED:
