@@ -108,6 +108,7 @@ class Entry:
     end: int = 1
     cites: str | None = None  # fingerprints of the lines of code it cites, as they were then
     stale: str | None = None  # what it cites that is no longer there
+    part: str | None = None  # the record it was an entry of, when that was consolidated with others
 
     @property
     def live(self) -> bool:
@@ -136,6 +137,12 @@ class Record:
     protected: bool = False
     trusted: bool = True
     fields: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        """Earlier keys that it still answers to."""
+        listed = self.fields.get("aliases")
+        return tuple(str(each) for each in listed) if isinstance(listed, list) else ()
 
     @property
     def live(self) -> tuple[Entry, ...]:

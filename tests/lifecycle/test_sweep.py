@@ -189,7 +189,7 @@ def test_a_store_that_exceeds_the_cap_sweeps_and_one_that_does_not_looks_no_furt
     assert len(keys) == 10
     assert "last" in keys
     assert "k0" not in keys
-    assert "Number 0 is 0." in next(each.text for each in memory.list().records if each.source)
+    assert memory.show("k0").text == "Number 0 is 0."
 
 
 def test_no_record_of_the_last_sweep_is_needed(world: World) -> None:

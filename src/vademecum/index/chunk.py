@@ -163,10 +163,11 @@ def _entries(page: _Page, parsed: document.Document) -> Iterator[Chunk]:
         yield from _markdown(page, first, len(page.lines))
     for number, entry in enumerate(entries):
         last = entries[number + 1].start - 1 if number + 1 < len(entries) else len(page.lines)
-        whole = Chunk(first, last, entry.text, title, number, entry.time, entry.origin, entry.superseded)
+        own = _shortened(entry.part) if entry.part else title  # a part of a consolidation has its own name
+        whole = Chunk(first, last, entry.text, own, number, entry.time, entry.origin, entry.superseded)
         body = entry.start + (entry.time is not None)
         signature = entry.end if parsed.sections[number].signed is not None else last + 1
-        yield from _unit(page, whole, body, signature, base=(title,) if title else ())
+        yield from _unit(page, whole, body, signature, base=(own,) if own else ())
         first = last + 1
 
 

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from vademecum.inject import render
 from vademecum.knowledge import learned
 from vademecum.store import clock
+from vademecum.store.consolidation import is_consolidation
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from vademecum.types import Entry, Record
+    from vademecum.types import Record
 
 NEVER = datetime.min.replace(tzinfo=UTC)
 EXAMPLES = 3  # paths that one lesson is shown with
@@ -56,13 +57,14 @@ class Told(NamedTuple):
     entries: int = 0
 
 
-def last_said(record: Record, entries: Iterable[Entry] | None = None) -> datetime:
+def last_said(record: Record) -> datetime:
     """When something of a record was last said or confirmed; what nobody dated was never said.
 
     When a file was written says nothing of that: an import or a tidying writes old words anew.
     """
-    living = record.live if entries is None else entries
-    stamps = [each.time for each in living]
+    if is_consolidation(record):
+        return NEVER  # one of an earlier version, which does not know when its parts were said
+    stamps = [each.time for each in record.live]
     stamps += [str(each.get("at") or "") for each in learned.confirmations(record.fields)]
     if not any(stamps) and not record.fields.get("imported"):
         stamps = [record.updated, record.created]

@@ -162,6 +162,11 @@ def _named(records: Sequence[Record]) -> dict[str, list[Record]]:
     found: dict[str, list[Record]] = {}
     for record in records:
         found.setdefault(record.key, []).append(record)
+    for record in records:
+        for alias in record.aliases:  # an earlier key leads to it where nothing has that key now
+            here = found.setdefault(alias, [])
+            if all(each.place != record.place for each in here):
+                here.append(record)
     return found
 
 

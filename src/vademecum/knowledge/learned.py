@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import InvalidText, UnknownName, UsageError
 from vademecum.store import alike, clock, document, names, texts
+from vademecum.store.consolidation import is_consolidation
 from vademecum.store.joining import Draft, Known, may_supersede
 from vademecum.types import Entry, RecordType
 
@@ -246,7 +247,8 @@ def of(record: Record) -> Lesson | None:
     """What a record teaches; None when it is of another type or says nothing any more."""
     kind = next((each for each in LEARNED if each == record.type), None)
     entry = next(reversed(record.live), None)
-    if kind is None or entry is None:
+    # What earlier versions consolidated may be of a learned type, and is no lesson.
+    if kind is None or entry is None or is_consolidation(record):
         return None
     values = record.fields
     times = [record.updated, *(str(each.get("at") or "") for each in confirmations(values))]

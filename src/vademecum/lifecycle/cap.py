@@ -1,20 +1,22 @@
 """The count cap: a scope that holds too many records lets go of those that were left alone for longest.
 
-`summarize` first writes one record that says what each of them said, then puts them away; `cut` only puts
-them away. What was summed up once is left in peace: it neither counts nor is summed up again, or one record
-would grow for ever.
+`summarize` first writes one record that holds what each of them said, whole and under its key, then moves
+them to the archive; `cut` only moves them. Only notes go this way: what a person said, what was imported,
+rules, references, and whatever is long or has a heading of its own neither count nor go. What was
+consolidated once is left in peace, or one record would grow for ever.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vademecum.lifecycle.base import LASTING, LEARNED, Proposal, ours, renewed
-from vademecum.store import archive, clock, document, frontmatter, ids, names
+from vademecum.lifecycle.base import LASTING, Proposal, ours, renewed
+from vademecum.store import archive, clock, consolidation, frontmatter, names
+from vademecum.store.consolidation import Part, is_consolidation
 from vademecum.store.runs import Edit
-from vademecum.types import Entry, Origin
+from vademecum.types import Origin, RecordType
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -25,10 +27,12 @@ if TYPE_CHECKING:
     from vademecum.types import Place, Record
 
 SUMMARIZE, CUT = "summarize", "cut"
-SOURCE = "auto_decay"
-TAGS = ("_consolidated", "_auto_decay")
+LONGEST = 600  # characters of a note; what is longer is a document
 LARGEST = 256 * 1024  # bytes of text in one consolidation; what does not fit goes into the next
-_TRUST = list(Origin)
+MOST = 100  # records in one consolidation
+_LABELS = 32 * 1024  # bytes that their labels take at most: frontmatter above 64 KiB could not be read
+_EXEMPT = LASTING | {str(RecordType.REFERENCE), str(RecordType.RULE)}
+_HEADING = re.compile(r"^ {0,3}#{1,6}[ \t]|^[^\n]*\S[^\n]*\n {0,3}(?:=+|-{2,})[ \t]*$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,87 +70,91 @@ class Cap:
                 yield Proposal(self.name, each.record.path, said, (each.retired(),), place)
             return
         taken = {names.folded(each.name) for each in here}
-        said_already = {line for each in here if is_consolidation(each.record) for line in _lines(each)}
-        # Apart for each folder: what a repository shares must not be summed up with what is private.
+        held = {mark for each in here if is_consolidation(each.record) for mark in _marks(each.record)}
+        # Apart for each folder: what a repository shares must not be consolidated with what is private.
         shelves: dict[Shelf, list[Seen]] = {}
         for each in oldest:
             shelves.setdefault(each.shelf, []).append(each)
-        for shelf, parts in shelves.items():
-            for some in _portions(parts):
-                new = [each for each in some if bullet(each.record) not in said_already]
+        for shelf, members in shelves.items():
+            for some in _portions(members):
+                # A run that was killed half-way wrote them already, and only has to be finished.
+                new = [each for each in some if not _held(each.record, held)]
                 retired = tuple(each.retired() for each in some)
                 edits = (self._consolidation(shelf, new, taken, now), *retired) if new else retired
-                summed = f"{why}; the {len(some)} oldest are summed up"
+                summed = f"{why}; the {len(some)} oldest are consolidated"
                 where = edits[0].path if new else some[0].record.path
                 yield Proposal(self.name, where, summed, edits, place, in_sight=True)
 
-    def _consolidation(self, shelf: Shelf, parts: Sequence[Seen], taken: set[str], now: datetime) -> Edit:
-        """The record that says what each of the old ones said; as trusted as the least trusted of them."""
-        at = clock.stamp(now)
-        key = _free(f"consolidated-{at[:10]}", taken)
-        heading = f"Consolidated {len(parts)} old memories:"
-        text = "\n".join([heading, *(bullet(each.record) for each in parts)])
-        origins = [entry.origin or Origin.USER for each in parts for entry in each.record.live]
-        entry = Entry(text, at, max(origins, key=_TRUST.index, default=Origin.USER))
-        values = {
-            "type": _type([each.record for each in parts]),
-            "id": ids.new(),
-            "key": key,
-            "title": heading.removesuffix(":"),
-            "scope": str(shelf.place.scope),
-            "scope_id": shelf.place.id or None,
-            "tags": list(TAGS),
-            "source": SOURCE,
-            "created": at,
-            "updated": at,
-            "generated": {"by": self.actor, "at": at},
-        }
-        whole = document.append(frontmatter.edit(f"# {key}\n\n", values), entry)
+    def _consolidation(self, shelf: Shelf, members: Sequence[Seen], taken: set[str], now: datetime) -> Edit:
+        """The record that holds what each of the old ones said."""
+        key = _free(f"consolidated-{clock.stamp(now)[:10]}", taken)
+        listed = [(part_of(each.record), each.record) for each in members]
+        whole = consolidation.render(key, listed, place=shelf.place, actor=self.actor, now=now)
         return Edit(shelf, archive.RECORDS, f"{key}.md", None, whole.encode())
 
 
 def countable(seen: Seen) -> bool:
-    """Whether a record counts towards the cap, and so may go because of it."""
-    lasting = seen.record.type in LASTING or is_consolidation(seen.record)
-    return ours(seen) and not lasting and len(seen.content) <= LARGEST  # a book is no note to sum up
+    """Whether a record counts towards the cap, and so may go because of it: a short note of this memory."""
+    record = seen.record
+    return (
+        ours(seen)
+        and record.type not in _EXEMPT
+        and not is_consolidation(record)
+        and not record.aliases  # it stands for other keys, which have to go on answering
+        and not is_imported(record)
+        and sum(len(entry.text) for entry in record.entries) <= LONGEST
+        and not any(_HEADING.search(entry.text) for entry in record.entries)
+        and any(entry.text.strip() for entry in record.entries)
+        and renewed(record) is not None  # what nobody dated might be new
+    )
 
 
-def is_consolidation(record: Record) -> bool:
-    """Whether a record sums up others."""
-    return record.source == SOURCE
+def is_imported(record: Record) -> bool:
+    """Whether a record, or a word of it, came from another system."""
+    brought = (record.source or "").startswith("import:") or bool(record.fields.get("imported"))
+    return brought or any(entry.origin is Origin.IMPORT for entry in record.entries)
 
 
-def bullet(record: Record) -> str:
-    """One line that says what still holds of a record, with its tags."""
-    said = " / ".join(" ".join(entry.text.split()) for entry in record.live or record.entries[-1:])
-    tags = f" [tags: {', '.join(record.tags)}]" if record.tags else ""
-    return f"- {said}{tags}"
+def part_of(record: Record) -> Part:
+    """A record as a part of a consolidation: it is as old as it was, whenever that is written."""
+    last = renewed(record)
+    said = clock.stamp(last) if last is not None else ""
+    usual = record.title in (record.key, consolidation.usual_title(record.key))
+    title = "" if usual else record.title
+    return Part(record.key, said, record.type, record.num, record.id, record.tags, title)
 
 
-def _age(seen: Seen) -> tuple[bool, float, str]:
-    """The oldest first; what has no date might be new, and goes last."""
+def _marks(record: Record) -> Iterator[tuple[str, str]]:
+    """What a consolidation holds: each text with the key it stood under."""
+    return ((entry.part, entry.text) for entry in record.entries if entry.part)
+
+
+def _held(record: Record, held: set[tuple[str, str]]) -> bool:
+    return all((record.key, entry.text) in held for entry in record.entries)
+
+
+def _age(seen: Seen) -> tuple[float, str]:
+    """The oldest first."""
     last = renewed(seen.record)
-    return last is None, 0.0 if last is None else last.timestamp(), seen.record.path
+    return 0.0 if last is None else last.timestamp(), seen.record.path
 
 
-def _portions(parts: Sequence[Seen]) -> Iterator[list[Seen]]:
-    """The parts in portions of which each fits into one record."""
+def _portions(members: Sequence[Seen]) -> Iterator[list[Seen]]:
+    """The members in portions of which each fits into one record."""
     portion: list[Seen] = []
-    size = 0
-    for each in parts:
-        length = len(bullet(each.record).encode())
-        if portion and size + length > LARGEST:
+    size = labels = 0
+    for each in members:
+        length = sum(len(entry.text.encode()) for entry in each.record.entries)
+        own = len(frontmatter.render(part_of(each.record).as_fields()).encode()) + len(each.record.key)
+        full = len(portion) >= MOST or size + length > LARGEST or labels + own > _LABELS
+        if portion and full:
             yield portion
-            portion, size = [], 0
+            portion, size, labels = [], 0, 0
         portion.append(each)
         size += length
+        labels += own
     if portion:
         yield portion
-
-
-def _lines(seen: Seen) -> Iterator[str]:
-    for entry in seen.record.live:
-        yield from entry.text.split("\n")
 
 
 def _free(wanted: str, taken: set[str]) -> str:
@@ -156,10 +164,3 @@ def _free(wanted: str, taken: set[str]) -> str:
         key = names.numbered(wanted, number)
     taken.add(names.folded(f"{key}.md"))
     return key
-
-
-def _type(records: Sequence[Record]) -> str:
-    """The type of what is summed up; what was learned among it must not age by being summed up."""
-    kinds = Counter(record.type for record in records)
-    learned = {kind: count for kind, count in kinds.items() if kind in LEARNED}
-    return max(learned or kinds, key=lambda kind: (kinds[kind], kind))

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.lifecycle import statements
 from vademecum.lifecycle.base import Proposal
-from vademecum.lifecycle.cap import is_consolidation
 from vademecum.store import clock, document, secrets
+from vademecum.store.consolidation import is_consolidation
 from vademecum.store.joining import may_supersede
 from vademecum.store.texts import decode
 from vademecum.types import Origin

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.errors import Malformed
 from vademecum.lifecycle.base import Proposal, renewed
-from vademecum.lifecycle.cap import is_consolidation
 from vademecum.store import alike, clock, document, frontmatter
+from vademecum.store.consolidation import is_consolidation
 from vademecum.store.texts import decode
 from vademecum.types import Origin
 

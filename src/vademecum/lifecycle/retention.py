@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from vademecum.lifecycle.base import LASTING, LEARNED, Proposal, ours, renewed
+from vademecum.store import consolidation
 from vademecum.types import Scope
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from vademecum.lifecycle.base import Seen
+    from vademecum.types import Record
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +36,16 @@ class Retention:
         for each in seen:
             record, days = each.record, limits.get(each.record.place.scope, 0)
             last = renewed(record)
-            if not days or last is None or record.type in LASTING | LEARNED or not ours(each):
+            if not days or last is None or _lasting(record) or not ours(each):
                 continue
             if now - last > timedelta(days=days):
                 why = f"not written or confirmed since {last:%Y-%m-%d}; {record.place.scope} memory"
                 yield Proposal(
                     self.name, record.path, f"{why} is kept {days} days", (each.retired(),), record.place
                 )
+
+
+def _lasting(record: Record) -> bool:
+    """Whether a record never ages: by its own type, or by that of something it holds."""
+    types = {record.type, *(part.type for part in consolidation.parts(record).values())}
+    return not types.isdisjoint(LASTING | LEARNED)

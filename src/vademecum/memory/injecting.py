@@ -11,7 +11,7 @@ from vademecum.errors import VadeError
 from vademecum.lazy import LazyModule
 from vademecum.memory.base import _audience
 from vademecum.memory.searching import Searching
-from vademecum.store import scopes
+from vademecum.store import consolidation, scopes
 from vademecum.types import Audience, Place
 
 if TYPE_CHECKING:
@@ -114,7 +114,12 @@ class Injecting(Searching):
         if hit.key is None:
             return None
         with contextlib.suppress(VadeError):
-            return self._find(hit.key, hit.place.scope)
+            found = self._find(hit.key, hit.place.scope)
+            lines = injecting.Lines(hit.path, hit.start, hit.end)
+            for part in consolidation.spread(found.record):
+                if part is not found.record and injecting.overlaps(part, lines):
+                    return found._replace(record=part, part=part.key)
+            return found
         return None
 
     def write_provider_file(
@@ -128,14 +133,14 @@ class Injecting(Searching):
         with self._reported(f"write the file of {agent}"):
             return provider_files.write(self.home, project.root, agent, block.text)
 
-    def _relevant(self, query: str, place: Place) -> Sequence[str]:
+    def _relevant(self, query: str, place: Place) -> Sequence[injecting.Lines]:
         found = self.search(
             query,
             scope=place.scope,
             sources=("memory",),
             max_results=self.settings.inject.max_per_scope,
         )
-        return list(dict.fromkeys(each.path for each in found.results))
+        return [injecting.Lines(each.path, each.start, each.end) for each in found.results]
 
     def _attached(self, query: str) -> Sequence[injecting.Passage]:
         """Passages of the sources that may be shown: those that answer, or the beginnings of the newest."""

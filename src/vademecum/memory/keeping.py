@@ -208,6 +208,7 @@ class Keeping(Tidying):
         self.may_decide("protect a memory" if on else "take protection away", "vade protect")
         found = self._find(name, scope, only=True)
         with self._reported(f"protect {found.record.key}"):
+            found = self.records.standing_alone(found)
             fields: dict[str, Any] = {"protected": True if on else None}
             if not found.record.fields.get("type"):
                 fields["type"] = found.record.type
@@ -294,6 +295,11 @@ class Keeping(Tidying):
             if version is None:
                 raise
             return version.shelf, version.name, None
+        if found.part:
+            raise UsageError(
+                f"{found.part} is part of {found.record.path}, which holds others",
+                hint=f"`vade restore {found.part}` makes it a record of its own; then purge it",
+            )
         return found.shelf, found.name, found.record.id
 
 

@@ -93,7 +93,7 @@ class Learning(Tidying):
         learned.parse_type(found.record.type)
         with self._reported(f"count the use of {found.record.key}"):
             return self.records.revise(
-                found,
+                self.records.standing_alone(found),
                 lambda values: {"applied": learned.count_of(values, "applied") + 1},
                 operation="applied",
             )

@@ -71,6 +71,9 @@ class Searching(Base):
                     found.record.path,
                     reading.from_shelf(found.shelf, archive.RECORDS, found.name),
                 )
+                if found.part and start == 1 and lines is None:  # of a consolidation, what was asked for
+                    start = min(entry.start for entry in found.record.entries)
+                    lines = max(entry.end for entry in found.record.entries) - start + 1
             return reading.lines_of(path, content, start=start, count=lines)
 
     def search(

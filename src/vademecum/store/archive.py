@@ -194,6 +194,8 @@ def _log(home: Home, shelf: Shelf, kind: str, name: str, state: Kept) -> None:
     }
     if entry.superseded is not None:
         line["superseded"] = entry.superseded
+    if entry.part is not None:
+        line["of"] = entry.part
     if state.taken:
         line["taken"] = True
     if state.said:
@@ -209,7 +211,13 @@ def _states(home: Home, shelf: Shelf, kind: str, name: str) -> dict[tuple[str | 
     for raw in content.split(b"\n"):
         try:
             line: dict[str, Any] = json.loads(raw)
-            entry = Entry(line["text"], line["time"], parse_origin(line["origin"]), line.get("superseded"))
+            entry = Entry(
+                line["text"],
+                line["time"],
+                parse_origin(line["origin"]),
+                line.get("superseded"),
+                part=line.get("of"),
+            )
             known = found.get((line["record"], fingerprint(entry)))
             told = dict.fromkeys([*(known.said if known else ()), *map(str, line.get("said") or ())])
             state = Kept(line["record"], entry, line.get("taken") is True, tuple(told))

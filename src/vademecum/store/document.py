@@ -69,6 +69,9 @@ class Document(NamedTuple):
     def text_of(self, section: Section) -> str:
         """An entry's text as it was given."""
         raw = self.source[section.text_start : section.text_end].replace("\r\n", "\n")
+        part = _fields(section.signed).get("of")
+        if part and raw.startswith(f"### {part}\n"):  # a heading that `_render` put there
+            raw = raw.partition("\n")[2]
         return unescape(raw).strip("\n")
 
     def _entry(self, section: Section, start: int, end: int) -> Entry:
@@ -82,6 +85,7 @@ class Document(NamedTuple):
             end=end,
             cites=signed.get("cites"),
             stale=signed.get("stale"),
+            part=signed.get("of"),
         )
 
 
@@ -139,6 +143,15 @@ def insert(text: str, entry: Entry) -> str:
             block = f"{_render(entry)}\n".replace("\n", newline)
             return text[: section.start] + block + text[section.start :]
     return append(text, entry)
+
+
+def without_part(text: str, part: str) -> str:
+    """A consolidation without the entries of one of its parts; every other byte stays."""
+    parsed = parse(text)
+    for section, entry in reversed([*zip(parsed.sections, parsed.entries, strict=True)]):
+        if entry.part == part:
+            text = text[: section.start] + text[section.end :]
+    return text
 
 
 def sign(
@@ -224,10 +237,11 @@ def _render(entry: Entry) -> str:
     signed = f"origin: {entry.origin or Origin.USER}"
     if entry.superseded is not None:
         signed = _with(signed, "superseded", entry.superseded)
-    for name, value in (("cites", entry.cites), ("stale", entry.stale)):
+    for name, value in (("cites", entry.cites), ("stale", entry.stale), ("of", entry.part)):
         if value:
             signed = _with(signed, name, _one_part(value))
-    return f"## {entry.time}\n{escape(entry.text)}\n<!-- {signed} -->\n"
+    heading = f"### {_one_part(entry.part)}\n\n" if entry.part else ""
+    return f"## {entry.time}\n{heading}{escape(entry.text)}\n<!-- {signed} -->\n"
 
 
 def _with(signed: str, name: str, value: str) -> str:

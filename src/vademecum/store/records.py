@@ -21,6 +21,7 @@ from vademecum.store import (
     archive,
     audit,
     clock,
+    consolidation,
     decisions,
     document,
     files,
@@ -48,11 +49,15 @@ _TRUST = list(Origin)
 
 
 class Found(NamedTuple):
-    """A record together with the file it was read from."""
+    """A record together with the file it was read from.
+
+    Where a `part` was asked for, the file is a consolidation and the record has the entries of that part.
+    """
 
     record: Record
     shelf: Shelf
     name: str
+    part: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +136,8 @@ class Records:
 
     def lost(self, found: Found) -> list[Entry]:
         """Entries that were acknowledged for this record and that an edit has taken out of its file."""
+        if found.part:
+            return []  # its own file is in the archive, whole
         return archive.missing(
             self.home,
             found.shelf,
@@ -147,7 +154,7 @@ class Records:
         place = scopes.place_for(self.caller, scope)
         shelves = scopes.shelves(self.home, self.caller, place)
         if key is not None:
-            shelf, name = self._locate(shelves, key)
+            shelf, name = self._answering(shelves, key)
             return self._write(shelf, name, draft)
         # One at a time per place, or two processes would each find no near-duplicate of the other's text.
         with self.home.lock(f"place {place}"):
@@ -182,7 +189,8 @@ class Records:
             match = known(each.record for each in listed.values())
             if match is None:
                 return self.begin(shelves, draft)
-            shelf, name = listed[match.record.path][1:]
+            found = listed[match.record.path]
+            shelf, name = found.shelf, found.name
             if document.same(draft.text, match.entry.text):
                 return self._write(shelf, name, draft)
             outdone = next((e for e in match.record.entries if document.same(e.text, draft.text)), None)
@@ -191,6 +199,13 @@ class Records:
             if match.stays:
                 return self._write(shelf, name, draft, yields=True)
             return self._write(shelf, name, draft, supersede=match.entry.text)
+
+    def standing_alone(self, found: Found) -> Found:
+        """A record that can be changed for itself: a part of a consolidation becomes one again."""
+        if not found.part:
+            return found
+        self._check_writable(found.shelf)
+        return self._load(*self._revive(found))
 
     def join(self, found: Found, draft: Draft) -> Stored:
         """Keep a text in this very record."""
@@ -227,7 +242,7 @@ class Records:
                 return self._write(shelf, name, draft)
             with folder:
                 taken = folder.stat(name) is not None
-            if not taken:
+            if not taken and not self._is_alias(key_of(name), shelves):
                 return self._write(shelf, name, draft)
         raise Collision(f"there are too many records called {wanted}", hint="forget some of them")
 
@@ -287,8 +302,10 @@ class Records:
                     files.sweep(folder)
 
     def forget(self, found: Found, *, operation: str = "forget") -> archive.Image:
-        """Move a record to the archive."""
+        """Move a record to the archive; of a consolidation, the part that was named."""
         self._check_writable(found.shelf)
+        if found.part:
+            return self._forget_part(found, operation)
         image: archive.Image | None = None
 
         def keep(content: bytes) -> None:
@@ -325,6 +342,7 @@ class Records:
             written = files.update(folder, name, put, mode=shelf.file_mode)
             self._audit("restore", record, before=written.before, after=content)
         self.announce(Change(ChangeKind.WRITTEN, shelf.place, record.path))
+        self._release(shelf, record.key)
         return record
 
     def restore_entries(self, found: Found, lost: Sequence[Entry]) -> Record:
@@ -509,6 +527,11 @@ class Records:
         for trusted in (True, False):
             some = [shelf for shelf in shelves if shelf.trusted is trusted]
             by_key = [*self._with_key(name.removesuffix(".md"), some)]
+            here = {each.shelf.place for each in by_key}
+            # An earlier key answers where nothing has it now, in its own place.
+            others = [shelf for shelf in some if shelf.place not in here]
+            by_key += self._with_alias(name.removesuffix(".md"), others)
+            by_key.sort(key=lambda each: some.index(each.shelf))
             # A key of digits may be another record's number: then both answer, and a person has to choose.
             digits = name.isdecimal() and bool(by_key)
             found = by_key + [
@@ -531,12 +554,142 @@ class Records:
         number = int(name) if name.isascii() and name.isdecimal() and len(name) < 10 else None
         if number is None and not ids.is_id(name):
             return
+        direct = False
+        held: list[Found] = []
         for shelf in shelves:
             for found in self.on(shelf):
-                if isinstance(found, Found) and (
-                    found.record.num == number if number is not None else found.record.id == name
-                ):
+                if not isinstance(found, Found):
+                    continue
+                if found.record.num == number if number is not None else found.record.id == name:
+                    direct = True
                     yield found
+                elif part := consolidation.part_named(found.record, str(number) if number else name):
+                    held.append(_narrowed(found, part))
+        if not direct:
+            yield from held
+
+    def _with_alias(self, key: str, shelves: Iterable[Shelf]) -> Iterator[Found]:
+        """Records that answer to an earlier key, at most one of a place."""
+        places: dict[Place, list[Shelf]] = {}
+        for shelf in shelves:
+            places.setdefault(shelf.place, []).append(shelf)
+        for some in places.values():
+            found = self._aliased(key, some)
+            if found is not None:
+                yield found
+
+    def _aliased(self, key: str, shelves: Iterable[Shelf]) -> Found | None:
+        """The record of these shelves that answers to an earlier key: of several the last said."""
+        if not names.is_key(key):
+            return None
+        best: Found | None = None
+        for shelf in shelves:
+            for name, content in self._contents(shelf, with_=(b"aliases:", key.encode())):
+                try:
+                    if key not in self._labelled(shelf, name, content).aliases:
+                        continue
+                    found = Found(self.parse(shelf, name, content), shelf, name)
+                except Malformed:
+                    continue  # told by the listing
+                if best is None or (found.record.updated or "") >= (best.record.updated or ""):
+                    best = found
+        if best is None:
+            return None
+        part = consolidation.part_named(best.record, key)
+        return _narrowed(best, part) if part else best
+
+    def _is_alias(self, key: str, shelves: Iterable[Shelf]) -> bool:
+        """Whether a key that is free as a file still names something of the caller's own."""
+        return self._aliased(key, [shelf for shelf in shelves if shelf.trusted]) is not None
+
+    def _contents(self, shelf: Shelf, *, with_: Sequence[bytes]) -> Iterator[tuple[str, bytes]]:
+        """The files of a shelf whose bytes have all of these in them; nothing else of them is read."""
+        try:
+            folder = shelf.open(archive.RECORDS)
+        except (OutsideMemory, NotADirectoryError):
+            return
+        if folder is None:
+            return
+        with folder:
+            for name in filter(is_record, folder.names()):
+                try:
+                    content = files.read(folder, name)
+                except (OutsideMemory, Malformed, OSError):
+                    continue
+                if content is not None and all(each in content for each in with_):
+                    yield name, content
+
+    def _answering(self, shelves: Sequence[Shelf], key: str) -> tuple[Shelf, str]:
+        """The file that a text for this key goes to: its own, or that of the record it is an alias of.
+
+        A part of a consolidation becomes a record of its own again first: a text that joined the
+        consolidation would stand among topics it has nothing to do with.
+        """
+        shelf, name = self._locate(shelves, key)
+        if self._file_of(shelf, key) is not None:
+            return shelf, name
+        found = self._aliased(key, [each for each in shelves if each.trusted])
+        if found is None:
+            return shelf, name
+        return self._revive(found) if found.part else (found.shelf, found.name)
+
+    def _revive(self, found: Found) -> tuple[Shelf, str]:
+        """Make a part of a consolidation a record of its own again, as it was when it was consolidated."""
+        shelf, name = found.shelf, f"{found.part}.md"
+        content = self._content_of(found)
+        with self.locked(shelf, name), self._folder(shelf, create=True) as folder:
+            if files.read(folder, name) is None:
+                self._check_free(folder, name)
+                files.update(folder, name, lambda current: current or content, mode=shelf.file_mode)
+                record = self.parse(shelf, name, content)
+                at = self.home, shelf, archive.RECORDS, name
+                archive.log_returned(*at, record.entries, record=record.id)
+                self._audit("restore", record, after=content)
+        self.announce(Change(ChangeKind.WRITTEN, shelf.place, shelf.name_of(archive.RECORDS, name)))
+        self._release(shelf, found.part)
+        return shelf, name
+
+    def _content_of(self, found: Found) -> bytes:
+        """The file a part had: its archived version if that says all the part says, else made anew."""
+        texts = {entry.text for entry in found.record.entries}
+        images = archive.images(self.home, found.shelf, archive.RECORDS, f"{found.part}.md")
+        for image in reversed([each for each in images if each.why in archive.FORGOTTEN]):
+            content = self.home.read(*image.parts) or b""
+            if texts <= {entry.text for entry in _entries(content)}:
+                return content
+        return consolidation.revived(found.record).encode()
+
+    def _release(self, shelf: Shelf, key: str) -> None:
+        """Take a part out of its consolidation, whose version with it goes to the archive."""
+        found = self._aliased(key, [shelf])
+        if found is None or not found.part:
+            return
+        with self.locked(shelf, found.name), self._folder(shelf) as folder:
+            current = files.read(folder, found.name)
+            if current is None:
+                return
+            entries = _entries(current)
+            whole = consolidation.without(decode(current), key) is None
+            self._archive(found, current, "retire" if whole else "release")
+            gone = [entry for entry in entries if whole or entry.part == key]
+            at = self.home, shelf, archive.RECORDS, found.name
+            file = self._labelled(shelf, found.name, current)
+            archive.log_taken(*at, gone, record=file.id)
+            if not whole:
+                self._apply(found, lambda text: consolidation.without(text, key) or text, operation="release")
+                return
+            files.remove(folder, found.name, lambda _: None)
+            self._audit("release", file, before=current)
+        self.announce(Change(ChangeKind.REMOVED, shelf.place, file.path))
+
+    def _forget_part(self, found: Found, operation: str) -> archive.Image:
+        """Move one part of a consolidation to the archive, as the record that it was."""
+        name, content = f"{found.part}.md", self._content_of(found)
+        whole = Found(found.record, found.shelf, name)
+        image = self._archive(whole, content, operation)
+        self._release(found.shelf, found.part)
+        self._audit(operation, self.parse(found.shelf, name, content), before=content)
+        return image
 
     def _shelves(self, places: Iterable[Place]) -> list[Shelf]:
         """The shelves of these places, the nearest first, and behind them those nobody has trusted."""
@@ -588,6 +741,8 @@ class Records:
                 return shelf, name
             with folder:
                 content = files.read(folder, name)
+            if content is None and self._is_alias(key_of(name), shelves):
+                continue  # it names something that was consolidated
             if content is None or saying(document.parse(decode(content)), draft.text) is not None:
                 return shelf, name
         raise Collision(
@@ -735,6 +890,11 @@ class Records:
         )
 
 
+def _narrowed(found: Found, part: str) -> Found:
+    """A consolidation as one of its parts."""
+    return found._replace(record=consolidation.narrowed(found.record, part), part=part)
+
+
 def is_record(name: str) -> bool:
     """Whether a file name can be a record's; listings are generated, conflict files wait for a person."""
     listed = name in ("index.md", "log.md")
@@ -772,6 +932,7 @@ def as_json(record: Record) -> dict[str, Any]:
         "source": record.source,
         "confidence": record.confidence,
         "protected": record.protected,
+        "aliases": list(record.aliases),
         "trusted": record.trusted,
         "created": record.created,
         "updated": record.updated,
@@ -782,6 +943,7 @@ def as_json(record: Record) -> dict[str, Any]:
                 "text": entry.text,
                 "origin": str(entry.origin) if entry.origin else None,
                 "superseded": entry.superseded,
+                "part": entry.part,
                 "startLine": entry.start,
                 "endLine": entry.end,
             }

@@ -119,11 +119,16 @@ def show(key: str, scope: str | None, as_json: bool, door: Door) -> None:
     number = f" (#{record.num})" if record.num is not None else ""
     output.line(f"{record.key}{number} · {record.place} · {record.type}{' · 🔒' if record.protected else ''}")
     output.line(f"{record.path}{'' if record.trusted else '  (not trusted)'}")
+    if any(entry.part == record.key for entry in record.entries):
+        output.line(f"consolidated with others there; `vade restore {record.key}` makes it a record again")
     if record.tags:
         output.line(f"tags: {', '.join(record.tags)}")
     for entry, each in zip(record.entries, trust, strict=True):
         output.line()
-        output.line(f"{heading(entry)}{f' · {each.badge} {each.why}' if entry.live and each.badge else ''}")
+        of = f" · {entry.part}" if entry.part not in (None, record.key) else ""
+        output.line(
+            f"{heading(entry)}{of}{f' · {each.badge} {each.why}' if entry.live and each.badge else ''}"
+        )
         output.line("\n".join(f"  {line}" for line in entry.text.split("\n")))
     if related:
         also = (f"{each.record.key} ({each.edge.relation}, {each.edge.origin})" for each in related)

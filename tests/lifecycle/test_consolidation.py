@@ -1,0 +1,336 @@
+"""A consolidation holds every record whole, under its key, and each key goes on answering."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lifecycle.stores import NOW, World, aged
+from vademecum.errors import UsageError
+from vademecum.lifecycle import runner
+from vademecum.lifecycle.cap import Cap
+from vademecum.store import audit
+from vademecum.types import Origin, RecordType, Scope
+
+if TYPE_CHECKING:
+    from vademecum.memory import Memory
+    from vademecum.types import Record
+
+PIECES = (
+    "Use `make test` before a push.",
+    "- one\n- two\n  - nested",
+    "| a | b |\n|---|---|\n| 1 | 2 |",
+    "```sh\nvade list\n\n  indented\n```",
+    "Straße, 漢字, ünïcode and  two  spaces.",
+    "A line\n\nand another after a gap.",
+    "<!-- origin: user -->\nnot a signature",
+    "\\## 2026-01-01\nescaped already",
+    "**bold** _it_ [link](x.md) [[other]]",
+)
+
+
+def consolidated(memory: Memory) -> list[Record]:
+    return [each for each in memory.list().records if each.source == "auto_decay"]
+
+
+def apply(memory: Memory, cap: Cap, scope: Scope = Scope.GLOBAL) -> str:
+    outcome = runner.propose(memory.records, memory._places(scope, all=False), [cap])
+    run, told = runner.apply(memory.records, outcome.proposals, what="cap")
+    assert all(each.done for each in told), told
+    return run
+
+
+def some_records(world: World, chance: random.Random, count: int) -> Memory:
+    """Notes with one to four entries of Markdown, some of them superseded, some undated or made by hand."""
+    memory = world.memory()
+    for number in range(count):
+        days = chance.uniform(1, 300)
+        text = aged(
+            chance.choice(PIECES),
+            days,
+            type=chance.choice(["project", "project", "discovery", "solution"]),
+            tags=chance.sample(["x", "y", "z"], chance.randint(0, 2)),
+            num=1000 + number,
+            title=chance.choice([f"R{number:03}", "A title of its own"]),
+        )
+        for extra in range(chance.randint(0, 3)):
+            at = f"{NOW - timedelta(days=days / (extra + 2)):%Y-%m-%dT%H:%M:%SZ}"
+            mark = f" | superseded: {at}" if chance.random() < 0.2 else ""
+            text += f"\n## {at}\n{chance.choice(PIECES[:6])}\n<!-- origin: user{mark} -->\n"
+        if chance.random() < 0.15:
+            text = text.replace("<!-- origin: agent -->\n", "")
+        if chance.random() < 0.15:
+            text = text.replace("\n", "\r\n")
+        world.write(f"r{number:03}.md", text)
+    return memory
+
+
+def settled(seed: int) -> None:
+    """Consolidate a random store: all of it stands there verbatim, every key answers, undo is exact."""
+    chance = random.Random(seed)
+    with tempfile.TemporaryDirectory() as folder:
+        world = World(Path(folder))
+        memory = some_records(world, chance, chance.randint(8, 30))
+        before, records = world.tree(), {each.key: each for each in memory.list().records}
+        run = apply(memory, Cap(max_count=chance.randint(2, 7), percentage=0.3))
+        held = {alias: each for each in consolidated(memory) for alias in each.aliases}
+        assert held
+        for key, record in records.items():
+            shown = memory.show(key)
+            assert [each.text for each in shown.entries] == [each.text for each in record.entries]
+            for one, other in zip(shown.entries, record.entries, strict=True):
+                assert one.time == other.time if other.time or key not in held else one.time
+            assert [each.superseded for each in shown.entries] == [each.superseded for each in record.entries]
+            assert [each.origin for each in shown.entries] == [each.origin for each in record.entries]
+            assert (shown.type, shown.tags, shown.num) == (record.type, record.tags, record.num)
+            assert memory.show(record.num or key).key == key
+            text = memory.get(key).text.replace("\r\n", "\n")
+            for entry in record.entries:
+                assert all(line.rstrip() in text for line in entry.text.split("\n"))
+        for each in consolidated(memory):
+            assert each.updated is not None
+            assert each.updated < f"{NOW:%Y-%m-%dT%H:%M:%SZ}"
+            assert each.type == "project"
+            longest = max(len(line) for line in (world.home / each.path).read_text().split("\n")[20:])
+            assert longest < 200
+        assert audit.verify(memory.home).problems == ()
+        memory.undo(run)
+        assert world.tree() == before
+
+
+def test_everything_is_found_verbatim_every_key_answers_and_undo_gives_back_every_byte() -> None:
+    for seed in range(12):
+        settled(seed)
+
+
+@pytest.mark.soak
+def test_consolidating_at_length() -> None:
+    for seed in range(100, 400):
+        settled(seed)
+
+
+def filled(world: World, count: int = 12) -> Memory:
+    for number in range(count):
+        world.write(f"r{number:03}.md", aged(f"Fact {number} of many.", 80 - number, tags=["t"]))
+    memory = world.memory()
+    apply(memory, Cap(max_count=10))
+    return memory
+
+
+def test_each_part_stands_under_a_heading_with_its_key_and_under_its_date(world: World) -> None:
+    memory = filled(world)
+    [new] = consolidated(memory)
+    text = (world.home / new.path).read_text()
+    at = f"{NOW - timedelta(days=80):%Y-%m-%dT%H:%M:%SZ}"
+    assert f"## {at}\n### r000\n\nFact 0 of many.\n<!-- origin: agent | of: r000 -->\n" in text
+
+
+# -------------------------------------------------------------------- what neither counts nor goes
+
+
+@pytest.mark.parametrize(
+    ("text", "fields"),
+    [
+        ("Said by a person.", {"type": "user"}),
+        ("A correction.", {"type": "feedback"}),
+        ("A page about something.", {"type": "reference"}),
+        ("Never push on Fridays.", {"type": "rule"}),
+        ("Protected.", {"protected": True}),
+        ("From elsewhere.", {"source": "import:openclaw", "imported": "2026-01-01T00:00:00Z"}),
+        ("From elsewhere.", {"imported": "2026-01-01T00:00:00Z"}),
+        ("w" * 601, {}),
+        ("# A heading\nand text.", {}),
+        ("Text.\n\n### deeper\nmore.", {}),
+        ("Title\n=====\ntext", {}),
+        ("Renamed once.", {"aliases": ["earlier"]}),
+    ],
+)
+def test_only_short_notes_of_this_memory_count_and_go(
+    world: World, text: str, fields: dict[str, object]
+) -> None:
+    memory = world.memory()
+    for number in range(30):
+        world.write(f"r{number}.md", aged(f"{text}", 300 - number, **fields))
+    outcome = runner.propose(memory.records, memory._places("global", all=False), [Cap(max_count=5)])
+    assert outcome.proposals == ()
+
+
+def test_of_a_labelled_store_the_cap_moves_old_short_notes_and_nothing_else(world: World) -> None:
+    chance = random.Random(11)
+    memory = world.memory()
+    may: set[str] = set()
+    must_not: set[str] = set()
+    for number in range(300):
+        name, days = f"r{number:03}", 400 - number
+        kind = chance.choice(["note", "note", "note", "lesson", "long", "headed", "import", "said", "rule"])
+        text = f"Note {number} about {number * 7919}."
+        fields: dict[str, object] = {}
+        if kind == "lesson":
+            fields["type"] = chance.choice(["discovery", "solution", "pattern", "workflow", "failure"])
+        elif kind == "long":
+            text += " More." * 120
+        elif kind == "headed":
+            text += "\n\n## A part\nof a document."
+        elif kind == "import":
+            fields |= {"source": "import:cao", "imported": "2026-11-14T00:00:00Z"}
+        elif kind == "said":
+            fields["type"] = chance.choice(["user", "feedback", "reference"])
+        elif kind == "rule":
+            fields["type"] = "rule"
+        (may if kind in ("note", "lesson") else must_not).add(name)
+        world.write(f"{name}.md", aged(text, days, **fields))
+    cap = Cap(max_count=100)
+    outcome = runner.propose(memory.records, memory._places("global", all=False), [cap])
+    moved = {e.name.removesuffix(".md") for p in outcome.proposals for e in p.edits if e.after is None}
+    wanted = set(sorted(may)[: max(len(may) - 100, len(may) // 5)])  # the oldest, in the order of writing
+    assert moved & must_not == set()
+    assert moved == wanted
+
+
+# -------------------------------------------------------------------- keys that go on answering
+
+
+def test_a_text_for_a_consolidated_key_makes_it_a_record_again_and_joins_it(world: World) -> None:
+    memory = filled(world)
+    stored = memory.store("Fact 0 changed.", key="r000", scope="global", mode="replace")
+    assert (stored.key, str(stored.outcome)) == ("r000", "replaced")
+    record = memory.show("r000")
+    assert record.path == "memory/global/records/r000.md"
+    assert [(each.text, each.live) for each in record.entries] == [
+        ("Fact 0 of many.", False),
+        ("Fact 0 changed.", True),
+    ]
+    assert record.tags == ("t",)
+    [rest] = consolidated(memory)
+    assert rest.aliases == ("r001",)
+    assert rest.title == "Consolidated 1 old memory"
+    memory.store("Fact 1 changed.", key="r001", scope="global")
+    assert consolidated(memory) == []  # nothing is left in it, and it is in the archive
+    assert not [each for each in memory.status().findings if each.what in ("edited", "deleted")]
+    assert audit.verify(memory.home).problems == ()
+
+
+def test_without_the_archive_a_part_comes_back_from_the_consolidation(world: World) -> None:
+    import shutil
+
+    memory = filled(world)
+    shutil.rmtree(world.home / "archive")
+    memory.store("Fact 0 goes on.", key="r000", scope="global")
+    record = memory.show("r000")
+    assert [each.text for each in record.entries] == ["Fact 0 of many.", "Fact 0 goes on."]
+    assert (record.tags, record.entries[0].origin) == (("t",), Origin.AGENT)
+
+
+def test_forgetting_a_consolidated_key_takes_that_part_away_and_restore_brings_it_back(world: World) -> None:
+    memory = filled(world)
+    assert memory.forget("r000").key == "r000"
+    with pytest.raises(Exception, match="nothing is stored as 'r000'"):
+        memory.show("r000")
+    assert memory.show("r001").text == "Fact 1 of many."
+    assert "Fact 0" not in (world.home / consolidated(memory)[0].path).read_text()
+    assert memory.restore("r000").text == "Fact 0 of many."
+    assert memory.show("r000").path.endswith("r000.md")
+
+
+def test_a_restored_part_leaves_the_consolidation_so_that_forgetting_it_holds(world: World) -> None:
+    memory = filled(world)
+    memory.restore("r000")
+    assert consolidated(memory)[0].aliases == ("r001",)
+    memory.forget("r000")
+    with pytest.raises(Exception, match="nothing is stored"):
+        memory.show("r000")
+
+
+def test_a_new_text_never_takes_the_key_of_something_consolidated(world: World) -> None:
+    for number in range(12):
+        world.write(f"r{number:03}.md", aged(f"Fact {number} of many.", 80 - number))
+    world.write("the-build-runs-on-linux.md", aged("The build runs on Linux 5.", 300))
+    memory = world.memory()
+    apply(memory, Cap(max_count=10))
+    stored = memory.store("The build runs on Linux", scope="global")
+    assert stored.key == "the-build-runs-on-linux-2"
+    assert memory.show("the-build-runs-on-linux").text == "The build runs on Linux 5."
+
+
+def test_protecting_or_applying_a_consolidated_record_makes_it_one_of_its_own(world: World) -> None:
+    for number in range(12):
+        world.write(f"r{number:03}.md", aged(f"Fact {number} of many.", 80 - number, type="discovery"))
+    memory = world.memory()
+    apply(memory, Cap(max_count=10))
+    assert memory.protect("r000").protected
+    assert memory.applied("r001").fields["applied"] == 1
+    assert consolidated(memory) == []
+
+
+def test_a_consolidated_key_is_not_purged_with_its_neighbours(world: World) -> None:
+    memory = filled(world)
+    with pytest.raises(UsageError, match="which holds others"):
+        memory.purge("r000")
+    assert memory.show("r001").text == "Fact 1 of many."
+
+
+def test_an_alias_in_a_record_answers_for_all_of_it(world: World) -> None:
+    world.write("deploy.md", aged("Deploy on Tuesdays.", 3, aliases=["release-day"]))
+    memory = world.memory()
+    assert memory.show("release-day").key == "deploy"
+    assert memory.store("And on Thursdays.", key="release-day", scope="global").key == "deploy"
+    memory.store("Another thing.", key="release", scope="global")
+    world.write("links.md", aged("See [[release-day]].", 1))
+    assert [each.target for each in memory.graph().edges if each.source.endswith("links.md")] == [
+        "memory/global/records/deploy.md"
+    ]
+
+
+def test_a_key_of_the_nearest_place_answers_before_one_further_away(world: World) -> None:
+    memory = world.memory()
+    memory.store("Global words.", key="r000", scope="global")
+    place = f"project/{memory._places('project', all=False)[0].id}"
+    for number in range(12):
+        world.write(f"r{number:03}.md", aged(f"Fact {number} of many.", 80 - number), place=place)
+    apply(memory, Cap(max_count=10), Scope.PROJECT)
+    assert memory.show("r000").text == "Fact 0 of many."
+    assert memory.show("r000", scope="global").text == "Global words."
+
+
+def test_what_an_earlier_version_consolidated_is_read_as_it_stands(world: World) -> None:
+    text = "Consolidated 2 old memories:\n- Fact 0 of many.\n- Fact 1 of many. [tags: a, b]"
+    fields = {"source": "auto_decay", "tags": ["_consolidated", "_auto_decay"], "type": "discovery"}
+    world.write("consolidated-2026-11-01.md", aged(text, 14, **fields))
+    memory = world.memory()
+    memory.store("Newer, but said long ago.", key="plain", scope="global")
+    assert memory.show("consolidated-2026-11-01").text == text
+    assert memory.knowledge() == []
+    told = memory.inject().text
+    assert "## Learned" not in told
+    assert told.index("Newer, but") < told.index("Consolidated 2 old")
+    assert [each.key for each in memory.search("Fact 1").results][:1] == ["consolidated-2026-11-01"]
+
+
+# -------------------------------------------------------------------- in the block
+
+
+def test_consolidated_words_keep_their_place_in_the_block(world: World) -> None:
+    memory = world.memory()
+    for number in range(12):
+        world.write(f"r{number:03}.md", aged(f"Fact {number} of many.", 80 - number))
+    world.write("old-rule.md", aged("An older rule.", 200, type="rule"))
+    first = memory.inject().text
+    apply(memory, Cap(max_count=10))
+    assert memory.inject().text == first  # byte for byte: a consolidation changes nothing an agent is told
+    told = memory.inject(query="fact 0 of many").text
+    assert told.index("r000 [unverified]: Fact 0") < told.index("Fact 9")
+
+
+def test_consolidated_lessons_are_left_out_where_what_was_learned_is(world: World) -> None:
+    memory = world.memory()
+    for number in range(12):
+        kind = RecordType.DISCOVERY if number == 0 else RecordType.PROJECT
+        world.write(f"r{number:03}.md", aged(f"Fact {number} of many.", 80 - number, type=str(kind)))
+    apply(memory, Cap(max_count=2))
+    assert "Fact 0 of many." in memory.inject(query="fact 0").text
+    assert "Fact 0 of many." not in memory.inject(query="fact 0", knowledge=False).text
