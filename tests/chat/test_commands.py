@@ -430,6 +430,6 @@ def test_what_is_typed_says_nothing_to_the_model(typing: Typing) -> None:
     typing("/status")
     typing("/remember Deploys happen on Tuesdays.")
     typing("Hello there")
-    sent = json.dumps(typing.chat.model.asked[0].prompt)  # type: ignore[union-attr]
+    sent = json.dumps(typing.chat.model.behind.asked[0].prompt)  # type: ignore[union-attr]
     assert "/status" not in sent
     assert os.fspath(typing.chat.person.home.path) not in sent

@@ -204,7 +204,7 @@ def test_an_overflow_is_answered_with_a_smaller_window_and_the_same_request(room
         loop.turn(chat, f"Tell me about part {number} of the import. " + "It is long. " * 80)
     outcome = loop.turn(chat, "And what about the last part of the import, in one word?")
     assert outcome.text == "Smaller, and here."
-    assert "the last part of the import" in json.dumps(chat.model.asked[-1].prompt)  # type: ignore[union-attr]
+    assert "the last part of the import" in json.dumps(chat.model.behind.asked[-1].prompt)  # type: ignore[union-attr]
     assert any(isinstance(event, Trimmed) for event in chat.log.events())
 
 
@@ -427,8 +427,8 @@ def test_a_group_is_told_nothing_private(room: Room) -> None:
     room.close()
     chat = room.chat(Scripted(use("memory_search", query="Ada doctor"), "I do not know."), audience="group")
     loop.turn(chat, "What about Ada?")
-    assert "Ada was" not in json.dumps(chat.model.asked[1].prompt)  # type: ignore[union-attr]
-    assert "earns" not in json.dumps(chat.model.asked[1].prompt)  # type: ignore[union-attr]
+    assert "Ada was" not in json.dumps(chat.model.behind.asked[1].prompt)  # type: ignore[union-attr]
+    assert "earns" not in json.dumps(chat.model.behind.asked[1].prompt)  # type: ignore[union-attr]
 
 
 def test_who_is_asked_to_forget_sees_what_goes(room: Room, capsys: pytest.CaptureFixture[str]) -> None:

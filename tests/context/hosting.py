@@ -9,8 +9,9 @@ from vademecum.context.replay import replay
 from vademecum.context.sizes import estimate_request
 from vademecum.context.summary import request_text
 from vademecum.context.units import gather
+from vademecum.store.outgoing import clean_value
 from vademecum.transcripts.events import Compacted, Flushed, Said, Summary, Trimmed, Used
-from vademecum.transcripts.log import InMemory, Log, cleaned
+from vademecum.transcripts.log import InMemory, Log
 from vademecum.transcripts.messages import Message, Role, ToolCall, ToolResult, to_json
 from vademecum.transcripts.small_talk import is_substantive
 
@@ -41,7 +42,7 @@ def cycles(log: Log) -> list[list[str]]:
 def same_but_secrets(one: Sequence[Message], other: Sequence[Message]) -> bool:
     """Whether two windows are the same; a secret and what stands for it are."""
     return len(one) == len(other) and all(
-        left == right or cleaned(to_json(left)) == cleaned(to_json(right))
+        left == right or clean_value(to_json(left)) == clean_value(to_json(right))
         for left, right in zip(one, other, strict=True)
     )
 

@@ -28,7 +28,7 @@ from hypothesis import strategies as st
 from faults.syscalls import Call, Tap
 from vademecum.errors import InvalidKey, InvalidText, Locked, OutsideMemory, StorageFailed
 from vademecum.memory import connect
-from vademecum.store import secrets
+from vademecum.store import outgoing, secrets
 from vademecum.store.home import Home
 from vademecum.transcripts import events, log
 from vademecum.transcripts.events import Event, Said, Torn, Used
@@ -675,7 +675,7 @@ def test_a_thousand_secrets_in_every_place_are_never_on_disk(tmp_path: Path) -> 
 def test_secrets_as_names_of_fields_go_and_both_values_stay() -> None:
     token = "gh" + "p_" + "aB3" * 12
     other = "gh" + "p_" + "Zx9" * 12
-    found = log.cleaned({token: 1, other: 2, "plain": 3})
+    found = outgoing.clean_value({token: 1, other: 2, "plain": 3})
     assert sorted(found.values()) == [1, 2, 3]
     assert token not in json.dumps(found)
     assert other not in json.dumps(found)
@@ -684,7 +684,7 @@ def test_secrets_as_names_of_fields_go_and_both_values_stay() -> None:
 def test_arguments_stay_json_when_a_secret_reaches_beyond_its_quotes() -> None:
     key = "\n".join(["-----BEGIN PRIVATE " + "KEY-----", *["MIIEvQIBADANBgkqhkiG9w0BAQEFAASC" * 2] * 4])
     text = json.dumps({"key": key, "next": "QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVo", "n": 1})
-    kept = json.loads(log.cleaned(text))
+    kept = json.loads(outgoing.clean_value(text))
     assert kept["n"] == 1
     assert "MIIEvQ" not in json.dumps(kept)
 
@@ -698,7 +698,7 @@ def test_arguments_stay_json_when_a_secret_reaches_beyond_its_quotes() -> None:
 )
 def test_what_holds_no_secret_is_kept_as_it_is(value: Any) -> None:
     if not secrets.find(json.dumps(value, ensure_ascii=False)):
-        assert log.cleaned(value) == value
+        assert outgoing.clean_value(value) == value
 
 
 @settings(max_examples=300, deadline=None)
@@ -718,8 +718,8 @@ def test_what_holds_no_secret_is_kept_as_it_is(value: Any) -> None:
 )
 def test_what_a_whole_line_tells_finds_what_a_full_search_of_each_part_finds(value: Any) -> None:
     with mock.patch.object(secrets, "clues", return_value=secrets.EVERYTHING):
-        wanted = log.cleaned(value)
-    assert log.cleaned(value) == wanted
+        wanted = outgoing.clean_value(value)
+    assert outgoing.clean_value(value) == wanted
     if isinstance(value, str) and KEY in value:
         assert KEY not in str(wanted)
 

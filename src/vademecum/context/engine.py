@@ -28,7 +28,8 @@ from vademecum.context.trim import trim
 from vademecum.context.units import flatten, gather
 from vademecum.errors import HostFailed, WindowFull
 from vademecum.tokens import PRIMING, Estimator, Size
-from vademecum.transcripts.events import Pruned, Todo, Used
+from vademecum.transcripts.events import Event, Pruned, Todo, Used
+from vademecum.transcripts.log import clean_event
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -63,7 +64,7 @@ class ContextEngine:
         self._context = window
         self._settings = settings or Settings()
         self._model = model
-        events = list(log.events())
+        events = [clean_event(each) if isinstance(each, Event) else each for each in log.events()]
         self._thread = Thread(log, events)
         self._past = Past(events)
         turn = self._flush_turn if self._settings.flush.enabled else None

@@ -6,14 +6,14 @@ Knows no store: whoever puts it together says where notes go and where a ratio i
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from vademecum.context.budget import FlushSettings, TrimSettings
 from vademecum.context.engine import TAKEN_BACK, ContextEngine, Settings
 from vademecum.context.prune import Mode, PruneSettings
 from vademecum.errors import HostFailed
 from vademecum.transcripts.events import Said, Trimmed
-from vademecum.transcripts.log import InMemory, Log
+from vademecum.transcripts.log import InMemory, Log, clean_event
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -117,7 +117,7 @@ class LearningEngine(ContextEngine):
 
 
 def thread_of(events: Iterable[Event | Torn]) -> list[Said]:
-    """Everything that was said and not taken back, whatever has left the window since."""
+    """Everything that was said and not taken back, whatever has left the window since; without secrets."""
     found: dict[str, Said] = {}
     for event in events:
         if isinstance(event, Said):
@@ -125,7 +125,7 @@ def thread_of(events: Iterable[Event | Torn]) -> list[Said]:
         elif isinstance(event, Trimmed) and event.why in _BACK:
             for each in event.ids:
                 found.pop(each, None)
-    return list(found.values())
+    return [cast("Said", clean_event(each)) for each in found.values()]
 
 
 def in_memory(log: Log) -> Log:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from vademecum.context.replay import apply_all, decisions_of, opening
 from vademecum.errors import InvalidText
 from vademecum.store import ids
+from vademecum.store.outgoing import clean_value
 from vademecum.transcripts import events as kinds
 from vademecum.transcripts import messages as shapes
 from vademecum.transcripts import views
 from vademecum.transcripts.events import Event, Pruned, Said, Torn, Trimmed
-from vademecum.transcripts.log import cleaned
 from vademecum.transcripts.messages import Message, Role
 
 if TYPE_CHECKING:
@@ -193,5 +193,5 @@ def _same(given: Message, entry: Entry) -> bool:
             return True
     if given.role is not entry.kept.role or len(given.parts) != len(entry.kept.parts):
         return False
-    said = cleaned(kinds.to_json(Said(given)))["message"]
-    return bool(said["parts"] == cleaned(shapes.to_json(entry.kept))["parts"])
+    said = clean_value(kinds.to_json(Said(given)))["message"]
+    return bool(said["parts"] == clean_value(shapes.to_json(entry.kept))["parts"])

@@ -16,7 +16,7 @@ import apsw
 
 from vademecum.errors import IndexFailed, IndexNewer, Malformed
 from vademecum.index import pages, words
-from vademecum.store import clock, document, texts
+from vademecum.store import clock, document, outgoing, texts
 from vademecum.store.joining import read_tags
 from vademecum.types import Scope
 
@@ -314,9 +314,11 @@ class Index:
         """Take a file in, in place of what it was before; chunks before the first change stay."""
         from vademecum.index.chunk import chunks  # not needed to ask
 
+        # What is found is handed to agents, and a passage may begin or end in the middle of a secret.
         text = texts.decode(content)
+        clean = outgoing.clean_lines(text)
         cut = [
-            each for each in chunks(text, kind=item.kind, tokens=tokens, overlap=overlap) if not each.hidden
+            each for each in chunks(clean, kind=item.kind, tokens=tokens, overlap=overlap) if not each.hidden
         ]
         labels = _labels(item, text)
         known = self.connection.execute(
@@ -859,11 +861,11 @@ def _labels(item: Item, text: str) -> Labels:
     title = values.get("title") or (parsed and parsed.title) or name.rpartition(".")[0]
     num = values.get("num")
     return Labels(
-        title=str(title),
+        title=outgoing.clean_text(str(title)),
         key=key_of(name) if item.kind == "record" else None,
         num=num if type(num) is int else None,
         type=str(values.get("type") or "project") if item.kind == "record" else None,
-        tags=read_tags(values.get("tags")),
+        tags=outgoing.clean_all(read_tags(values.get("tags"))),
         updated=None if values.get("updated") is None else moment(str(values["updated"])),
     )
 

@@ -30,6 +30,7 @@ _TURN = 0.5  # seconds that one transaction may last
 # New chunks from which on the keyword tables are put in order: a number, and a share of all.
 _FEW, _MANY = 100, 0.1
 _VECTORS = 512  # texts given to the embedder at once
+_WITHOUT_SECRETS = "/1"  # indexes made before this mark may hold secrets
 
 
 @dataclass(slots=True)
@@ -200,8 +201,13 @@ class Sync:
     @property
     def identity(self) -> tuple[str, str | None]:
         """What the keywords and the vectors of this index depend on."""
-        keywords = f"{self.tokens}/{self.overlap}"
-        return keywords, None if self.embedder is None else f"{self.embedder.identity} {keywords}"
+        vectors = None if self.embedder is None else f"{self.embedder.identity} {self.tokens}/{self.overlap}"
+        return self._keywords, vectors
+
+    @property
+    def _keywords(self) -> str:
+        """How texts become passages; an index that was made in another way is made anew."""
+        return f"{self.tokens}/{self.overlap}{_WITHOUT_SECRETS}"
 
     @property
     def embedder(self) -> Embedder | None:
@@ -210,7 +216,7 @@ class Sync:
 
     def agrees(self, *, vectors: bool) -> bool:
         """Whether the index was made with these settings; without `vectors`, its words."""
-        if self.index.meta("keywords") != f"{self.tokens}/{self.overlap}":
+        if self.index.meta("keywords") != self._keywords:
             return False
         return not vectors or self.identity[1] in (None, self.index.meta("vectors"))
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from vademecum.store.outgoing import clean_text
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -42,7 +44,11 @@ def combined(near: Sequence[Part], far: Iterable[Part]) -> list[Part]:
 
 
 def cut(text: str, size: int, *, unit: str = "characters") -> tuple[str, bool]:
-    """The beginning of a text, up to the last line that fits, and whether anything was left out."""
+    """The beginning of a text, up to the last line that fits, and whether anything was left out.
+
+    Secrets are replaced first: half of one would not be known as one.
+    """
+    text = clean_text(text)
     length = len(text.encode()) if unit == "bytes" else len(text)
     if length <= size:
         return text, False

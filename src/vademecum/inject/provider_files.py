@@ -53,6 +53,7 @@ class Kept(NamedTuple):
 
     path: Path
     changed: bool
+    warnings: tuple[str, ...] = ()  # what is to be known of what was written
 
 
 def write(home: Home, root: Path, agent: str, block: str) -> Kept:

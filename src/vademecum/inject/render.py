@@ -2,6 +2,7 @@
 
 Every line of somebody's text stands behind a mark of ours, so that it opens no heading, list or fence of its
 own; angle brackets and ampersands are written out, so that it neither closes the wrapper nor opens another.
+What looks like a secret is replaced, before a text is taken apart into lines and once more in the whole.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from vademecum.store.outgoing import clean_text
 from vademecum.visible import visible
 
 if TYPE_CHECKING:
@@ -31,8 +33,8 @@ class Part(NamedTuple):
 
 
 def safe(text: str) -> str:
-    """A text as it may be shown: visible, without images, with brackets written out."""
-    shown = _IMAGE.sub(_described, visible(text))
+    """A text as it may be shown: visible, without secrets and images, with brackets written out."""
+    shown = _IMAGE.sub(_described, visible(clean_text(text)))
     return shown.translate(_ESCAPES).replace("\t", "    ")
 
 
@@ -44,7 +46,8 @@ def quoted(text: str) -> list[str]:
 def item(label: str, text: str) -> list[str]:
     """A list item: its label and first line, and the further lines marked below it."""
     first, *rest = _lines(text) or [""]
-    return [f"{ITEM}{_one_line(label)}{first}".rstrip(), *(f"{BELOW}{line}".rstrip() for line in rest)]
+    top = f"{ITEM}{_one_line(clean_text(label))}{first}".rstrip()
+    return [top, *(f"{BELOW}{line}".rstrip() for line in rest)]
 
 
 def block(opening: str, parts: Iterable[Part], closing: str = "") -> str:
@@ -57,7 +60,7 @@ def block(opening: str, parts: Iterable[Part], closing: str = "") -> str:
         lines += ["", f"## {_one_line(safe(part.title))}", *part.lines]
     if closing:
         lines += ["", closing]
-    return "\n".join([*lines, CLOSE]) + "\n"
+    return clean_text("\n".join([*lines, CLOSE]) + "\n")
 
 
 def _lines(text: str) -> list[str]:

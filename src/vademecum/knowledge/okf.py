@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.errors import Collision, Malformed, SecretFound
 from vademecum.store import frontmatter, names, secrets
+from vademecum.store.outgoing import clean_text
 from vademecum.store.texts import decode
 
 if TYPE_CHECKING:
@@ -165,7 +166,7 @@ def _index(listed: Iterable[tuple[str, Record]]) -> str:
 
 
 def _plain(text: str) -> str:
-    """One short line without anything that Markdown would act upon."""
-    line = " ".join(text.split())
+    """One short line without secrets and without anything that Markdown would act upon."""
+    line = " ".join(clean_text(text).split())
     short = line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"
     return "".join(f"\\{each}" if each in "[]()<>*_`\\" else each for each in short)

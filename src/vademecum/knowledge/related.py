@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from vademecum.errors import Malformed, OutsideMemory
 from vademecum.knowledge import edges
 from vademecum.search.answer import Passage
-from vademecum.store import archive, clock, files, scopes
+from vademecum.store import archive, clock, files, outgoing, scopes
 from vademecum.store.records import is_record
 
 if TYPE_CHECKING:
@@ -131,7 +131,8 @@ def passage(found: Related, as_of: str | None = None) -> Passage | None:
     record, entry = found.record, said(found.record, as_of)
     if entry is None:
         return None
-    text = entry.text if len(entry.text) <= _SNIPPET else entry.text[: _SNIPPET - 1] + "…"
+    text = outgoing.clean_text(entry.text)
+    text = text if len(text) <= _SNIPPET else text[: _SNIPPET - 1] + "…"
     return Passage(
         record.path,
         entry.start,
@@ -142,11 +143,11 @@ def passage(found: Related, as_of: str | None = None) -> Passage | None:
         "memory",
         record.place,
         {},
-        title=record.title,
+        title=outgoing.clean_text(record.title),
         key=record.key,
         type=record.type,
         num=record.num,
-        tags=record.tags,
+        tags=outgoing.clean_all(record.tags),
         time=entry.time,
         origin=str(entry.origin) if entry.origin else None,
         superseded=entry.superseded,

@@ -20,6 +20,7 @@ from vademecum.errors import (
     VadeError,
 )
 from vademecum.lazy import LazyModule
+from vademecum.memory.guarded import guarded
 from vademecum.store import audit, clock, files, identity, names, scopes, secrets
 from vademecum.store.records import Found, Records
 from vademecum.types import Audience, Change, Finding, Origin, Place, Scope
@@ -121,14 +122,14 @@ class Base:
     def _language_model(self, model: str | Model | None) -> Model:
         """The model given, or named by the call or the settings; having none is told in one sentence."""
         if model is not None and not isinstance(model, str):
-            return model
+            return guarded(model)
         found = choosing.resolve(self.settings.model, self.settings.llm, flag=model)
         if found is None:
             raise ModelFailed(
                 "no language model is configured, so nothing was changed",
                 hint="name one with `--model provider:name`, VADE_MODEL, or `model` in config.toml",
             )
-        return found
+        return guarded(found)
 
     @property
     def _root(self) -> Path | None:

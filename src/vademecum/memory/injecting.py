@@ -11,7 +11,7 @@ from vademecum.errors import VadeError
 from vademecum.lazy import LazyModule
 from vademecum.memory.base import _audience
 from vademecum.memory.searching import Searching
-from vademecum.store import consolidation, scopes
+from vademecum.store import consolidation, outgoing, scopes
 from vademecum.types import Audience, Place
 
 if TYPE_CHECKING:
@@ -69,8 +69,8 @@ class Injecting(Searching):
             half_life_days=self.settings.knowledge.half_life_days,
             now=self.now,
         )
-        with self._reported("read the memory"):
-            return builder.build(
+        with self._reported("read the memory"), outgoing.noticing() as hidden:
+            block = builder.build(
                 injecting.Wanted(
                     places,
                     listening,
@@ -81,6 +81,7 @@ class Injecting(Searching):
                     attached=functools.partial(self._attached, query),
                 )
             )
+        return _with_warning(block, hidden)
 
     def remind(
         self, prompt: str, *, budget: int | None = None, without: Collection[str] = ()
@@ -97,17 +98,18 @@ class Injecting(Searching):
         options = self._options(
             max_results=_REMINDERS, min_score=None, mode="bm25", sort_by=None, explain=False
         )
-        with self._reported("read the memory"):
+        with self._reported("read the memory"), outgoing.noticing() as hidden:
             answer = self.searcher.search(asked, options, seconds=self.settings.limits.open)
             told = self.settings.inject.knowledge
             shown = (each for each in answer.results if told or each.type not in learned.LEARNED)
             hits = ((self._behind(each), each.time) for each in shown)
-            return reminding.build(
+            block = reminding.build(
                 ((found, time) for found, time in hits if found is not None),
                 self.records,
                 tokens=budget or _REMINDER_TOKENS,
                 without=without,
             )
+        return _with_warning(block, hidden)
 
     def _behind(self, hit: answering.Passage) -> Found | None:
         """The record a passage is from; None when it is gone since it was indexed."""
@@ -125,13 +127,14 @@ class Injecting(Searching):
     def write_provider_file(
         self, agent: str, *, query: str = "", budget: int | None = None, audience: str | Audience = "group"
     ) -> provider_files.Kept:
-        """Keep the block in the file that an agent reads by itself, between marks."""
+        """Keep the block in the file that an agent reads by itself, between marks; no secret goes with it."""
         self._may_write()
         self._at_a_command_line("write files of a project", f"vade inject --write {agent}")
         project = self._project()
         block = self.inject(query=query, budget=budget, audience=audience, session=False)
         with self._reported(f"write the file of {agent}"):
-            return provider_files.write(self.home, project.root, agent, block.text)
+            kept = provider_files.write(self.home, project.root, agent, block.text)
+        return kept._replace(warnings=block.warnings)
 
     def _relevant(self, query: str, place: Place) -> Sequence[injecting.Lines]:
         found = self.search(
@@ -158,3 +161,11 @@ class Injecting(Searching):
             for source in allowed
             for path, text in source.newest(most, chars=self.settings.inject.scope_chars)
         ]
+
+
+def _with_warning(block: injecting.Block, hidden: Collection[str]) -> injecting.Block:
+    """A block that says what was replaced in it, to whoever asked for it."""
+    if not hidden or "[REDACTED:" not in block.text:
+        return block
+    said = f"what looks like a secret was redacted ({', '.join(sorted(hidden))}): `vade lint` says where"
+    return block._replace(warnings=(*block.warnings, said))

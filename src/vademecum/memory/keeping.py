@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from vademecum.errors import Malformed, NotFound, UnknownName, UsageError
 from vademecum.lazy import LazyModule
 from vademecum.memory.tidying import Tidying
-from vademecum.store import archive, files, labels, names, scopes, texts
+from vademecum.store import archive, files, labels, names, outgoing, scopes, texts
 from vademecum.store.joining import Draft
 from vademecum.store.records import Found, parse_type
 from vademecum.types import Finding, Noted, Record, Scope, Stored
@@ -102,8 +102,12 @@ class Keeping(Tidying):
         type: str | RecordType | None = None,
         tag: str | None = None,
         all: bool = False,
+        reveal: bool = False,
     ) -> Listing:
-        """The records in sight, the nearest scope first; with `all`, those of every project and agent."""
+        """The records in sight, the nearest scope first; with `all`, those of every project and agent.
+
+        What looks like a secret in them is replaced, unless `reveal` asks for the files as they stand.
+        """
         kind = None if type is None else str(parse_type(type))
         if all:
             self._only_a_person("look into every project", "vade list --all")
@@ -113,13 +117,18 @@ class Keeping(Tidying):
             if isinstance(each, Finding):
                 findings.append(each)
             elif (kind is None or each.record.type == kind) and (tag is None or tag in each.record.tags):
-                found.append(each.record)
+                found.append(each.record if reveal else outgoing.clean_record(each.record))
         found.sort(key=_order)
         return Listing(tuple(found), tuple(findings), self.settings.decay.max_count)
 
-    def show(self, name: str | int, *, scope: str | Scope | None = None) -> Record:
-        """One record with all its entries, by key, number or id."""
-        return self._find(name, scope).record
+    def show(self, name: str | int, *, scope: str | Scope | None = None, reveal: bool = False) -> Record:
+        """One record with all its entries, by key, number or id.
+
+        What looks like a secret in it is replaced, unless `reveal` asks for the file as it stands: for a
+        person's eyes, never for a model.
+        """
+        record = self._find(name, scope).record
+        return record if reveal else outgoing.clean_record(record)
 
     def forgotten(self, *, scope: str | Scope | None = None) -> Sequence[versions.Version]:
         """The records that are gone from sight and can be brought back, forgotten or deleted by hand."""

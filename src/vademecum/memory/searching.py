@@ -51,7 +51,7 @@ class Searching(Base):
         return self.get(shelf.name_of(archive.JOURNAL, f"{self.now():%Y-%m-%d}.md"))
 
     def get(self, target: str | int, *, start: int = 1, lines: int | None = None) -> reading.Text:
-        """Lines of a file by its path as shown, or of a record by its key or number."""
+        """Lines of a file by its path as shown, or of a record by its key or number; without secrets."""
         if start < 1 or (lines is not None and lines < 0):
             raise UsageError("lines are counted from 1")
         path = str(target)
@@ -74,7 +74,7 @@ class Searching(Base):
                 if found.part and start == 1 and lines is None:  # of a consolidation, what was asked for
                     start = min(entry.start for entry in found.record.entries)
                     lines = max(entry.end for entry in found.record.entries) - start + 1
-            return reading.lines_of(path, content, start=start, count=lines)
+            return reading.clean_lines_of(path, content, start=start, count=lines)
 
     def search(
         self,

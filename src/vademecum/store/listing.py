@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vademecum.store import files
+from vademecum.store import files, outgoing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -55,7 +55,7 @@ def _link(record: Record) -> str:
 
 
 def _plain(text: str) -> str:
-    """One short line without anything that Markdown would act upon."""
-    line = " ".join(text.split())
+    """One short line without secrets and without anything that Markdown would act upon."""
+    line = " ".join(outgoing.clean_text(text).split())
     short = line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"
     return short.replace("\\", "\\\\").replace("[", "\\[").replace("]", "\\]").replace("<", "&lt;")

@@ -7,6 +7,7 @@ import re
 import unicodedata
 
 from vademecum.errors import InvalidKey
+from vademecum.store.outgoing import clean_text
 
 LONGEST_KEY = 60
 _KEY = re.compile(r"[a-z0-9-]{1,60}")
@@ -70,5 +71,6 @@ def folded(name: str) -> str:
 
 
 def shown(name: str) -> str:
-    """A name for a message: quoted, short, without control characters."""
+    """A name for a message: quoted, short, without control characters and secrets."""
+    name = clean_text(name)
     return repr(name if len(name) <= 80 else name[:77] + "...")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO
 
 from vademecum.errors import OutsideMemory
-from vademecum.store import archive, files, names, scopes, sources, texts
+from vademecum.store import archive, files, names, outgoing, scopes, sources, texts
 from vademecum.types import Audience
 
 if TYPE_CHECKING:
@@ -37,6 +37,13 @@ def lines_of(path: str, content: bytes | None, *, start: int = 1, count: int | N
         every.pop()
     chosen = every[start - 1 :] if count is None else every[start - 1 : start - 1 + count]
     return Text(path, "\n".join(chosen), start, start + len(chosen) - 1, len(every))
+
+
+def clean_lines_of(path: str, content: bytes | None, *, start: int = 1, count: int | None = None) -> Text:
+    """The same as they may leave: cleaned as a whole, since a secret may go over several lines."""
+    if content is not None:
+        content = outgoing.clean_lines(texts.decode(content)).encode()
+    return lines_of(path, content, start=start, count=count)
 
 
 def streamed(path: str, file: BinaryIO, *, start: int = 1, count: int | None = None) -> Text:

@@ -27,6 +27,7 @@ from vademecum.store import (
     files,
     frontmatter,
     ids,
+    labels,
     names,
     numbers,
     scopes,
@@ -234,7 +235,7 @@ class Records:
 
     def begin(self, shelves: Sequence[Shelf], draft: Draft) -> Stored:
         """Keep a text in a new record, under the first free key made from its words."""
-        wanted = names.auto_key(draft.name or draft.text)
+        wanted = labels.key_from(draft.name or draft.text)
         for number in range(1, 10_000):
             shelf, name = self._locate(shelves, wanted if number == 1 else names.numbered(wanted, number))
             folder = shelf.open(archive.RECORDS)
@@ -733,7 +734,7 @@ class Records:
 
     def _free_key(self, shelves: Sequence[Shelf], draft: Draft) -> tuple[Shelf, str]:
         """A key made from the first words, numbered when that one holds something else."""
-        wanted = names.auto_key(draft.text)
+        wanted = labels.key_from(draft.text)
         for number in range(1, 10_000):
             shelf, name = self._locate(shelves, wanted if number == 1 else names.numbered(wanted, number))
             folder = shelf.open(archive.RECORDS)

@@ -69,6 +69,16 @@ def redact(text: str, secrets: Sequence[Secret]) -> str:
     return "".join([*parts, text[at:]])
 
 
+def mark(text: str, secrets: Sequence[Secret]) -> str:
+    """Say behind each secret what it is, and leave all as it is."""
+    parts: list[str] = []
+    at = 0
+    for secret in sorted(secrets, key=lambda secret: secret.start):
+        parts += [text[at : secret.end], f" ⟨secret: {secret.kind}⟩"]
+        at = secret.end
+    return "".join([*parts, text[at:]])
+
+
 def gate(text: str, policy: SecretPolicy, among: Clues | None = None) -> tuple[str, tuple[str, ...]]:
     """Return the text that may be kept and the kinds found in it, or refuse it."""
     secrets = find(text, among)

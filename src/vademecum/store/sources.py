@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vademecum.errors import Collision, NotFound, UsageError
-from vademecum.store import decisions, labels, names, scopes
+from vademecum.store import decisions, labels, names, outgoing, scopes
 from vademecum.store.folders import Folder
 from vademecum.types import Audience, Place, Scope
 
@@ -40,6 +40,7 @@ _MADE_BESIDE = {
 }
 # or by a file inside: a Python environment, and what says of itself that it is a cache.
 _MARKS = frozenset({"pyvenv.cfg", "CACHEDIR.TAG"})
+_BEYOND = 8 * 1024  # bytes behind the beginning of a file that are looked through for secrets with it
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +105,9 @@ class Source:
                 aged.append((-path.stat().st_mtime_ns, str(path)))
         for _, name in sorted(aged)[:most]:
             with contextlib.suppress(OSError), open(name, "rb") as file:
-                yield name, file.read(4 * chars).decode(errors="ignore")[:chars]
+                # What is cut off is looked at as well: half a secret would not be known as one.
+                text = file.read(4 * chars + _BEYOND).decode(errors="ignore")
+                yield name, outgoing.clean_text(text)[:chars]
 
     def holds(self, path: str) -> tuple[str, tuple[str, ...]] | None:
         """Where a file of this source lies, as its top and the names below; None for any other file."""
@@ -231,7 +234,7 @@ def _is_foreign(name: str, beside: Collection[str]) -> bool:
 
 def _files_in(folder: str) -> Collection[str]:
     """The names in a folder; none when it cannot be looked into, which whoever reads it will be told."""
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, ValueError):  # a name may hold a NUL
         return frozenset(os.listdir(folder))
     return ()
 

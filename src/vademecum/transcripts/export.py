@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from vademecum.errors import Collision, UnknownName
 from vademecum.transcripts import events as kinds
 from vademecum.transcripts.events import Compacted, Event, Said, Started, Summary
-from vademecum.transcripts.log import cleaned
+from vademecum.transcripts.log import clean_event
 from vademecum.transcripts.messages import Image, Opaque, Text, Thinking, ToolCall, ToolResult
 from vademecum.transcripts.views import is_aside
 
@@ -227,9 +227,7 @@ def _safe(events: Iterable[Event | Torn]) -> Iterator[Event]:
     """Each event without secrets."""
     for event in events:
         if isinstance(event, Event):
-            fields = kinds.to_json(event)
-            kept = cleaned(fields)
-            yield event if kept == fields else kinds.from_json(kept)
+            yield clean_event(event)
 
 
 def _about(event: Started) -> Iterator[tuple[str, str]]:

@@ -13,6 +13,7 @@ import os
 import re
 import threading
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from vademecum.errors import IndexFailed, IndexNewer, InvalidKey, OutsideMemory, StorageFailed, VadeError
@@ -22,12 +23,14 @@ from vademecum.index.turns import Kept, Part, Row, Turns
 from vademecum.search import relevance
 from vademecum.search.answer import TRANSCRIPT, Passage
 from vademecum.search.engine import COMMON, COMMON_FROM, EXACT_ROWS, MOST_WORDS
-from vademecum.store import files, names, reading, scopes
+from vademecum.store import files, names, reading, scopes, secrets
+from vademecum.store.outgoing import clean_text
 from vademecum.transcripts import following
-from vademecum.transcripts.events import Said, Started
+from vademecum.transcripts.events import Said, Started, Torn
 from vademecum.transcripts.events import parse as parse_event
+from vademecum.transcripts.events import render as render_event
 from vademecum.transcripts.following import Followed, View
-from vademecum.transcripts.log import ENDING, FOLDER, Log, OnDisk
+from vademecum.transcripts.log import ENDING, FOLDER, Log, OnDisk, clean_event
 from vademecum.transcripts.recall import PREVIEW, Hit, Recalled
 from vademecum.types import Audience, Place, Scope
 
@@ -199,17 +202,19 @@ class Earlier:
 
     def _hit(self, scored: _Scored, wanted: Wanted) -> Hit:
         part, log = scored.row.part, scored.row.log
-        text = self._text(log, part)
+        said = self._text(log, part)
+        text = clean_text(said)
+        start, end = (part.at, part.at + part.length) if text == said else (0, len(text))
         whole = " ".join(wanted.text.lower().split())
         return Hit(
             log.session,
             log.project,
-            log.name,
+            clean_text(log.name),
             part.role,
             part.turn,
             part.line,
             part.time,
-            shown(text, words.terms(wanted.text).words, start=part.at, end=part.at + part.length),
+            shown(text, words.terms(wanted.text).words, start=start, end=end),
             round(scored.score, 4),
             scored.held,
             scored.exact or bool(whole and whole in " ".join(text.lower().split())),
@@ -352,7 +357,8 @@ class Earlier:
         if file is None:
             raise refused
         with file:
-            return reading.streamed(path, file, start=start, count=count)
+            found = reading.streamed(path, file, start=start, count=count)
+        return replace(found, text="\n".join(map(_clean_line, found.text.split("\n"))))
 
     # ---------------------------------------------------------------- the file
 
@@ -600,6 +606,14 @@ def _finds(text: str, word: str, start: int, end: int) -> list[re.Match[str]]:
         if found:
             return found
     return []
+
+
+def _clean_line(line: str) -> str:
+    """A line of a log as it may leave: an event whole, and anything else as a text."""
+    if not any(secrets.clues(line)):
+        return line
+    event = parse_event(line.encode(errors="replace"))
+    return clean_text(line) if isinstance(event, Torn) else render_event(clean_event(event)).decode()
 
 
 def _readable(text: str) -> str:

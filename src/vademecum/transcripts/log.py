@@ -9,20 +9,16 @@ from __future__ import annotations
 
 import contextlib
 import io
-import json
-import math
 import os
 import re
 import threading
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Protocol
 
 from vademecum.errors import InvalidText, OutsideMemory
-from vademecum.store import clock, files, ids, names, secrets
+from vademecum.store import clock, files, ids, names, outgoing
 from vademecum.transcripts import events as kinds
 from vademecum.transcripts.events import LARGEST, Event, Torn
-from vademecum.types import SecretPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -38,7 +34,6 @@ ENDING = ".jsonl"
 
 _BLOCK = 64 * 1024
 _HEAD = re.compile(rb'\{"seq":\d+,"kind":"([a-z_]+)"(?:,"time":"([0-9TZ:.+-]+)")?')
-_NAMED = 512  # how long a value may be that only the name of its field gives away
 
 
 class Raw(NamedTuple):
@@ -365,78 +360,19 @@ class InMemory:
 # -------------------------------------------------------------------- secrets
 
 
-def cleaned(value: Any) -> Any:
-    """A JSON value with every secret in it replaced, and without numbers that JSON does not have."""
-    return _cleaned(value, _clues(_dumped(value)))
+def clean_event(event: Event) -> Event:
+    """An event as it may leave; a line that was written by hand may hold anything."""
+    fields = kinds.to_json(event)
+    kept = outgoing.clean_value(fields)
+    return event if kept == fields else kinds.from_json(kept)
 
 
 def _cleaned_line(given: dict[str, Json]) -> tuple[dict[str, Json], bytes]:
     """An object without secrets, and as a line; raises for what is no JSON."""
-    text = _dumped(given)
-    clues = _clues(text)
-    fields = _cleaned(given, clues) if any(clues) else given
+    text = outgoing.dumped(given)
+    clues = outgoing.clues_of(text)
+    fields = outgoing.clean_within(given, clues) if any(clues) else given
     if text and fields == given:
         with contextlib.suppress(UnicodeEncodeError):
             return fields, text.encode()
     return fields, kinds.encode(fields)
-
-
-def _dumped(value: Any) -> str:
-    """A value as a line of JSON; nothing where it cannot be written before it is cleaned."""
-    try:
-        return _encoder.encode(value)
-    except (ValueError, TypeError):  # numbers that JSON does not have, or what it has no word for
-        return ""
-
-
-def _clues(text: str) -> secrets.Clues:
-    return secrets.clues(text) if text else secrets.EVERYTHING
-
-
-_encoder = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-
-
-def _cleaned(value: Any, clues: secrets.Clues) -> Any:
-    if isinstance(value, str):
-        return _clean_text(value, clues)
-    if isinstance(value, Mapping):
-        found: dict[str, Json] = {}
-        for key, each in value.items():
-            name = kept = _clean_text(key, clues) if isinstance(key, str) else str(key)
-            while name in found:  # two secrets as names: both values stay
-                name = f"{kept}-{len(found)}"
-            found[name] = _clean_named(key, each, clues) if isinstance(each, str) else _cleaned(each, clues)
-        return found
-    if isinstance(value, list | tuple):
-        return [_cleaned(each, clues) for each in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
-
-
-def _clean_text(text: str, clues: secrets.Clues) -> str:
-    if len(text) < 8:  # no password is looked for in less
-        return text
-    kept, found = secrets.gate(text, SecretPolicy.REDACT, clues)
-    if found and text.lstrip()[:1] in ("{", "["):
-        # Arguments of a tool are JSON, and must be so without their secrets.
-        with contextlib.suppress(ValueError, RecursionError):
-            whole = json.loads(text)
-            try:
-                json.loads(kept)
-            except ValueError:
-                return json.dumps(cleaned(whole), ensure_ascii=False)
-    return kept
-
-
-def _clean_named(name: Any, text: str, clues: secrets.Clues) -> str:
-    """A value without secrets, those included that only the name of the field gives away."""
-    kept = _clean_text(text, clues)
-    if kept == text and 4 <= len(text) <= _NAMED and any(clues) and name not in _OWN:
-        found = secrets.find(json.dumps({str(name): text}, ensure_ascii=False), clues)
-        if found:
-            return f"[REDACTED:{found[0].kind}]"
-    return kept
-
-
-_OWN = {"seq", "kind", "time", "id", "role", "type", "text", "name", "model", "media_type", "url", "data"}

@@ -13,14 +13,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.errors import NotFound, OutsideMemory, StorageFailed, UnknownName, UsageError
 from vademecum.store import names
+from vademecum.store.outgoing import clean_text
 from vademecum.transcripts.events import Event, Said
-from vademecum.transcripts.log import Line
+from vademecum.transcripts.log import Line, clean_event
 from vademecum.transcripts.messages import Role
 from vademecum.transcripts.views import is_aside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from vademecum.transcripts.events import Torn
     from vademecum.transcripts.log import Log
     from vademecum.transcripts.messages import Message
     from vademecum.transcripts.sessions import Session
@@ -164,12 +166,12 @@ def _hits(session: Session, log: Log, wanted: Question) -> Iterator[Hit]:
         yield Hit(
             session.id,
             session.project,
-            session.name,
+            clean_text(session.name),
             str(message.role),
             turn,
             raw.number,
             message.time or event.time,
-            preview(text, wanted),
+            preview(clean_text(text), wanted),
             points,
             hits,
             exact,
@@ -185,7 +187,11 @@ def session_get(log: Log, place: int | str, *, lines: int = 1) -> Sequence[Line]
     if number < 1 or lines < 1:
         raise UsageError("lines are counted from 1")
     picked = (raw for raw in log.raw() if number <= raw.number)
-    return [Line(raw.read(), raw.number, raw.start, raw.end) for raw in islice(picked, lines)]
+    return [Line(_clean(raw.read()), raw.number, raw.start, raw.end) for raw in islice(picked, lines)]
+
+
+def _clean(event: Event | Torn) -> Event | Torn:
+    return clean_event(event) if isinstance(event, Event) else event
 
 
 def _line_of(log: Log, id: str) -> int:

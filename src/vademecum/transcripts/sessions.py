@@ -24,7 +24,7 @@ from vademecum.errors import (
     UsageError,
     VadeError,
 )
-from vademecum.store import clock, files, ids, locks, names, scopes, secrets
+from vademecum.store import clock, files, ids, labels, locks, names, scopes, secrets
 from vademecum.store.journal import Journal
 from vademecum.transcripts import views
 from vademecum.transcripts.events import Ended, Event, Renamed, Said, Started
@@ -296,8 +296,8 @@ class Sessions:
             words = _asked(self.slug, _note_text(log, title, said), self.slug_seconds)
             answer = one_line(words) if isinstance(words, str) and len(words) <= 200 else ""
             if any(char.isascii() and char.isalnum() for char in answer):
-                return names.slug(answer, words=6)
-        return names.auto_key(title)
+                return labels.key_from(answer)
+        return labels.key_from(title)
 
     # ---------------------------------------------------------------- looking
 

@@ -25,6 +25,7 @@ from urllib.parse import quote, urlsplit
 from vademecum.errors import EmbedderFailed
 from vademecum.index.embed.base import gather, patience, unit
 from vademecum.lazy import LazyModule
+from vademecum.store.outgoing import clean_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -238,8 +239,9 @@ class Remote:
         batches = [wanted[start : start + self._batch] for start in range(0, len(wanted), self._batch)]
 
         def ask(places: list[int]) -> Part:
-            # A lone surrogate is no text to a server.
-            sent = [texts[place][:LONGEST_TEXT].encode("utf-8", "replace").decode() for place in places]
+            # A lone surrogate is no text to a server, and a secret is none of its business.
+            clean = [clean_text(texts[place])[:LONGEST_TEXT] for place in places]
+            sent = [each.encode("utf-8", "replace").decode() for each in clean]
             return places, unit(self._ask(sent, query, limit))
 
         # The first goes alone: a refused key or a wrong address then costs one request, not four.

@@ -21,6 +21,7 @@ from vademecum.errors import VadeError
 from vademecum.interfaces.adapters.base import as_agent, told
 from vademecum.store import clock, document, names, scopes
 from vademecum.store import files as disk
+from vademecum.store.outgoing import clean_text
 from vademecum.types import Audience, Finding, Scope
 
 if TYPE_CHECKING:
@@ -192,7 +193,7 @@ class MemoryTool(BetaAbstractMemoryTool):
         checked({name: getattr(command, name) for name in _PARAMETERS if hasattr(command, name)})
         try:
             with contextlib.nullcontext() if command.command == "view" else self._alone():
-                return str(super().execute(command))
+                return clean_text(str(super().execute(command)))
         except VadeError as error:
             raise ToolError(f"Error: {told(error)}") from error
 
@@ -313,7 +314,7 @@ class MemoryTool(BetaAbstractMemoryTool):
                 f"journal/{day.path.rpartition('/')[2]}": File(memory.get(day.path).text)
                 for day in days[-DAYS:]
             },
-            **{f"pinned/{each.name}": File(each.text) for each in pinned},
+            **{f"pinned/{each.name}": File(clean_text(each.text)) for each in pinned},
         }
 
     def _file(self, path: str, missing: str) -> File:

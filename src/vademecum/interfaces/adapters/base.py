@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from vademecum.errors import Collision, NotFound
 from vademecum.memory import Memory
+from vademecum.store.outgoing import clean_text
 from vademecum.types import Origin
 
 if TYPE_CHECKING:
@@ -44,4 +45,5 @@ def opened(memory: Memory, session: str) -> Log:
 def told(error: VadeError) -> str:
     """A refusal and what to try; hints for a person at a terminal are left out."""
     hint = "" if "vade" in error.hint or "--" in error.hint else error.hint
-    return " ".join(f"{words[:1].upper()}{words[1:]}." for words in (str(error).rstrip("."), hint) if words)
+    parts = (clean_text(str(error)).rstrip("."), hint)
+    return " ".join(f"{words[:1].upper()}{words[1:]}." for words in parts if words)

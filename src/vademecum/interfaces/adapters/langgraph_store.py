@@ -31,7 +31,7 @@ from langgraph.store.base import (
 from vademecum.errors import Malformed, NotFound
 from vademecum.interfaces.adapters.base import as_agent
 from vademecum.store import clock, names, scopes, secrets
-from vademecum.transcripts.log import cleaned
+from vademecum.store.outgoing import clean_value
 from vademecum.types import Scope, SecretPolicy
 
 if TYPE_CHECKING:
@@ -126,7 +126,8 @@ def parse(record: Record) -> Kept:
             raise TypeError(whole)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise Malformed(f"{record.path} is tagged `{TAG}` and holds no item: {error}") from error
-    return Kept(namespace, key, value, whole.get("index") is not False, record)
+    # String by string, and only now: what is cut out of the whole may take a quotation mark along.
+    return Kept(namespace, key, clean_value(value), whole.get("index") is not False, record)
 
 
 def _exact(token: re.Match[str]) -> str:
@@ -201,7 +202,9 @@ class RecordStore(BaseStore):
 
     def _get(self, namespace: tuple[str, ...], key: str) -> Kept | None:
         try:
-            record = self._memory.show(record_key(namespace, key), scope=self._scope_of(namespace))
+            record = self._memory.show(
+                record_key(namespace, key), scope=self._scope_of(namespace), reveal=True
+            )
         except NotFound:
             return None
         return parse(record)
@@ -210,7 +213,7 @@ class RecordStore(BaseStore):
         """All items in a namespace or below it, those that changed last first."""
         found = []
         for scope in self._scopes_of(prefix):
-            for record in self._memory.list(scope=scope, tag=tag_of(prefix)).records:
+            for record in self._memory.list(scope=scope, tag=tag_of(prefix), reveal=True).records:
                 try:
                     kept = parse(record)
                 except Malformed as error:  # told, and no reason to hide all others
@@ -262,7 +265,7 @@ class RecordStore(BaseStore):
         text = render(op.namespace, op.key, dict(value), indexed=indexed)
         if policy is SecretPolicy.REDACT and secrets.find(text):
             # String by string: what is cut out of the whole may take a quotation mark along.
-            text = render(op.namespace, op.key, cleaned(dict(value)), indexed=indexed)
+            text = render(op.namespace, op.key, clean_value(dict(value)), indexed=indexed)
             if secrets.find(text):
                 raise ValueError("the namespace, the key or the value holds a secret that cannot be left out")
         size, largest = len(text.encode(errors="surrogatepass")), self._memory.settings.limits.content_bytes

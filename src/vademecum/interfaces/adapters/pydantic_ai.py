@@ -26,6 +26,7 @@ from vademecum.context.thread import Thread
 from vademecum.errors import VadeError, WindowFull
 from vademecum.interfaces.adapters.base import as_agent, opened, told
 from vademecum.llm.overflow import is_overflow
+from vademecum.store.outgoing import clean_value
 from vademecum.transcripts.events import Used
 from vademecum.transcripts.messages import Message, Role, Text
 from vademecum.transcripts.shapes import pydantic_ai as shape
@@ -206,14 +207,15 @@ def _instructions() -> str:
 
 
 def _telling(tool: Callable[P, dict[str, Any]]) -> Callable[P, dict[str, Any]]:
-    """A tool whose refusals reach the model, and never end a run as one retry too many would."""
+    """A tool whose answers hold no secret, and whose refusals reach the model and never end a run."""
 
     @functools.wraps(tool)
     def call(*args: P.args, **kwargs: P.kwargs) -> dict[str, Any]:
         try:
-            return tool(*args, **kwargs)
+            answer: dict[str, Any] = clean_value(tool(*args, **kwargs))
         except VadeError as error:
             raise ToolFailed(told(error)) from error
+        return answer
 
     return call
 

@@ -15,6 +15,7 @@ from vademecum.interfaces.chat import tools
 from vademecum.interfaces.chat.state import NO_MODEL, used
 from vademecum.llm.base import Limits, Usage
 from vademecum.llm.overflow import is_overflow
+from vademecum.store import outgoing
 from vademecum.transcripts.messages import Message, Role, Text
 from vademecum.transcripts.shapes import pydantic_ai as shape
 
@@ -92,6 +93,7 @@ def _failed(chat: Chat, why: str) -> Outcome:
 
 
 def _answered(chat: Chat, text: str) -> Outcome:
+    text = _sendable(chat, text)
     last = chat.thread[-1]
     # Asked again after a failure or a crash: the turn is in the log already, and has no answer.
     if not (last.role is Role.USER and last.text == text):
@@ -114,6 +116,15 @@ def _answered(chat: Chat, text: str) -> Outcome:
     chat.engine.record(chat.thread)
     chat.screen.dim(f"stopped after {ROUNDS} rounds of tools; say `go on` for more")
     return Outcome(trouble=f"it went on for {ROUNDS} rounds of tools")
+
+
+def _sendable(chat: Chat, text: str) -> str:
+    """What the person said, without what looks like a secret: a model is never sent one."""
+    with outgoing.noticing() as hidden:
+        clean = outgoing.clean_text(text)
+    if hidden:
+        chat.screen.dim(f"redacted before it is sent: {', '.join(sorted(hidden))}")
+    return clean
 
 
 def _work(chat: Chat, calls: tuple[Call, ...]) -> None:

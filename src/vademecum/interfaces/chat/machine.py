@@ -16,6 +16,7 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import NotFound, UsageError
+from vademecum.store.outgoing import clean_lines, clean_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,7 +57,7 @@ def read_file(root: Path, given: Mapping[str, Any]) -> str:
         content = file.read(_READ + 1)
     if b"\0" in content[:8192]:
         raise UsageError(f"{given['path']} is no text", hint="run_command may have a tool for it")
-    lines = content[:_READ].decode(errors="replace").splitlines()
+    lines = clean_lines(content[:_READ].decode(errors="replace")).splitlines()
     chosen = lines[start - 1 : None if count is None else start - 1 + count]
     told = "\n".join(f"{number}\t{line}" for number, line in enumerate(chosen, start))
     more = "\n[the file goes on]" if len(content) > _READ else ""
@@ -150,7 +151,8 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def capped(text: str) -> str:
-    """A text of bearable length: its beginning and its end."""
+    """A text of bearable length: its beginning and its end, without what looks like a secret."""
+    text = clean_text(text)
     if len(text) <= LARGEST:
         return text
     half = LARGEST // 2

@@ -16,6 +16,7 @@ from vademecum.errors import VadeError
 from vademecum.interfaces.chat import door as doors_
 from vademecum.llm import choose as choosing
 from vademecum.llm.base import Limits, Usage
+from vademecum.memory.guarded import guarded
 from vademecum.tokens import count
 from vademecum.transcripts.events import Used
 from vademecum.transcripts.messages import Message, Role, Text
@@ -149,6 +150,15 @@ class Chat:
     def settings(self) -> Settings:
         """The settings in force."""
         return self.person.settings
+
+    @property
+    def model(self) -> Model | None:
+        """What answers; it is sent no secret."""
+        return self._model
+
+    @model.setter
+    def model(self, model: Model | None) -> None:
+        self._model = None if model is None else guarded(model)
 
     @property
     def model_name(self) -> str:

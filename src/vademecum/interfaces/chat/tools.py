@@ -18,7 +18,7 @@ from vademecum.interfaces.chat import machine
 from vademecum.interfaces.mcp import core
 from vademecum.interfaces.mcp.arguments import STRING, WHOLE, Argument, parse, schema
 from vademecum.interfaces.mcp.tools import Write
-from vademecum.store import secrets
+from vademecum.store import outgoing, secrets
 from vademecum.tokens import DEFAULT_RATIO, count
 from vademecum.transcripts.messages import Text, ToolResult
 from vademecum.types import Scope
@@ -178,11 +178,11 @@ def _arguments(text: str) -> dict[str, Any]:
 
 
 def _result(asked: Call, text: str, *, error: bool = False) -> ToolResult:
-    return ToolResult(asked.id, (Text(text),), name=asked.name, error=error)
+    return ToolResult(asked.id, (Text(outgoing.clean_text(text)),), name=asked.name, error=error)
 
 
 def _told(value: Mapping[str, Any]) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    return json.dumps(outgoing.clean_value(value), ensure_ascii=False)
 
 
 # ---------------------------------------------------------------- on the machine

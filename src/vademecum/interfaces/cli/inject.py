@@ -56,9 +56,12 @@ def inject(
         audience = click.get_current_context().params.get("audience") or "group"
         kept = memory.write_provider_file(provider, query=query, budget=budget, audience=audience)
         if as_json:
-            output.as_json({"path": str(kept.path), "changed": kept.changed})
-        else:
-            output.line(f"{'wrote' if kept.changed else 'nothing changed in'} {kept.path}")
+            warnings = list(kept.warnings)
+            output.as_json({"path": str(kept.path), "changed": kept.changed, "warnings": warnings})
+            return
+        output.line(f"{'wrote' if kept.changed else 'nothing changed in'} {kept.path}")
+        for warning in kept.warnings:
+            output.error(warning)
         return
     block = memory.inject(query=query, budget=budget, knowledge=not no_ltm)
     if as_json:

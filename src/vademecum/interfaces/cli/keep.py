@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vademecum.errors import InvalidText, VadeError
+from vademecum.errors import InvalidText, SecretFound, VadeError
 from vademecum.interfaces.cli import output
 from vademecum.interfaces.cli.options import SCOPES, TYPES, common, complete_keys, key_argument, scope_option
+from vademecum.store import secrets
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -149,6 +150,14 @@ def edit(key: str, scope: str | None, as_json: bool, door: Door) -> None:
     """
     memory = door()
     path, before = memory.editable(key, scope=scope)
+    kinds = sorted({each.kind for each in secrets.find(before)})
+    if kinds and not output.for_a_person(memory):
+        raise SecretFound(
+            f"{path} holds what looks like a secret ({', '.join(kinds)}), so it is not handed out here",
+            hint="edit it in a terminal",
+        )
+    if kinds:
+        output.error(f"{path} holds what looks like a secret ({', '.join(kinds)})")
     after, draft = from_editor(before, os.path.basename(path), quiet=as_json)
     if after is None or after == before:
         if draft:
@@ -156,15 +165,15 @@ def edit(key: str, scope: str | None, as_json: bool, door: Door) -> None:
         output.as_json({"path": path, "changed": False}) if as_json else output.line("nothing changed")
         return
     try:
-        secrets = memory.edited(key, before, after, scope=scope)
+        found = memory.edited(key, before, after, scope=scope)
     except VadeError as error:
         raise type(error)(f"{error}; your text is kept in {draft}", hint=error.hint) from error
     discard(draft)
     if as_json:
-        output.as_json({"path": path, "changed": True, "secrets": list(secrets)})
+        output.as_json({"path": path, "changed": True, "secrets": list(found)})
         return
     output.line(f"saved {path}")
-    warn_of_secrets(secrets, memory, scope or "project")
+    warn_of_secrets(found, memory, scope or "project")
 
 
 @click.command()

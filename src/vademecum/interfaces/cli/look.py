@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from vademecum.interfaces.cli import output
 from vademecum.interfaces.cli.options import TYPES, common, key_argument, scope_option
+from vademecum.store import secrets
+from vademecum.store.outgoing import clean_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -97,7 +100,7 @@ def show(key: str, scope: str | None, as_json: bool, door: Door) -> None:
     from vademecum.store.records import as_json as record_json
 
     memory = door()
-    record = memory.show(key, scope=scope)
+    record = memory.show(key, scope=scope, reveal=True)
     lost = list(memory.lost_entries(key, scope=scope))
     versions = list(memory.versions(key, scope=scope))
     trust = [memory.trust_of(entry, record=record) for entry in record.entries]
@@ -123,22 +126,37 @@ def show(key: str, scope: str | None, as_json: bool, door: Door) -> None:
         output.line(f"consolidated with others there; `vade restore {record.key}` makes it a record again")
     if record.tags:
         output.line(f"tags: {', '.join(record.tags)}")
+    kinds: set[str] = set()
     for entry, each in zip(record.entries, trust, strict=True):
         output.line()
         of = f" · {entry.part}" if entry.part not in (None, record.key) else ""
         output.line(
             f"{heading(entry)}{of}{f' · {each.badge} {each.why}' if entry.live and each.badge else ''}"
         )
-        output.line("\n".join(f"  {line}" for line in entry.text.split("\n")))
+        kinds |= show_text(entry.text, marked=output.for_a_person(memory))
     if related:
         also = (f"{each.record.key} ({each.edge.relation}, {each.edge.origin})" for each in related)
         output.line(f"\nSee Also: {', '.join(also)}")
     if versions:
         output.line(f"\nearlier versions, for `vade restore ID`: {', '.join(each.id for each in versions)}")
+    if kinds:
+        output.error(
+            f"{record.key} holds what looks like a secret ({', '.join(sorted(kinds))}), which agents do not"
+            f" get to see; `vade edit {record.key}` to remove it"
+        )
     if lost:
         output.line(
             f"\n{output.plural(len(lost), 'entry')} changed or left by hand; `vade restore {record.key}`"
         )
+
+
+def show_text(text: str, *, marked: bool) -> set[str]:
+    """Print a text, and return the kinds of secrets in it: each is marked for a person, or else replaced."""
+    found = secrets.find(text)
+    shown = secrets.mark(text, found) if marked else secrets.redact(text, found)
+    with output.revealed() if marked and found else contextlib.nullcontext():
+        output.line("\n".join(f"  {line}" for line in shown.split("\n")))
+    return {each.kind for each in found}
 
 
 def related_json(related: Related) -> dict[str, Any]:
@@ -468,8 +486,8 @@ def trust_json(trust: Trust) -> dict[str, Any]:
 
 
 def short(text: str, length: int) -> str:
-    """The beginning of a text on one line."""
-    line = " ".join(text.split())
+    """The beginning of a text on one line, without what looks like a secret."""
+    line = " ".join(clean_text(text).split())
     return line if len(line) <= length else line[: length - 1] + "…"
 
 

@@ -7,18 +7,23 @@ import json
 import os
 import sys
 import time
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from vademecum.store import clock
+from vademecum.store import clock, outgoing
+from vademecum.types import Origin
 from vademecum.visible import visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from vademecum.memory import Memory
+
 _PATIENCE = 1.0  # seconds of work before a bar is shown
+_revealing: ContextVar[bool] = ContextVar("revealing", default=False)
 
 
 def prepare() -> None:
@@ -31,8 +36,26 @@ def prepare() -> None:
 
 
 def plain(text: str) -> str:
-    """A text without anything that could move the cursor, change colours or hide what it says."""
-    return visible(text)
+    """A text without anything that could move the cursor, change colours or hide what it says.
+
+    What looks like a secret is replaced: an agent reads this as well. `revealed` is the one exception.
+    """
+    return visible(text if _revealing.get() else outgoing.clean_text(text))
+
+
+def for_a_person(memory: Memory) -> bool:
+    """Whether what is printed now is read by a person at a terminal, and by nobody else."""
+    return sys.stdout.isatty() and memory.caller.origin is Origin.USER
+
+
+@contextlib.contextmanager
+def revealed() -> Iterator[None]:
+    """Print what follows as it stands, secrets included: for a person at a terminal alone."""
+    token = _revealing.set(True)
+    try:
+        yield
+    finally:
+        _revealing.reset(token)
 
 
 def line(text: str = "") -> None:
@@ -74,8 +97,8 @@ def progress() -> Iterator[Callable[[str, int, int], None]]:
 
 
 def as_json(value: Any) -> None:
-    """Print a value for programs."""
-    click.echo(json.dumps(value, ensure_ascii=False, indent=2))
+    """Print a value for programs, without what looks like a secret."""
+    click.echo(json.dumps(outgoing.clean_value(value), ensure_ascii=False, indent=2))
 
 
 def table(rows: Sequence[Sequence[str]], headings: Sequence[str]) -> None:

@@ -252,12 +252,13 @@ def told(line: Line, *, whole: bool = False) -> list[str]:
     """An event as a person reads it; nothing for those that only keep account."""
     from vademecum.transcripts.events import Compacted, Ended, Renamed, Said, Summary, Torn
     from vademecum.transcripts.export import inside, label
+    from vademecum.transcripts.log import clean_event
     from vademecum.transcripts.messages import Text
 
-    event = line.event
     at = f"{line.number}: " if line.number else ""
-    if isinstance(event, Torn):
-        return [f"{at}[a torn line of {event.size:,} bytes: {event.why}]"]
+    if isinstance(line.event, Torn):
+        return [f"{at}[a torn line of {line.event.size:,} bytes: {line.event.why}]"]
+    event = clean_event(line.event)  # before anything of it is cut
     if isinstance(event, Said):
         found = [f"\n{at}{event.message.role} · {event.time}"]
         for part in event.message.parts:
@@ -283,12 +284,13 @@ def cut(text: str) -> str:
 
 
 def line_json(line: Line) -> dict[str, Any]:
-    """A line for programs: its number and the event as it stands in the log."""
+    """A line for programs: its number and the event as it stands in the log, without secrets."""
+    from vademecum.store.outgoing import clean_value
     from vademecum.transcripts.events import Torn, to_json
 
     if isinstance(line.event, Torn):
         return {"line": line.number, "torn": line.event.why, "size": line.event.size}
-    return {"line": line.number, "event": to_json(line.event)}
+    return {"line": line.number, "event": clean_value(to_json(line.event))}
 
 
 def hit_json(hit: Hit) -> dict[str, Any]:

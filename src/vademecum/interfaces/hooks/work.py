@@ -16,7 +16,7 @@ from vademecum.interfaces.hooks import registry
 from vademecum.interfaces.hooks.base import ANSWERED, Event
 from vademecum.interfaces.hooks.shown import Shown
 from vademecum.memory import Memory, connect
-from vademecum.store import hook_log, names
+from vademecum.store import hook_log, names, outgoing
 from vademecum.types import Origin
 
 if TYPE_CHECKING:
@@ -59,7 +59,8 @@ def run(job: Job, tell: Callable[[bytes], None]) -> None:
         memory = _hurried(memory)
         text = _start(memory, told) if event is Event.SESSION_START else _prompt(memory, agent, told)
         if text:
-            tell(b"answer " + _encoded(agent.render(event, text)).hex().encode())
+            answer = agent.render(event, outgoing.clean_text(text))
+            tell(b"answer " + _encoded(answer).hex().encode())
         return
     if told.transcript:
         memory.import_transcript(

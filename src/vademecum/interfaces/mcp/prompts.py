@@ -9,6 +9,7 @@ from mcp_types import GetPromptResult, Prompt, PromptArgument, PromptMessage, Te
 
 from vademecum.errors import NotFound, UsageError
 from vademecum.interfaces.mcp.tools import text
+from vademecum.store.outgoing import clean_text
 from vademecum.visible import visible
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def get(memory: Memory, name: str, given: Mapping[str, str]) -> GetPromptResult:
     for argument in prompt.arguments or []:
         if argument.required and not given.get(argument.name, "").strip():
             raise UsageError(f"`{argument.name}` is missing", hint=f"pass `{argument.name}`")
-    places = {each.name: visible(given.get(each.name, "")) for each in prompt.arguments or []}
+    places = {each.name: visible(clean_text(given.get(each.name, ""))) for each in prompt.arguments or []}
     if name == "recall":
         # Built by the same hands as what is injected: what nobody verified stays out of it.
         places["memory"] = memory.inject(query=places["topic"]).text or "Nothing is remembered yet."

@@ -10,6 +10,7 @@ from mcp_types import Resource, ResourceTemplate, TextResourceContents
 
 from vademecum.errors import NotFound
 from vademecum.interfaces.cli.look import status_json
+from vademecum.store.outgoing import clean_text, clean_value
 from vademecum.types import Audience
 from vademecum.visible import visible
 
@@ -31,9 +32,9 @@ def every(memory: Memory) -> list[Resource]:
     """What there is to attach for whoever is listening."""
     found = [
         Resource(
-            name=each.path,
+            name=clean_text(each.path),
             title=each.name,
-            uri=FILE + quote(each.path),
+            uri=FILE + quote(clean_text(each.path)),
             description=f"Pinned, {each.place.scope}",
             mime_type=_MARKDOWN,
         )
@@ -64,7 +65,7 @@ def every(memory: Memory) -> list[Resource]:
 def read(memory: Memory, uri: str) -> TextResourceContents:
     """One of them; what is not in sight is not there."""
     if uri == STATUS:
-        standing = status_json(memory.status(), memory.loaded.warnings)
+        standing = clean_value(status_json(memory.status(), memory.loaded.warnings))
         return _text(uri, json.dumps(standing, ensure_ascii=False, indent=2), _JSON)
     if uri == TODAY:
         return _text(uri, memory.notes_of_today().text)
@@ -77,4 +78,4 @@ def read(memory: Memory, uri: str) -> TextResourceContents:
 
 
 def _text(uri: str, text: str, kind: str = _MARKDOWN) -> TextResourceContents:
-    return TextResourceContents(uri=uri, text=visible(text), mime_type=kind)
+    return TextResourceContents(uri=uri, text=visible(clean_text(text)), mime_type=kind)

@@ -33,6 +33,7 @@ from vademecum.errors import Refused, VadeError
 from vademecum.interfaces.mcp import arguments, consent, families, prompts, resources
 from vademecum.interfaces.mcp.seats import Seat, Seats, open_memory
 from vademecum.interfaces.mcp.tools import Read, Tool, Write, text
+from vademecum.store.outgoing import clean_text, clean_value
 from vademecum.types import Scope
 from vademecum.visible import visible
 
@@ -213,8 +214,8 @@ def offered(tool: Tool) -> Offered:
 
 
 def answered(value: Mapping[str, Any]) -> CallToolResult:
-    """An answer, as data and as text; nothing in it hides what it says."""
-    safe = shown(dict(value))
+    """An answer, as data and as text; nothing in it hides what it says, and no secret goes with it."""
+    safe = shown(clean_value(dict(value)))
     said = json.dumps(safe, ensure_ascii=False)
     return CallToolResult(content=[TextContent(text=said)], structured_content=safe)
 
@@ -228,7 +229,7 @@ def told(error: VadeError) -> str:
     """An error in the words of this door."""
     usual = next((hint for kind, hint in reversed([*_TRY.items()]) if isinstance(error, kind)), "")
     own = error.hint if error.hint != type(error).hint else usual or error.hint
-    return visible(" ".join(f"{error}".split()) + f"\ntry: {own}")
+    return visible(clean_text(" ".join(f"{error}".split()) + f"\ntry: {own}"))
 
 
 def shown(value: Any) -> Any:
