@@ -106,12 +106,9 @@ def pairs(count: int, *, seed: int = SEED) -> list[Pair]:
 
 
 def _reordered(text: str, chance: random.Random) -> str | None:
-    for joint in (", because ", "; ", ", and ", ", they "):
-        if joint in text:
-            first, second = text.rstrip(".").split(joint, 1)
-            bare = joint.strip(",; ")
-            turned = f"{bare} {second}, {first}." if bare else f"{second}; {first}."
-            return turned[0].upper() + turned[1:]
+    if ", because " in text:  # two main clauses may be two steps, so only what depends on another moves
+        first, second = text.rstrip(".").split(", because ", 1)
+        return f"Because {second}, {first}."
     if text.startswith("When the"):
         first, second = text.rstrip(".").split(", ", 1)
         return f"{second[0].upper()}{second[1:]}, {first[0].lower()}{first[1:]}."

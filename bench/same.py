@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from rapidfuzz import fuzz
 
-from vademecum.store import alike
+from vademecum.store import similarity
 
 SETS = Path(__file__).parent / "sets" / "same"
 THRESHOLD = 85
@@ -67,7 +67,7 @@ def likeness(pair: Pair) -> float:
 
 def joined(pair: Pair) -> bool:
     """Whether the rule takes two texts for one."""
-    return alike.likeness(pair.one, pair.other, threshold=THRESHOLD) is not None
+    return similarity.same(pair.one, pair.other, threshold=THRESHOLD) is not None
 
 
 def _row(half: str, group: str, pairs: list[Pair]) -> dict[str, object]:

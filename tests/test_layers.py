@@ -52,7 +52,7 @@ FOREIGN = {
     "prompt_toolkit": ("interfaces/chat/prompting",),
     "pydantic": ("llm/kinds", "llm/remote"),
     "pydantic_ai": ("interfaces/adapters/pydantic_ai", "llm/failures", "llm/remote"),
-    "rapidfuzz": ("store/alike", "store/records"),
+    "rapidfuzz": ("store/similarity",),
     "rich": ("interfaces/chat/screen", "interfaces/cli"),
     "starlette": ("interfaces/mcp/",),
     "tomlkit": ("interfaces/install",),

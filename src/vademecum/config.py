@@ -314,7 +314,10 @@ class Dedup:
     newest: int = setting(10, "How many of the scope's newest records are compared.", whole(1, 10_000), LOWER)
     # A match supersedes what it matches, so raising is what narrows: at 0 every text would replace another.
     threshold: int = setting(
-        85, "How alike, out of 100, two texts are that count as one.", whole(0, 100), HIGHER
+        85,
+        "How alike in their letters, out of 100, two texts are that can count as one.",
+        whole(0, 100),
+        HIGHER,
     )
 
 

@@ -198,11 +198,11 @@ def test_learning_the_same_again_confirms_it(memory: Memory, clock: Clock) -> No
 def test_a_newer_wording_stands_and_the_old_one_is_superseded(memory: Memory, clock: Clock) -> None:
     memory.learn("discovery", fact="The billing service is deployed from Frankfurt every Friday")
     clock.forward(days=300)  # the window in which `store` looks for near-duplicates is of no matter here
-    newer = memory.learn("discovery", fact="The billing service gets deployed from Frankfurt every Friday")
+    newer = memory.learn("discovery", fact="The billing services are deployed from Frankfurt every Friday")
     record = memory.show(newer.key)
     assert newer.outcome is Outcome.CONSOLIDATED
     assert [entry.live for entry in record.entries] == [False, True]
-    assert record.text.startswith("The billing service gets")
+    assert record.text.startswith("The billing services")
     assert record.confidence is not None
     assert record.confidence > 0.8
     assert len(memory.list().records) == 1
@@ -211,7 +211,7 @@ def test_a_newer_wording_stands_and_the_old_one_is_superseded(memory: Memory, cl
 def test_saying_the_old_words_again_does_not_bring_them_back(memory: Memory) -> None:
     old, new = (
         "The cache lives in the state file of the home",
-        "The cache lives in the state file of its home",
+        "The cache lived in the state file of the home",
     )
     memory.learn("discovery", fact=old)
     memory.learn("discovery", fact=new)
@@ -281,12 +281,14 @@ def test_a_lesson_that_says_less_leaves_the_fuller_one_standing(memory: Memory) 
 def test_an_agent_does_not_reword_what_a_person_said(tmp_path: Path) -> None:
     person = opened(tmp_path, origin=Origin.USER)
     said = person.learn("discovery", fact="The API answers in JSON and in CSV, by the header")
-    opened(tmp_path, session="s1").learn("discovery", fact="The API answers in JSON and CSV, by the header")
+    opened(tmp_path, session="s1").learn(
+        "discovery", fact="The API answered in JSON and in CSV, by the header"
+    )
     record = person.show(said.key)
     assert record.text == "The API answers in JSON and in CSV, by the header"
     assert [entry.origin for entry in record.entries] == [Origin.USER, Origin.AGENT]
     again = opened(tmp_path, session="s1").learn(
-        "discovery", fact="The API answers in JSON and CSV, by the header"
+        "discovery", fact="The API answered in JSON and in CSV, by the header"
     )
     assert len(person.show(again.key).entries) == 2
 

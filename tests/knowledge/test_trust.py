@@ -113,7 +113,9 @@ def test_a_plain_record_is_confirmed_by_two_sessions_too(tmp_path: Path) -> None
 
 def test_a_newer_wording_has_the_confirmations_of_what_it_rewords(tmp_path: Path) -> None:
     opened(tmp_path, session="s1").learn("discovery", fact=FACT)
-    again = opened(tmp_path, session="s2").learn("discovery", fact=FACT.replace("made again", "built again"))
+    again = opened(tmp_path, session="s2").learn(
+        "discovery", fact=FACT.replace("The search index", "Search indexes")
+    )
     assert again.outcome is Outcome.CONSOLIDATED
     assert level(opened(tmp_path), again.key) is Level.CONFIRMED
 

@@ -10,7 +10,8 @@ from bench import lifecycle as bench
 
 from lifecycle.stores import World, aged
 from vademecum.lifecycle import runner
-from vademecum.lifecycle.duplicates import Duplicates, same, take_apart
+from vademecum.lifecycle.duplicates import Duplicates
+from vademecum.store import similarity
 from vademecum.types import Place, Scope
 
 if TYPE_CHECKING:
@@ -22,9 +23,7 @@ BUILD = "The build runs on ninja with eight jobs."
 
 def alike(one: str, other: str) -> bool:
     """Whether two texts are taken for one, in both directions."""
-    first, second = take_apart(one), take_apart(other)
-    counts = Counter([*first.words, *second.words])
-    found = [same(*pair, threshold=85, count=counts) for pair in ((first, second), (second, first))]
+    found = [similarity.same(*pair) for pair in ((one, other), (other, one))]
     assert (found[0] is None) == (found[1] is None)
     return found[0] is not None
 
@@ -78,13 +77,13 @@ def test_what_changes_the_meaning_makes_it_another_statement(one: str, other: st
     assert not alike(one, other)
 
 
-def test_on_a_generated_set_nearly_all_are_found_and_nothing_else_is(world: World) -> None:
+def test_on_a_generated_set_most_are_found_and_nothing_else_is(world: World) -> None:
     for seed in (1, 2):
         found = bench.quality(world.memory(), 600, seed=seed)
         assert isinstance(found["precision"], float)
-        assert found["precision"] >= 0.95, found
+        assert found["precision"] == 1, found
         assert isinstance(found["recall"], float)
-        assert found["recall"] >= 0.9, found
+        assert found["recall"] >= 0.85, found
 
 
 def test_the_generated_set_holds_every_kind_and_as_many_that_are_not_the_same() -> None:
@@ -150,15 +149,31 @@ def test_many_copies_become_one(world: World) -> None:
     assert [record.key for record in memory.list().records] == ["r00"]
 
 
-def test_meaning_counts_where_it_is_known_but_not_against_a_number_or_a_name(world: World) -> None:
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("The internal gateway of the shop is slow.", "The external gateway of the shop is slow."),
+        ("The encrypted dump goes to the archive host.", "The decrypted dump goes to the archive host."),
+        ("The producer of the topic owns its schema.", "The reducer of the topic owns its schema."),
+        (
+            "Our pipeline compiles with ninja using eight jobs.",
+            "Our pipeline builds with ninja using eight jobs.",
+        ),
+    ],
+)
+def test_a_word_that_only_one_of_two_records_has_keeps_both(world: World, one: str, other: str) -> None:
     memory = world.memory()
-    world.write("a.md", aged("Our pipeline compiles with ninja using eight jobs.", 50))
-    world.write("b.md", aged("The pipeline builds with ninja using eight jobs.", 40))
-    world.write("c.md", aged("The pipeline builds with ninja using 9 jobs.", 40))
+    world.write("a.md", aged(one, 50))
+    world.write("b.md", aged(other, 40))
     assert proposed(memory) == []
-    [proposal] = proposed(memory, Duplicates(similar=lambda one, other: 0.98))
-    assert proposal.why == "b is 98 % the same in meaning as a, which stays"
-    assert proposed(memory, Duplicates(similar=lambda one, other: None)) == []
+
+
+def test_a_rewording_in_the_passive_is_a_duplicate(world: World) -> None:
+    memory = world.memory()
+    world.write("a.md", aged("The scheduler starts the nightly import of the ledger.", 50))
+    world.write("b.md", aged("The nightly import of the ledger is started by the scheduler.", 40))
+    [proposal] = proposed(memory)
+    assert proposal.why.endswith("the same as a, which stays")
 
 
 def test_a_record_whose_labels_cannot_be_edited_still_stays(world: World) -> None:

@@ -219,7 +219,8 @@ def scene_duplicates(home: str, writers: int, each: int) -> dict[str, Any]:
         outcomes = []
         for number in range(each):
             words = "The deployment of the billing service runs every Tuesday at nine in the morning"
-            outcomes.append(str(memory.store(f"{words}, {chr(97 + writer)}{chr(97 + number)}").outcome))
+            marks = "!" * (writer * each + number + 1)  # each its own wording of one statement
+            outcomes.append(str(memory.store(f"{words}{marks}").outcome))
         return outcomes
 
     outcomes = [one for many in joined([fork(partial(write, n)) for n in range(writers)]) for one in many]

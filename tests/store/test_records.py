@@ -227,7 +227,7 @@ def test_a_text_whose_log_failed_is_logged_when_it_is_said_again(
     ]
 
 
-NEAR = "{} run the tests before pushing to the main branch"
+NEAR = "Always run {} before pushing to the main branch"
 
 
 @pytest.mark.parametrize(
@@ -244,14 +244,43 @@ NEAR = "{} run the tests before pushing to the main branch"
 def test_a_near_duplicate_takes_the_place_of_nothing_protected_or_more_trusted(
     tmp_path: Path, first: Origin, second: Origin, protected: bool, outcome: Outcome
 ) -> None:
-    stored = opened(tmp_path, origin=first).store(NEAR.format("Always"))
+    stored = opened(tmp_path, origin=first).store(NEAR.format("the tests"))
     if protected:
         opened(tmp_path, origin=Origin.USER).protect(stored.key)
     memory = opened(tmp_path, origin=second)
-    again = memory.store(NEAR.format("Usually"), mode="replace")
+    again = memory.store(NEAR.format("the test"), mode="replace")
     assert (again.key, again.outcome) == (stored.key, outcome)
     live = [entry.live for entry in memory.show(stored.key).entries]
     assert live == [outcome is Outcome.APPENDED, True]
+
+
+def test_different_facts_without_a_key_are_two_records_and_both_stand(memory: Memory) -> None:
+    first = memory.store("Alice owns the billing service.")
+    second = memory.store("Alice owns the mailing service.")
+    assert (first.outcome, second.outcome) == (Outcome.CREATED, Outcome.CREATED)
+    assert [len(memory.show(each.key).live) for each in (first, second)] == [1, 1]
+
+
+def test_two_redacted_secrets_are_two_records(memory: Memory) -> None:
+    tokens = (
+        "ghp_" + "aB3dE5fG7hJ9kL1mN2pQ4rS6tU8vW0xY1zA2",
+        "ghp_" + "zY8xW6vU4tS2rQ0pN9mL7kJ5hG3fE1dC0bA9",
+    )
+    kept = [memory.store(f"The token of the bot is {token}") for token in tokens]
+    assert all(each.secrets for each in kept)
+    assert len({each.key for each in kept}) == 2
+    assert [each.outcome for each in kept] == [Outcome.CREATED, Outcome.CREATED]
+
+
+def test_how_old_a_near_duplicate_is_is_told_by_its_labels_and_not_by_its_file(tmp_path: Path) -> None:
+    memory = opened(tmp_path)
+    old = memory.store(NEAR.format("the tests"))
+    path = tmp_path / "home" / memory.show(old.key).path
+    os.utime(path, (0, 0))  # as a backup brings it back
+    assert memory.store(NEAR.format("the test")).key == old.key
+    text = path.read_text()
+    path.write_text(re.sub(r"(?m)^(created|updated): .*$", r"\1: 2020-01-01T00:00:00Z", text))
+    assert memory.store(NEAR.format("a test")).key != old.key  # touched a moment ago, and years old
 
 
 def test_a_superseded_text_said_again_is_a_new_entry(memory: Memory) -> None:
@@ -267,7 +296,7 @@ def test_a_near_duplicate_without_a_key_is_consolidated_and_tags_are_united(tmp_
     )
     assert first.key == "the-nightly-build-runs-at-two"
     second = memory.store(
-        "The nightly build runs at three in the morning on the big server", tags=["ci", "night"]
+        "The nightly builds run at two in the morning on the big server", tags=["ci", "night"]
     )
     assert (second.outcome, second.key) == (Outcome.CONSOLIDATED, first.key)
     record = memory.show(first.key)
@@ -873,7 +902,7 @@ def test_every_mutation_is_one_line_without_text_or_key(tmp_path: Path) -> None:
         ),
         (
             "consolidated",
-            lambda: memory.store("the zebrafish swims in the large pond by the window", scope="session"),
+            lambda: memory.store("the zebrafish swam in the large tank by the window", scope="session"),
         ),
     ]
     for number, (operation, act) in enumerate(acts):

@@ -12,7 +12,7 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import InvalidText, UnknownName, UsageError
-from vademecum.store import alike, clock, document, names, texts
+from vademecum.store import clock, document, names, similarity, texts
 from vademecum.store.consolidation import is_consolidation
 from vademecum.store.joining import Draft, Known, may_supersede
 from vademecum.types import Entry, RecordType
@@ -442,11 +442,11 @@ def _likeness(name: str, new: Any, known: Any, threshold: float) -> float | None
             return None
         each = [_likeness("", one, other, threshold) for one, other in zip(new, known, strict=True)]
         return None if None in each else min((found for found in each if found is not None), default=100.0)
-    if document.same(new, known):
+    found = similarity.same(new, known, threshold=threshold)
+    if found is not None and document.same(new, known):
         return 100.0
     if name == "path":
         return None
-    found = alike.likeness(new, known, threshold=threshold)
     # Exactly 100 is kept for what is the same: other words must leave their own entry behind.
     return None if found is None else min(found, _BELOW)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from vademecum.store import alike, archive, decisions, document
+from vademecum.store import archive, decisions, document, similarity
 from vademecum.types import Entry, Origin, Record
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from vademecum.store.records import Records
 
 ENOUGH = 2  # sessions, each with its own eyes on the matter
-_ALIKE = 85.0  # out of 100: a wording that differs more is another statement
 
 
 class Level(StrEnum):
@@ -115,14 +114,5 @@ def sessions(entry: Entry, record: Record, records: Records) -> set[str]:
 
 
 def _one_statement(one: str, other: str) -> bool:
-    """Whether two wordings say the same: alike, and the words they share in the same order.
-
-    Who calls whom is a matter of order, which likeness alone does not see; a doubt costs a badge, no more.
-    """
-    if document.same(one, other):
-        return True
-    if alike.likeness(one, other, threshold=_ALIKE) is None:
-        return False
-    first, second = one.lower().split(), other.lower().split()
-    shared = set(first) & set(second)
-    return [word for word in first if word in shared] == [word for word in second if word in shared]
+    """Whether two wordings say the same; a doubt costs a badge, no more."""
+    return document.same(one, other) or similarity.same(one, other) is not None

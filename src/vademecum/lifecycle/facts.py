@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from vademecum.store import alike
+from vademecum.store import similarity
 
 # In this order: what one pattern takes, the next ones do not see. A code span is a fact as a whole.
 _PATTERNS = (
@@ -101,7 +101,7 @@ def _moods(text: str) -> dict[str, set[bool]]:
     found: dict[str, set[bool]] = {}
     for sentence in sentences(text):
         words = re.findall(r"[^\W\d_]+(?:['’][^\W\d_]+)?", _without_code(sentence).lower())
-        denied = any(alike.is_negation(word.replace("'", "").replace("’", "")) for word in words)
+        denied = any(similarity.is_negation(word.replace("'", "").replace("’", "")) for word in words)
         for fact in facts(sentence):
             found.setdefault(fact, set()).add(denied)
     return found

@@ -19,7 +19,6 @@ from vademecum.lifecycle import runner, said
 from vademecum.lifecycle.base import Proposal
 from vademecum.lifecycle.said import WORD, pieces
 from vademecum.store import (
-    alike,
     archive,
     clock,
     document,
@@ -28,6 +27,7 @@ from vademecum.store import (
     names,
     scopes,
     secrets,
+    similarity,
     versions,
 )
 from vademecum.store import pinned as pinning
@@ -289,8 +289,7 @@ class _Index:
 
 def same(one: str, other: str, *, threshold: float) -> bool:
     """Whether two statements say the same, worded a little differently."""
-    first, second = document.normalised(one).casefold(), document.normalised(other).casefold()
-    return first == second or alike.likeness(one, other, threshold=threshold) is not None
+    return similarity.same(one, other, threshold=threshold) is not None
 
 
 def unknown(groups: Sequence[Group], known: Iterable[str], *, threshold: float) -> list[Group]:

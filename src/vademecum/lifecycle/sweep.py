@@ -19,7 +19,7 @@ from vademecum.lifecycle.retention import Retention
 from vademecum.store import aging, archive, audit, files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
     from datetime import datetime
 
     from vademecum.config import Settings
@@ -33,12 +33,10 @@ ASKED, BY_ITSELF = "sweep", "sweep by itself"
 EVERY = timedelta(days=1)
 
 
-def every_pass(
-    settings: Settings, *, actor: str, similar: Callable[[str, str], float | None] | None = None
-) -> list[Pass]:
+def every_pass(settings: Settings, *, actor: str) -> list[Pass]:
     """The passes of a sweep that somebody asked for."""
     retention, cap = automatic(settings, actor=actor)
-    return [Expiry(), retention, Duplicates(settings.dedup.threshold, similar), cap]
+    return [Expiry(), retention, Duplicates(settings.dedup.threshold), cap]
 
 
 def automatic(settings: Settings, *, actor: str) -> list[Pass]:
@@ -56,16 +54,10 @@ def is_due(last: int | None, *, now: datetime) -> bool:
 
 
 def asked(
-    records: Records,
-    places: Iterable[Place],
-    settings: Settings,
-    *,
-    apply: bool,
-    large: bool,
-    similar: Callable[[str, str], float | None] | None = None,
+    records: Records, places: Iterable[Place], settings: Settings, *, apply: bool, large: bool
 ) -> runner.Outcome:
     """A sweep that somebody asked for: only told, or done; much at once only when they said so."""
-    passes = every_pass(settings, actor=records.caller.actor, similar=similar)
+    passes = every_pass(settings, actor=records.caller.actor)
     with records.home.lock("sweep") if apply else contextlib.nullcontext():
         now = records.now()
         outcome = runner.propose(records, places, passes)

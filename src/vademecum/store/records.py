@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,7 +18,6 @@ from vademecum.errors import (
     Untrusted,
 )
 from vademecum.store import (
-    alike,
     archive,
     audit,
     clock,
@@ -31,6 +31,7 @@ from vademecum.store import (
     names,
     numbers,
     scopes,
+    similarity,
 )
 from vademecum.store.joining import Draft, Joining, Known, may_supersede, read_tags, saying
 from vademecum.store.texts import decode
@@ -47,6 +48,8 @@ if TYPE_CHECKING:
     from vademecum.types import Place, Scope
 
 _TRUST = list(Origin)
+# The line of a frontmatter as we write it; no other key or text comes before it that looks the same.
+_UPDATED = re.compile(rb"---\n(?:(?!---|updated:)[^\n]*\n){0,60}?updated: ([0-9TZ:.+-]{10,35})\n")
 
 
 class Found(NamedTuple):
@@ -744,7 +747,11 @@ class Records:
                 content = files.read(folder, name)
             if content is None and self._is_alias(key_of(name), shelves):
                 continue  # it names something that was consolidated
-            if content is None or saying(document.parse(decode(content)), draft.text) is not None:
+            if content is None:
+                return shelf, name
+            # What stood in the place of a redacted secret may be another one this time.
+            known = not similarity.is_redacted(draft.text)
+            if known and saying(document.parse(decode(content)), draft.text) is not None:
                 return shelf, name
         raise Collision(
             f"there are too many records called {wanted}", hint="give it a key of your own with `--key`"
@@ -760,19 +767,18 @@ class Records:
         best: tuple[float, Found, Entry] | None = None
         for found in recent:
             for entry in found.record.live:
-                likeness = alike.likeness(text, entry.text, threshold=dedup.threshold)
+                likeness = similarity.same(text, entry.text, threshold=dedup.threshold)
                 if likeness is not None and (best is None or likeness > best[0]):
                     best = likeness, found, entry
         return None if best is None else best[1:]
 
     def _recent(self, shelves: Sequence[Shelf], dedup: Dedup) -> list[Found]:
-        """The newest records updated within the window.
+        """The newest records updated within the window, by what they say of themselves.
 
-        A file is never older than the update it holds, so files are opened newest first and only until
-        no unopened one can be newer than what was found.
+        The time of a file is no measure: a copy, a checkout or a backup that came back has another one.
         """
         since = self.now() - timedelta(days=dedup.window_days)
-        candidates = []
+        candidates: list[tuple[datetime, float, str, Shelf]] = []
         for shelf in shelves:
             folder = shelf.open(archive.RECORDS) if shelf.trusted else None
             if folder is None:
@@ -780,22 +786,20 @@ class Records:
             with folder:
                 for name in filter(is_record, folder.names()):
                     state = folder.stat(name)
-                    if state is not None and state.st_mtime >= since.timestamp() - 1:
-                        candidates.append((state.st_mtime, name, shelf))
-        found: list[tuple[float, Found]] = []
-        for mtime, name, shelf in sorted(candidates, key=lambda each: (-each[0], each[1])):
-            if len(found) >= dedup.newest and found[dedup.newest - 1][0] >= mtime:
+                    updated = None if state is None else _updated(folder, name)
+                    if state is not None and updated is not None and updated >= since:
+                        candidates.append((updated, state.st_mtime, name, shelf))
+        # A stamp is cut to the second; within it the file's own time says which is newer.
+        candidates.sort(key=lambda each: (each[0], each[1], each[2]), reverse=True)
+        found: list[Found] = []
+        for _, _, name, shelf in candidates:
+            if len(found) >= dedup.newest:
                 break
             try:
-                record = self._load(shelf, name)
+                found.append(self._load(shelf, name))
             except (Malformed, NotFound, OutsideMemory):
                 continue
-            updated = clock.parse(record.record.updated or record.record.created)
-            if updated is not None and updated >= since:
-                # A stamp is cut to the second; within it the file's own time says which is newer.
-                found.append((min(mtime, updated.timestamp() + 1), record))
-                found.sort(key=lambda each: -each[0])
-        return [each for _, each in found[: dedup.newest]]
+        return found
 
     def _labelled(self, shelf: Shelf, name: str, content: bytes) -> Record:
         """A record with its labels alone; a long one need not be read to its end for them."""
@@ -982,6 +986,22 @@ def _entries(content: bytes) -> tuple[Entry, ...]:
         return document.parse(decode(content)).entries
     except Malformed:
         return ()
+
+
+def _updated(folder: Folder, name: str) -> datetime | None:
+    """When a record was last updated, or else made, by its own frontmatter; None when it does not say.
+
+    Every record of a place is asked this at each keyless store, so most are not parsed for it.
+    """
+    try:
+        content = files.read(folder, name) or b""
+        stamp = _UPDATED.match(content)
+        if stamp is not None:
+            return clock.parse(stamp[1].decode())
+        values = frontmatter.parse(decode(content)).values
+    except (Malformed, OutsideMemory, OSError):
+        return None
+    return clock.parse(_text(values.get("updated") or values.get("created")))
 
 
 def _age(record: Record) -> tuple[str, str]:
