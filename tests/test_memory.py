@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from vademecum.errors import (
     IndexFailed,
     InvalidText,
+    NotFound,
     NotVisible,
     SecretFound,
     UnknownName,
@@ -200,3 +202,59 @@ def test_opening_writes_nothing_for_tools_groups_and_incognito(
     assert sorted((tmp_path / "home").rglob("*")) == before
     opened(tmp_path)
     assert sorted((tmp_path / "home").rglob("*")) != before
+
+
+# --- bringing back ------------------------------------------------------------------------------------------
+
+
+def test_restoring_a_name_that_is_taken_again_offers_the_record_that_had_it(tmp_path: Path) -> None:
+    memory = opened(tmp_path)
+    memory.store("the old text", key="topic")
+    memory.forget("topic")
+    memory.store("the new text", key="topic")
+    with pytest.raises(NotFound, match="an earlier record of that name") as refused:
+        memory.restore("topic")
+    offered = re.search(r"`vade restore (\S+)`", refused.value.hint)
+    assert offered is not None
+    memory.restore(offered[1])
+    assert memory.show("topic").text == "the old text"
+    with pytest.raises(NotFound, match="lost nothing"):  # the new one was not forgotten, it was moved aside
+        memory.restore("topic")
+    newest = [each for each in memory.versions("topic") if each.why == "restore"][-1]
+    memory.restore(newest.id)
+    assert memory.show("topic").text == "the new text"
+
+
+def test_of_several_records_that_had_a_name_the_newest_is_offered(tmp_path: Path) -> None:
+    memory = opened(tmp_path)
+    for number in range(3):
+        memory.store(f"text {number}", key="topic")
+        memory.forget("topic")
+    memory.store("the new text", key="topic")
+    with pytest.raises(NotFound, match="3 earlier records") as refused:
+        memory.restore("topic")
+    memory.restore(refused.value.hint.split("`")[1].split()[-1])
+    assert memory.show("topic").text == "text 2"
+
+
+def test_a_scope_that_was_cleared_comes_back_with_one_undo(tmp_path: Path) -> None:
+    memory = opened(tmp_path)
+    for key in ("one", "two", "three"):
+        memory.store(f"about {key}", key=key)
+    memory.store("stays", key="kept", protected=True)
+    before = {each.key: (memory.home.path / each.path).read_bytes() for each in memory.list().records}
+    assert {each.key for each in memory.clear(scope="project")} == {"one", "two", "three"}
+    assert [each.key for each in memory.list().records] == ["kept"]
+    [run] = memory.runs()
+    assert (run.what, run.edits) == ("clear", 3)
+    memory.restore("two")  # one alone comes back as well
+    memory.forget("two")
+    assert all(each.done for each in memory.undo(run.run)[1])
+    after = {each.key: (memory.home.path / each.path).read_bytes() for each in memory.list().records}
+    assert after == before
+
+
+def test_clearing_nothing_leaves_no_run(tmp_path: Path) -> None:
+    memory = opened(tmp_path)
+    assert memory.clear(scope="project") == []
+    assert memory.runs() == []

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+import time
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -17,9 +20,6 @@ from starlette.datastructures import Headers
 from mcp_door.talking import HANG, VADE, Address, home_of, served
 from vademecum.interfaces.mcp.http import Guard, token_of
 from vademecum.store.home import Home
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PING = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"})
 
@@ -159,3 +159,50 @@ def test_a_port_that_is_taken_and_options_that_do_not_go_together_are_told(folde
                 check=False,
             )
             assert (done.returncode, said in done.stderr) == (code, True), done.stderr
+
+
+# A shell that starts a server in the background, says its id, and waits to be killed.
+SHELL = """
+import signal, subprocess, sys, time
+if sys.argv[1] == "nohup":
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+server = subprocess.Popen(sys.argv[2:], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+line = b""
+while not line.rstrip().endswith(b"}"):
+    line += server.stdout.readline()
+print(server.pid, flush=True)
+time.sleep(600)
+"""
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] != b"Z"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks at processes as Linux shows them")
+@pytest.mark.parametrize("how", ["plain", "nohup"])
+def test_a_server_leaves_with_the_process_that_started_it_unless_told_to_stay(folder: Path, how: str) -> None:
+    command = [VADE, "mcp", "--http", "--port", "0", "--json", "--home", str(home_of(folder))]
+    parent = subprocess.Popen(
+        [sys.executable, "-c", SHELL, how, *command], cwd=folder, stdout=subprocess.PIPE, text=True
+    )
+    assert parent.stdout is not None
+    server = int(parent.stdout.readline())
+    parent.kill()
+    parent.wait(HANG)
+    parent.stdout.close()
+    try:
+        if how == "nohup":
+            time.sleep(4)
+            assert _alive(server)
+            os.kill(server, signal.SIGTERM)
+        until = time.monotonic() + HANG
+        while _alive(server):
+            assert time.monotonic() < until, "the server stays behind"
+            time.sleep(0.05)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(server, signal.SIGKILL)

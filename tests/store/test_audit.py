@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import shutil
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 from unittest import mock
 
 import pytest
 
+from vademecum.memory import connect
 from vademecum.store import audit, files
 from vademecum.store.home import Home
+from vademecum.types import Origin
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from vademecum.memory import Memory
 
 
 def write(home: Home, times: int, *, day: int = 15, operation: str = "note") -> None:
@@ -85,3 +90,54 @@ def test_a_log_is_read_whatever_its_length(home: Home) -> None:
     with mock.patch.object(files, "LARGEST", 200):
         assert audit.verify(home).problems == ()
         assert len(list(audit.lines(home))) == 6
+
+
+def test_deleting_the_whole_audit_is_told_until_it_is_known_why(tmp_path: Path) -> None:
+    memory = opened_by_a_person(tmp_path)
+    memory.store("One.", key="one")
+    memory.store("Two.", key="two")
+    shutil.rmtree(tmp_path / "home/audit")
+    [problem] = memory.verify_audit().problems
+    assert "is gone" in problem.why
+    assert [each.severity for each in memory.status().findings if each.what == "audit"] == ["error"]
+    memory.store("Three.", key="three")  # a new chain begins, and says what it follows
+    report = memory.verify_audit()
+    assert report.lines == 2
+    assert "was deleted before" in report.problems[0].why
+    assert [line["op"] for line in memory.audit_lines()] == ["lost", "created"]
+    assert [each.severity for each in memory.status().findings if each.what == "audit"] == ["warning"]
+    (tmp_path / "home/audit-started").unlink()
+    assert not [each for each in memory.status().findings if each.what == "audit"]
+    [problem] = memory.verify_audit().problems  # the line itself stays
+    assert problem.why == "the audit before this line was deleted"
+
+
+def test_a_home_without_the_mark_that_lost_its_audit_is_told_before_and_after_the_next_write(
+    tmp_path: Path,
+) -> None:
+    memory = opened_by_a_person(tmp_path)
+    memory.store("One.", key="one")
+    memory.store("Two.", key="two")
+    shutil.rmtree(tmp_path / "home/audit")
+    for name in ("format", "audit-started"):  # as an older version leaves a home
+        (tmp_path / "home" / name).unlink()
+    memory = opened_by_a_person(tmp_path)
+    assert "is gone" in memory.verify_audit().problems[0].why
+    memory.note("A note.")
+    assert "was deleted before" in memory.verify_audit().problems[0].why
+
+
+def test_a_home_that_nobody_has_written_to_has_no_audit_and_that_is_no_alarm(tmp_path: Path) -> None:
+    by_hand = tmp_path / "home/memory/global/records/topic.md"
+    by_hand.parent.mkdir(parents=True)
+    by_hand.write_text("# topic\n\nBy hand.\n")
+    memory = opened_by_a_person(tmp_path)
+    assert memory.verify_audit().problems == ()
+    assert memory.status().findings == ()
+    memory.store("One.", key="one", scope="global")
+    assert memory.verify_audit().problems == ()
+
+
+def opened_by_a_person(base: Path) -> Memory:
+    (base / "work").mkdir(exist_ok=True)
+    return connect(home=base / "home", cwd=base / "work", origin=Origin.USER, environ={})

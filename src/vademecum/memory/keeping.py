@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from vademecum.store import approvals as approving
     from vademecum.store import editing, pinned, reading, repository, sources, versions
     from vademecum.store import purge as purging
+    from vademecum.store import runs as running
     from vademecum.store.home import Shelf
     from vademecum.types import Entry, RecordType
 else:
@@ -29,9 +30,12 @@ else:
     pinned = LazyModule("vademecum.store.pinned")
     purging = LazyModule("vademecum.store.purge")
     reading = LazyModule("vademecum.store.reading")
+    running = LazyModule("vademecum.store.runs")
     repository = LazyModule("vademecum.store.repository")
     sources = LazyModule("vademecum.store.sources")
     versions = LazyModule("vademecum.store.versions")
+
+_ATTEMPTS = 5  # at clearing a file that somebody keeps saving
 
 
 class Listing(NamedTuple):
@@ -178,8 +182,22 @@ class Keeping(Tidying):
             found = self._find(name, scope, only=True)
             lost = self.records.lost(found)
             if not lost:
-                raise NotFound(f"{found.record.key} is not forgotten and has lost nothing")
+                raise self._nothing_to_restore(found)
             return self.records.restore_entries(found, lost)
+
+    def _nothing_to_restore(self, found: Found) -> NotFound:
+        """That a record is here and whole, with the earlier ones of its name that could take its place."""
+        key = found.record.key
+        earlier = versions.replaced(self.records, found)
+        if not earlier:
+            return NotFound(f"{key} is not forgotten and has lost nothing")
+        said = "an earlier record" if len(earlier) == 1 else f"{len(earlier)} earlier records"
+        newest = earlier[-1]
+        listed = f"; `vade show {key}` lists all versions" if len(earlier) > 1 else ""
+        return NotFound(
+            f"{key} is here; {said} of that name, forgotten on {newest.day}, can take its place",
+            hint=f"run `vade restore {newest.id}`, which archives the one that is here{listed}",
+        )
 
     def versions(self, name: str | int, *, scope: str | Scope | None = None) -> Sequence[archive.Image]:
         """The archived versions of a record or pinned document, oldest first."""
@@ -191,7 +209,7 @@ class Keeping(Tidying):
         return archive.images(self.home, found.shelf, archive.RECORDS, found.name)
 
     def clear(self, *, scope: str | Scope, protected: bool = False) -> Sequence[Record]:
-        """Move all records of a scope to the archive, protected ones only when asked to."""
+        """Move all records of a scope to the archive as one run, protected ones only when asked to."""
         self._may_write()
         if protected:
             self.may_decide("forget what is protected", "vade clear")
@@ -207,9 +225,27 @@ class Keeping(Tidying):
                 for each in every
                 if isinstance(each, Found) and each.shelf.trusted and (protected or not each.record.protected)
             ]
-            for found in chosen:
-                self.records.forget(found, operation="clear")
-        return [found.record for found in chosen]
+            return self._cleared(chosen)
+
+    def _cleared(self, chosen: Sequence[Found]) -> Sequence[Record]:
+        """Move records to the archive as one run, which `undo` brings back; those that were moved.
+
+        One that a person saves in that moment is read again, and goes with what they wrote.
+        """
+        run = running.Run(
+            self.home, self.caller, self.now, self._announce, "clear", retired_as=archive.CLEARED
+        )
+        gone = []
+        for found in chosen:
+            for _ in range(_ATTEMPTS):
+                content = reading.from_shelf(found.shelf, archive.RECORDS, found.name)
+                if content is None:
+                    break  # somebody else has forgotten it
+                edit = running.Edit(found.shelf, archive.RECORDS, found.name, content, None)
+                if run.do(edit, "clear").done:
+                    gone.append(found.record)
+                    break
+        return gone
 
     def protect(self, name: str | int, *, scope: str | Scope | None = None, on: bool = True) -> Record:
         """Keep a record from ever being removed by age or number, or take that back."""

@@ -19,7 +19,7 @@ from vademecum.memory.injecting import Injecting
 from vademecum.memory.moving import Moving
 from vademecum.memory.projects import Projects
 from vademecum.memory.relating import Relating
-from vademecum.store import archive, clock, files, identity, people, scopes
+from vademecum.store import archive, audit, clock, files, identity, people, scopes
 from vademecum.store.home import FORMAT_FILE, Home
 from vademecum.store.records import Found, Records, key_of
 from vademecum.types import Audience, Finding, Origin, Place
@@ -127,6 +127,8 @@ class Memory(Relating, Moving, Approving, Injecting, Projects):
             ]
             findings += self._formatted()
             findings += self._shared_settings()
+            lost = audit.missing(self.home) if self.caller.audience is Audience.PRIVATE else None
+            findings += [lost] if lost else []
             findings += self._moved()
             findings += self._swept()
             findings += self._held()

@@ -28,7 +28,8 @@ RECORDS = "records"
 JOURNAL = "journal"
 PINNED = "pinned"
 KEPT = "kept"
-FORGOTTEN = ("forget", "clear", "retire")
+CLEARED = "clear"
+FORGOTTEN = ("forget", CLEARED, "retire")
 
 
 class Image(NamedTuple):
@@ -43,6 +44,11 @@ class Image(NamedTuple):
     def id(self) -> str:
         """A short name for this version."""
         return f"{self.at}-{self.mark}"
+
+    @property
+    def day(self) -> str:
+        """The day it was archived, as people write it."""
+        return f"{self.at[:4]}-{self.at[4:6]}-{self.at[6:8]}"
 
     @property
     def path(self) -> str:

@@ -6,6 +6,9 @@ is written after its line, so a killed process can leave the log ahead of the he
 
 Days that the user no longer keeps are cut off at the beginning: `start` says where the chain goes on, and a
 line in what is left says that it was cut there. A beginning that is missing without such a line is an alarm.
+
+That there was a chain at all is known outside of its folder: when the whole folder is deleted, that is told,
+and the chain that begins anew says so in its first line.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.store import clock, files
+from vademecum.store.home import AUDIT_STARTED as STARTED
 from vademecum.types import Finding
 
 if TYPE_CHECKING:
@@ -30,10 +34,13 @@ if TYPE_CHECKING:
 HEAD = "head"
 START = "start"
 CUT = "cut"
+LOST = "lost"
 _HEAD_SIZE = 128
 _TAIL = 16 * 1024  # several times the longest line
 _GENESIS = "0" * 64
 _DAY = re.compile(r"\d{4}-\d\d-\d\d\.jsonl")
+NUMBERS = "last-number"
+_NOTHING = {"scope": None, "record": None, "num": None, "before": None, "after": None}
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -71,17 +78,60 @@ def write(
     with home.lock("audit"), home.folder("audit", create=True) as folder:
         logs = _logs(folder)
         head = _parse_head(files.read(folder, HEAD))
+        lost = False
         if head is None and not logs:  # before the first line, so that a missing head is always an alarm
+            lost = home.read(STARTED) is not None
             head = 0, _GENESIS
             files.update(folder, HEAD, lambda _: _head_block(0, _GENESIS))
-        seq, last = _last(folder, head)
-        line = {"seq": seq + 1, **line, "prev": last}
-        line["hash"] = _hash(line)
-        # A day's file never goes back in time, even if the clock does: the chain follows the file names.
-        name = max([f"{at:%Y-%m-%d}.jsonl", *logs[-1:]])
-        files.append_line(folder, name, json.dumps(line, separators=(",", ":")).encode())
-        if head is not None:  # a lost one stays lost: a new one would vouch for whatever is there now
-            files.overwrite_block(folder, HEAD, _head_block(seq + 1, line["hash"]))
+        _note_start(home, at, lost=lost)
+        written = ([{**line, "op": LOST, **_NOTHING}] if lost else []) + [line]
+        for each in written:
+            head = _append(folder, each, head, day=f"{at:%Y-%m-%d}")
+
+
+def _append(
+    folder: Folder, line: dict[str, Any], head: tuple[int, str] | None, *, day: str
+) -> tuple[int, str] | None:
+    """Add a line to the chain and move the head, which is returned as it is now."""
+    seq, last = _last(folder, head)
+    line = {"seq": seq + 1, **line, "prev": last}
+    line["hash"] = _hash(line)
+    # A day's file never goes back in time, even if the clock does: the chain follows the file names.
+    name = max([f"{day}.jsonl", *_logs(folder)[-1:]])
+    files.append_line(folder, name, json.dumps(line, separators=(",", ":")).encode())
+    if head is None:  # a lost one stays lost: a new one would vouch for whatever is there now
+        return None
+    files.overwrite_block(folder, HEAD, _head_block(seq + 1, line["hash"]))
+    return seq + 1, line["hash"]
+
+
+def _note_start(home: Home, at: datetime, *, lost: bool) -> None:
+    """Keep beside the folder that there is a chain, and when it was found gone."""
+    with home.folder() as top:
+        if lost or top.stat(STARTED) is None:
+            said = f"{LOST if lost else 'begun'} {clock.stamp(at)}\n".encode()
+            files.update(top, STARTED, lambda now: (now or b"") + said)
+
+
+def missing(home: Home) -> Finding | None:
+    """That the audit was deleted as a whole, now or some time before."""
+    here = bool(_log_names(home)) or home.read("audit", HEAD) is not None
+    said = (home.read(STARTED) or b"").decode(errors="replace").split()
+    # A home of before this file was kept: a first write that was cut off has given one number at most.
+    if not here and (said or numbers_given(home) > 1):
+        why = "the audit of this home is gone: what was changed before now is no longer on record"
+        return Finding("audit", "audit", why, "put it back from a backup if you have one", "error")
+    if LOST in said:
+        when = said[len(said) - said[::-1].index(LOST)][:10]
+        why = f"the audit was deleted before {when}; what was changed until then is no longer on record"
+        return Finding("audit", "audit", why, f"delete {STARTED} in the home once you know why", "warning")
+    return None
+
+
+def numbers_given(home: Home) -> int:
+    """How many records were ever given a number here."""
+    content = (home.read(NUMBERS) or b"").strip()
+    return int(content) if content.isdigit() and len(content) < 10 else 0
 
 
 def lines(home: Home) -> Iterator[dict[str, Any]]:
@@ -120,7 +170,8 @@ def cut(home: Home, before: datetime, *, at: datetime, actor: str) -> list[str]:
 
 def verify(home: Home) -> Report:
     """Walk the chain and compare its end with the head."""
-    problems: list[Finding] = []
+    gone = missing(home)
+    problems: list[Finding] = [gone._replace(severity="error")] if gone else []
     start = _parse_head(home.read("audit", START))
     seq, last = start or (0, _GENESIS)
     seen: dict[int, str] = {} if start is None else {start[0]: start[1]}
@@ -136,6 +187,8 @@ def verify(home: Home) -> Report:
                 vouched = vouched or (line.get("op") == CUT and line.get("before") == said)
             where = f"audit/{name}#L{number}"
             problem = _problem(line, seq, last)
+            if line.get("op") == LOST and not gone:
+                problem = problem or "the audit before this line was deleted"
             if problem:
                 problems.append(Finding("audit", where, problem, severity="error"))
             seq, last = _number(line.get("seq"), seq + 1), str(line.get("hash"))

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 FORMAT = 1  # how this version keeps things; raised when an older version could no longer write beside it
 FORMAT_FILE = "format"
+AUDIT_STARTED = "audit-started"  # that there is an audit, known outside of its folder
 _RENUMBER = f"write {FORMAT} into it if this version wrote this home, and the newer number if a newer one did"
 
 
@@ -98,9 +99,14 @@ class Home:
     def _mark_format(self) -> None:
         """Say in which format this version writes, where nothing says it yet."""
         with self.folder() as top:
-            if top.stat(FORMAT_FILE) is None:
-                with contextlib.suppress(FileExistsError):
-                    files.create(top, FORMAT_FILE, f"{FORMAT}\n".encode())
+            if top.stat(FORMAT_FILE) is not None:
+                return
+            # Looked at before the number is there: whoever writes for the first time has put it there first.
+            without_audit = top.stat("last-number") is not None and top.stat("audit") is None
+            with contextlib.suppress(FileExistsError):
+                files.create(top, FORMAT_FILE, f"{FORMAT}\n".encode())
+                if without_audit and top.stat(AUDIT_STARTED) is None:
+                    files.create(top, AUDIT_STARTED, b"begun before\n")
 
     def folder(self, *names: str, create: bool = False) -> Folder:
         """Open a folder below the home."""

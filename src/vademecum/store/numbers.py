@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from vademecum.store.home import Home
 
-_NAME = "last-number"
+_NAME = audit.NUMBERS
 
 
 def allocate(home: Home, *, above: int = 0) -> int:

@@ -77,6 +77,7 @@ class Run:
     announce: Callable[[Change], None]
     what: str
     id: str = ""
+    retired_as: str = "retire"  # why a file that goes as a whole is in the archive
     _lines: int = field(default=0)
     _swept: set[str] = field(default_factory=set)
 
@@ -95,7 +96,7 @@ class Run:
             self._begin()
             image = None
             if edit.before is not None:
-                why = "retire" if edit.after is None else "revise"
+                why = self.retired_as if edit.after is None else "revise"
                 image = self._keep(edit, edit.before, why)
             self._note(edit, image)
             _sweep_once(folder, self._swept)

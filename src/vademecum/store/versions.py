@@ -47,6 +47,16 @@ def find(records: Records, name: str, places: Iterable[Place]) -> Version | None
     return max(gone, key=lambda each: each.image.at, default=None)
 
 
+def replaced(records: Records, found: Found) -> list[archive.Image]:
+    """The last versions of other records that had this one's name and were forgotten, oldest first."""
+    last: dict[str | None, archive.Image] = {}
+    for image in archive.images(records.home, found.shelf, archive.RECORDS, found.name):
+        own, _ = _names(records, Version(found.shelf, found.name, image))
+        if image.why in archive.FORGOTTEN and own != found.record.id:
+            last[own] = image
+    return [*last.values()]
+
+
 def gone(records: Records, places: Iterable[Place]) -> Iterator[Version]:
     """Every record that is no longer in its place and can be brought back, however it left."""
     places = [*places]

@@ -63,7 +63,7 @@ def clear(scope: str, include_protected: bool, yes: bool, as_json: bool, door: D
     if as_json:
         output.as_json({"cleared": [brief(each) for each in cleared]})
     else:
-        back = "; `vade restore KEY` brings each back" if cleared else ""
+        back = "; `vade undo` brings all back, `vade restore KEY` one" if cleared else ""
         output.line(f"forgot {output.plural(len(cleared), 'record')}{back}")
 
 

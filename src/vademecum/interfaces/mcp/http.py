@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import hmac
+import os
 import secrets
 import signal
 import socket
 import sys
 import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -25,6 +27,7 @@ from vademecum.store import files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from types import FrameType
 
     from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -32,6 +35,8 @@ if TYPE_CHECKING:
 
 HOST, PORT, PATH = "127.0.0.1", 8377, "/mcp"
 TOKEN = "mcp-token"
+GRACE = 1.5  # seconds for what is being done, once the server is to leave
+_LOOK = 0.25  # seconds between two looks at the parent
 _SHORTEST = 16  # characters; a shorter one can be guessed
 _NAMES = ("127.0.0.1", "localhost", "[::1]")
 
@@ -90,12 +95,38 @@ def serve(
             timeout_graceful_shutdown=1,
         )
     )
+    if not _stays_behind():
+        threading.Thread(target=made.follow, args=(os.getppid(),), name="leave", daemon=True).start()
     ready(f"http://{HOST}:{port}{PATH}")
     anyio.run(made.serve, [taken])
 
 
+def _stays_behind() -> bool:
+    """Whether this process was started to outlive its parent: by `nohup`, or by the system itself."""
+    if not hasattr(signal, "SIGHUP"):
+        return True  # a process of Windows keeps the number of a parent that is gone
+    return os.getppid() <= 1 or signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+
+
 class _Server(uvicorn.Server):
     """A server that ends when it is told to, and does not take the whole process down with that signal."""
+
+    def follow(self, parent: int) -> None:
+        """End soon after the parent did; the kernel's own signal comes when a mere thread of it ends."""
+        while os.getppid() == parent:
+            time.sleep(_LOOK)
+        self.should_exit = True
+        self._leave()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """End, and not later than it says, whatever is still running."""
+        super().handle_exit(sig, frame)
+        threading.Thread(target=self._leave, name="leave", daemon=True).start()
+
+    def _leave(self) -> None:
+        """End the process when the time is up: what was being written is whole, or was never begun."""
+        time.sleep(GRACE)
+        os._exit(0)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
