@@ -23,6 +23,7 @@
     ├── IndexFailed           the index cannot be used; the files are untouched
     │   └── IndexNewer        a newer version made it
     ├── EmbedderFailed        no vectors: a model is missing, or a provider said no
+    │   └── EmbedderChanged   a model gives vectors of another length than before
     ├── ModelFailed           no answer from a language model; all else works without one
     │   ├── ModelUnauthorised the key is missing, or is not taken
     │   ├── ModelBusy         too many requests, or the quota is used up
@@ -168,6 +169,16 @@ class EmbedderFailed(VadeError):
     """A text could not be turned into a vector; what words alone can find is still found."""
 
     hint = "keyword search still answers; check the embedder's key, endpoint and model, or choose another"
+
+
+class EmbedderChanged(EmbedderFailed):
+    """A model gives vectors of another length than it gave before: those cannot be compared with these."""
+
+    hint = "keyword search still answers; run `vade index` to make all vectors anew"
+
+    def __init__(self, message: str, *, dimension: int, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.dimension = dimension
 
 
 class ModelFailed(VadeError):

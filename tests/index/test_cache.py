@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from index import fake_providers
 from index.fake_providers import DIMENSION, KEY, Provider, vector_of
-from vademecum.errors import EmbedderFailed
+from vademecum.errors import EmbedderChanged, EmbedderFailed
 from vademecum.index.embed import remote as remote_module
 from vademecum.index.embed.base import PROBES, Embedder, common_direction, unit
 from vademecum.index.embed.cached import Cached, pack, unpack
@@ -98,6 +98,8 @@ class Counting:
 
     def embed(self, texts: Sequence[str], *, query: bool = False) -> Vectors:
         raise AssertionError("parts are asked for")
+
+    def forget_dimension(self) -> None: ...
 
     def parts(
         self, texts: Sequence[str], *, query: bool = False, dimension: int | None = None
@@ -268,15 +270,49 @@ def test_another_dimension_than_what_is_kept_is_a_failure(
     provider.reset("wrong-dimension")
     other = agent(home, provider)
     says = f"{DIMENSION + 1} dimensions instead of {DIMENSION}"
-    with pytest.raises(EmbedderFailed, match=says) as caught:
+    with pytest.raises(EmbedderChanged, match=says) as caught:
         other.embed(["two"], query=query)
-    assert "state.db" in caught.value.hint
+    assert caught.value.dimension == DIMENSION + 1
     assert "keyword search still answers" in caught.value.hint
     provider.reset()
     # The wrong answer was not taken for the right one, neither here nor by the next.
     for embedder in (other, agent(home, provider)):
         assert np.allclose(embedder.embed(["one", "two"]), true(["one", "two"]), atol=5e-4)
     assert sent(provider) == ["two"]
+
+
+def test_a_dimension_that_is_given_again_is_the_new_one_and_nothing_old_is_handed_out(
+    provider: Provider, home: Home
+) -> None:
+    agent(home, provider).embed(["one", "two"])
+    provider.reset("wrong-dimension")
+    other, third = agent(home, provider), agent(home, provider)
+    assert third.dimension == DIMENSION
+    with pytest.raises(EmbedderChanged):
+        other.embed(["three"])
+    assert isinstance(other, Cached)
+    assert other.renew(DIMENSION + 1)
+    assert other.embed(["one", "three"]).shape == (2, DIMENSION + 1)
+    asked = len(provider.seen)
+    assert agent(home, provider).embed(["one", "three"]).shape == (2, DIMENSION + 1)  # kept, and whole
+    assert len(provider.seen) == asked
+    assert isinstance(third, Cached)  # another process that still believes in the old one
+    with pytest.raises(EmbedderFailed):
+        third.embed(["four"])
+    assert third.renew(DIMENSION + 1)
+    assert third.embed(["one", "three"]).shape == (2, DIMENSION + 1)
+
+
+def test_a_dimension_that_was_given_once_by_mistake_changes_nothing(provider: Provider, home: Home) -> None:
+    agent(home, provider).embed(["one"])
+    provider.reset("wrong-dimension", "ok")
+    other = agent(home, provider)
+    with pytest.raises(EmbedderChanged):
+        other.embed(["two"])
+    assert isinstance(other, Cached)
+    assert not other.renew(DIMENSION + 1)
+    assert np.allclose(other.embed(["one", "two"]), true(["one", "two"]), atol=5e-4)
+    assert "one" not in sent(provider)
 
 
 @pytest.mark.parametrize(

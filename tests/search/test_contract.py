@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+import apsw
 import pytest
 
+from index import fake_providers
 from vademecum.errors import UnknownName
 from vademecum.memory import Memory, connect
 from vademecum.search import engine
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from index.fake_providers import Provider
     from vademecum.search.answer import Answer
 
 NOTES = {
@@ -126,9 +129,9 @@ def test_an_unknown_source_is_refused_with_those_there_are(tmp_path: Path) -> No
         memory.search("heron", sources=["memory", "bogus"])
     assert refused.value.hint == "the sources are memory, journal, pinned, transcript, vault"
     group = opened(tmp_path, audience="group")
-    with pytest.raises(UnknownName) as refused:  # a group is not told what is attached
-        group.search("heron", sources=["vault"])
-    assert refused.value.hint == "the sources are memory, journal, pinned, transcript"
+    for name in ("vault", "bogus"):  # a group is not told what is attached
+        answer = group.search("heron", sources=[name], min_score=0.0)
+        assert (answer.results, answer.notes) == ((), (f"a group sees no source '{name}'",))
 
 
 def test_every_name_of_a_scope_and_a_type_is_a_filter() -> None:
@@ -384,3 +387,132 @@ def test_the_multiplier_decides_among_how_many_candidates_one_looks(tmp_path: Pa
 )
 def test_how_many_candidates_a_leg_gives(multiplier: int, results: int, depth: int) -> None:
     assert engine.depth(engine.Options(multiplier=multiplier, max_results=results)) == depth
+
+
+# --- another model behind the same name ---------------------------------------------------------------------
+
+
+@pytest.fixture
+def provider(monkeypatch: pytest.MonkeyPatch) -> Iterator[Provider]:
+    monkeypatch.setenv("OPENAI_API_KEY", fake_providers.KEY)
+    with fake_providers.serving() as server:
+        yield server
+
+
+def remote(base: Path, provider: Provider, **more: str) -> Memory:
+    environ = {
+        "VADE_EMBEDDER": "openai",
+        "VADE_EMBED_ENDPOINT": provider.endpoint("openai"),
+        "VADE_EMBED_MODEL": "m",
+        "VADE_LIMITS_OPEN": "20",
+        "OPENAI_API_KEY": fake_providers.KEY,
+    }
+    return opened(base, environ={**environ, **more})
+
+
+def lengths(memory: Memory) -> set[int]:
+    """How many bytes the vectors of the index have, one for each dimension."""
+    connection = apsw.Connection(str(memory.searcher.path), flags=apsw.SQLITE_OPEN_READONLY)
+    rows: Any = connection.execute("select distinct length(vector) from vectors").fetchall()
+    return {length for (length,) in rows}
+
+
+OTHER = fake_providers.DIMENSION + 1
+ANEW = (
+    f"the model gives {OTHER} dimensions now instead of {fake_providers.DIMENSION}: all vectors are made anew"
+)
+
+
+def grown(base: Path, provider: Provider) -> None:
+    """A store with vectors, and then a server that gives longer ones."""
+    memory = remote(base, provider)
+    for number in range(12):
+        memory.store(f"The heron {number} stands in the pond.", key=f"heron-{number}")
+    assert memory.search("heron").mode == "hybrid"
+    assert lengths(memory) == {fake_providers.DIMENSION}
+    memory.close()
+    provider.reset("wrong-dimension")
+
+
+def test_a_search_after_the_model_changed_makes_its_vectors_anew_and_says_so(
+    tmp_path: Path, provider: Provider
+) -> None:
+    grown(tmp_path, provider)
+    memory = remote(tmp_path, provider)
+    first = memory.search("heron")
+    assert first.mode == "hybrid"
+    assert ANEW in first.degraded
+    assert lengths(memory) == {OTHER}
+    second = memory.search("heron")
+    assert (second.mode, second.degraded) == ("hybrid", ())
+    memory.close()
+    asked = len(provider.seen)
+    again = remote(tmp_path, provider).search("heron")  # another process, with what is kept
+    assert (again.mode, again.degraded) == ("hybrid", ())
+    assert len(provider.seen) == asked + 1
+
+
+def test_a_process_that_was_there_before_goes_on_with_what_another_has_made_anew(
+    tmp_path: Path, provider: Provider
+) -> None:
+    grown(tmp_path, provider)
+    provider.reset()
+    old = remote(tmp_path, provider)
+    assert old.search("heron").mode == "hybrid"
+    provider.reset("wrong-dimension")
+    assert ANEW in remote(tmp_path, provider).search("heron").degraded
+    asked = len(provider.seen)
+    found = old.search("heron")
+    assert (found.mode, lengths(old)) == ("hybrid", {OTHER})
+    assert len(provider.seen) <= asked + 4  # nothing was made twice
+
+
+@pytest.mark.parametrize(("rebuild", "check"), [(False, False), (False, True), (True, False)])
+@pytest.mark.parametrize("kept", [True, False])
+def test_vade_index_makes_them_anew_too(
+    tmp_path: Path, provider: Provider, rebuild: bool, check: bool, kept: bool
+) -> None:
+    grown(tmp_path, provider)
+    if not kept:
+        (tmp_path / "home" / "state.db").unlink()
+    memory = remote(tmp_path, provider)
+    report = memory.index(rebuild=rebuild, check=check)
+    assert report.vectors_pending == 0
+    assert lengths(memory) == {OTHER}
+    assert ANEW in report.degraded or (rebuild and not kept)  # then nothing is left of the old
+    assert memory.search("heron").mode == "hybrid"
+    assert memory.index(check=True).degraded == []
+
+
+def test_a_wrong_answer_once_costs_one_search_its_meaning_and_no_vector(
+    tmp_path: Path, provider: Provider
+) -> None:
+    grown(tmp_path, provider)
+    provider.reset("wrong-dimension", "ok")
+    memory = remote(tmp_path, provider)
+    assert memory.search("heron").results
+    assert lengths(memory) == {fake_providers.DIMENSION}
+    assert memory.search("heron").mode == "hybrid"
+
+
+def test_a_check_while_the_server_is_gone_throws_no_good_vector_away(
+    tmp_path: Path, provider: Provider
+) -> None:
+    grown(tmp_path, provider)
+    (tmp_path / "home" / "state.db").unlink()
+    provider.reset("401")
+    memory = remote(tmp_path, provider)
+    memory.index(check=True)
+    assert lengths(memory) == {fake_providers.DIMENSION}
+    provider.reset()
+    assert remote(tmp_path, provider).search("heron").mode == "hybrid"
+
+
+def test_another_chunk_size_is_not_called_another_embedder(tmp_path: Path) -> None:
+    memory = opened(tmp_path, environ={"VADE_EMBEDDER": "local"})
+    memory.store("The heron stands in the pond.", key="heron")
+    memory.search("heron")
+    memory.close()
+    other = opened(tmp_path, environ={"VADE_EMBEDDER": "local", "VADE_CHUNK_TOKENS": "200"})
+    assert other.search("heron").degraded == ("another chunk size: all vectors are made anew",)
+    assert other.search("heron").degraded == ()

@@ -86,7 +86,8 @@ class Matrix:
         if foreign and index.meta("vectors") != identity:
             self._clear()
             return
-        disturbed = (index.meta("made"), index.meta("disturbed"))
+        # Of another length, vectors were all made anew, under the same ids.
+        disturbed = (f"{index.meta('made')} {index.meta('dimension')}", index.meta("disturbed"))
         if disturbed[0] != self._disturbed[0]:  # another file: the same ids are other chunks
             self._clear()
         foreign = foreign and disturbed != self._disturbed

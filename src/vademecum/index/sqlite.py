@@ -406,6 +406,7 @@ class Index:
 
     def drop_vectors(self) -> None:
         """Forget all vectors, as when the model has changed."""
+        self.lowest_put = 0  # whatever comes next comes before all that is in anyone's memory
         self.connection.execute("delete from vectors")
         self.connection.execute("delete from meta where key = 'dimension'")
         self.connection.execute("insert or ignore into waiting select id from chunks")

@@ -10,8 +10,8 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from vademecum.errors import EmbedderFailed, Malformed, OutsideMemory
-from vademecum.index.embed.base import within
+from vademecum.errors import EmbedderChanged, EmbedderFailed, Malformed, OutsideMemory
+from vademecum.index.embed.base import PROBES, renews, within
 from vademecum.store import files
 from vademecum.types import Finding
 
@@ -233,6 +233,7 @@ class Sync:
         if self.agrees(vectors=vectors):
             return
         keywords, made_by = self.identity
+        cut_before = self.index.meta("keywords")
         with self.index.writing():
             if self.index.meta("keywords") not in (None, keywords):
                 for file in self.index.every_file():
@@ -240,9 +241,48 @@ class Sync:
             self.index.remember("keywords", keywords)
             if made_by is not None and self.index.meta("vectors") != made_by:
                 if self.index.meta("vectors") is not None:
-                    report.degraded.append("another embedder: all vectors are made anew")
+                    report.degraded.append(self._why_anew(cut_before))
                 self.index.drop_vectors()
                 self.index.remember("vectors", made_by)
+
+    def _why_anew(self, cut_before: str | None) -> str:
+        """What to say when vectors are made anew: another model, or texts that are cut elsewhere."""
+        model = "" if self.embedder is None else self.embedder.identity
+        if self.index.meta("vectors") == f"{model} {cut_before}":
+            return "another chunk size: all vectors are made anew"
+        return "another embedder: all vectors are made anew"
+
+    def changed(self, error: EmbedderChanged) -> str:
+        """Start over with the vectors if the model does give other ones now, and say so; else say nothing."""
+        embedder = self.embedder
+        if renews(embedder) and not embedder.renew(error.dimension):
+            return ""
+        return self.start_over(error.dimension)
+
+    def probe(self, report: Report) -> None:
+        """Ask the model for one vector, to find out whether it is still the one that made these."""
+        embedder = self.embedder
+        if embedder is None or not renews(embedder) or self.index.meta("dimension") is None:
+            return
+        try:
+            said = self.start_over(embedder.embed(PROBES[:1], query=True).shape[1])
+        except EmbedderChanged as error:
+            said = self.changed(error)
+        except EmbedderFailed:
+            return  # what needs it says so
+        if said:
+            report.degraded.append(said)
+            self.embed(report, None)
+
+    def start_over(self, dimension: int) -> str:
+        """Drop vectors of another length than the model's, and say so; those of this one stay."""
+        known = self.index.meta("dimension")
+        if known == str(dimension):
+            return ""
+        with self.index.writing():
+            self.index.drop_vectors()
+        before = f" instead of {known}" if known else ""
+        return f"the model gives {dimension} dimensions now{before}: all vectors are made anew"
 
     def _compare(self, found: Iterable[Stack | Finding], report: Report, *, check: bool) -> list[Waiting]:
         """What has to be read; what has left is taken out at once."""
@@ -320,6 +360,7 @@ class Sync:
         from vademecum.index.matrix import pack  # and numpy with it, which words alone do without
 
         done = 0
+        renewed = False
         while waiting := self.index.without_vectors(_VECTORS, self.places, self.root):
             if _over(deadline):
                 report.vectors_pending = self.index.count_without_vectors(self.places, self.root)
@@ -330,13 +371,25 @@ class Sync:
                 with self.index.writing():
                     self._one_length(made.shape[1])
                     self.index.put_vectors(zip((id_ for id_, _ in waiting), pack(made), strict=True))
+            except EmbedderChanged as error:
+                said = "" if renewed else self.changed(error)
+                renewed = True
+                if said or self.index.meta("dimension") == str(error.dimension):
+                    report.degraded += [said] if said else []
+                    total = self.index.count_without_vectors(self.places, self.root)
+                    continue
+                self._no_vectors(report, error)
+                return
             except EmbedderFailed as error:
-                report.vectors_pending = self.index.count_without_vectors(self.places, self.root)
-                report.degraded.append(f"{NO_VECTORS}: {error}")
+                self._no_vectors(report, error)
                 return
             done += len(waiting)
             if self.progress is not None:
                 self.progress("vectors", done, max(done, total))
+
+    def _no_vectors(self, report: Report, error: EmbedderFailed) -> None:
+        report.vectors_pending = self.index.count_without_vectors(self.places, self.root)
+        report.degraded.append(f"{NO_VECTORS}: {error}")
 
     def _one_length(self, length: int) -> None:
         """Refuse vectors of another length than those that are here: they cannot be compared."""
@@ -344,9 +397,9 @@ class Sync:
         if known is None:
             self.index.remember("dimension", str(length))
         elif known != str(length):
-            raise EmbedderFailed(
+            raise EmbedderChanged(
                 f"the model now gives {length} dimensions, and the index holds vectors of {known}",
-                hint="run `vade index --rebuild`; keyword search still answers",
+                dimension=length,
             )
 
 

@@ -12,7 +12,7 @@ from vademecum.lazy import LazyModule
 from vademecum.memory.base import Base
 from vademecum.store import archive, names, scopes
 from vademecum.store.records import parse_type
-from vademecum.types import Place, Scope
+from vademecum.types import Audience, Place, Scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -95,14 +95,16 @@ class Searching(Base):
             return answering.nothing("this session is incognito: nothing is read")
         asked = querying.parse(str(query))
         moment = None if as_of is None else querying.as_of(as_of)
+        wanted = self._sources(sources)
         asked = (
             asked._replace(
                 scope=self._scope(scope) or asked.scope,
                 type=asked.type if type is None else str(parse_type(type)),
-                sources=self._sources(sources),
+                sources=wanted,
+                notes=(*asked.notes, *self._unknown_to_group(wanted)),
                 as_of=moment,
             )
-            if (scope or type or sources or as_of)
+            if (scope or type or wanted or as_of)
             else asked
         )
         if asked.scope is not None:
@@ -171,7 +173,7 @@ class Searching(Base):
                 report = self.searcher.rebuild(progress=progress)
                 said = self._earlier.rebuild(progress=progress)
             else:
-                report = self.searcher.sync(check=check, progress=progress)
+                report = self.searcher.sync(check=check, probe=True, progress=progress)
                 said = self._earlier.sync(check=check, progress=progress)
         return said.beside(report)
 
@@ -240,16 +242,24 @@ class Searching(Base):
     def _sources(self, wanted: Iterable[str]) -> tuple[str, ...]:
         """Sources to look in, each once; one that is not there is refused with those that are."""
         asked = tuple(dict.fromkeys(querying.readable(str(each)) for each in wanted))
-        unknown = [each for each in asked if each not in sources.KINDS]
-        if unknown:
-            attached = [each.name for each in sources.visible(self.home, self.caller)]
-            missing = next((each for each in unknown if each not in attached), None)
-            if missing is not None:
+        if set(asked) <= set(sources.KINDS) or self.caller.audience is Audience.GROUP:
+            return asked
+        attached = [each.name for each in sources.visible(self.home, self.caller)]
+        for each in asked:
+            if each not in (*sources.KINDS, *attached):
                 raise UnknownName(
-                    f"{names.shown(missing)} is not a source",
+                    f"{names.shown(each)} is not a source",
                     hint=f"the sources are {', '.join([*sources.KINDS, *attached])}",
                 )
         return asked
+
+    def _unknown_to_group(self, wanted: Iterable[str]) -> tuple[str, ...]:
+        """What a group is told of sources it may not know: the same, whether they are there or not."""
+        if self.caller.audience is not Audience.GROUP:
+            return ()
+        return tuple(
+            f"a group sees no source {names.shown(each)}" for each in wanted if each not in sources.KINDS
+        )[: querying.MOST_NOTES]
 
     def _survey(self) -> Survey:
         """What the indexes cover now."""

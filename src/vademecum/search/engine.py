@@ -10,7 +10,7 @@ import math
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from vademecum.errors import EmbedderFailed, IndexFailed
+from vademecum.errors import EmbedderChanged, EmbedderFailed, IndexFailed
 from vademecum.index import lexicon, words
 from vademecum.index.base import MEMORY
 from vademecum.index.embed.base import common_direction, likeness
@@ -94,6 +94,7 @@ class Meaning(NamedTuple):
 
     vector: Any = None
     lacking: str = ""
+    changed: EmbedderChanged | None = None  # when the model is not the one that the index knows
 
 
 class Engine:
@@ -130,9 +131,15 @@ class Engine:
             return Meaning(lacking="no vectors have been made yet")
         try:
             self._common()
-            return Meaning(self.embedder.embed([query.text], query=True)[0])
+            vector = self.embedder.embed([query.text], query=True)[0]
+        except EmbedderChanged as error:
+            return Meaning(lacking=str(error), changed=error)
         except EmbedderFailed as error:
             return Meaning(lacking=str(error))
+        if str(len(vector)) == self.index.meta("dimension"):
+            return Meaning(vector)
+        lacking = f"the model gives {len(vector)} dimensions now, and the index holds others"
+        return Meaning(lacking=lacking, changed=EmbedderChanged(lacking, dimension=len(vector)))
 
     def search(self, query: Query, view: View, options: Options, meaning: Meaning) -> Found:
         """The best answers in sight."""
@@ -469,7 +476,9 @@ class Engine:
 
     def _common(self) -> Vector:
         """What all texts of the model have in common, found once."""
-        if self._mean is None and self.embedder is not None:
+        if self.embedder is not None and (
+            self._mean is None or self.embedder.dimension not in (None, len(self._mean))
+        ):
             self._mean = common_direction(self.embedder)
         mean: Vector = self._mean
         return mean

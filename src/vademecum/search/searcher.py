@@ -9,7 +9,7 @@ import os
 import threading
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Concatenate, NamedTuple, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 import apsw
 
@@ -20,7 +20,7 @@ from vademecum.index.fresh import Fresh
 from vademecum.index.sqlite import Index
 from vademecum.index.sync import NO_VECTORS, Report, Survey, Sync
 from vademecum.search.answer import Answer, Coverage, Passage
-from vademecum.search.engine import Engine, Found, Hit, Options
+from vademecum.search.engine import Engine, Found, Hit, Meaning, Options
 from vademecum.search.query import Query, View, predicate
 from vademecum.store import archive, clock, names, scopes
 from vademecum.types import Audience, Place, Scope
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from vademecum.types import Change, Finding
 
     Progress = Callable[[str, int, int], None]
+    Prints = dict[tuple[str, int], tuple[Any, ...]]  # of chunks
 
 COUNTED = 1.0  # seconds between two counts of what was shown
 WITHOUT = 30.0  # seconds for which an index that cannot be used just now is done without
@@ -121,14 +122,22 @@ class Searcher:
 
     @_in_turn
     def sync(
-        self, *, seconds: float | None = None, check: bool = False, progress: Progress | None = None
+        self,
+        *,
+        seconds: float | None = None,
+        check: bool = False,
+        probe: bool = False,
+        progress: Progress | None = None,
     ) -> Report:
-        """Bring the index up to date by every file; a broken one is thrown away and made anew."""
+        """Bring the index up to date by every file; a broken one is thrown away and made anew.
+
+        With `probe`, also ask whether the model is still the one that made its vectors.
+        """
         try:
-            report = self._compare(seconds=seconds, check=check, progress=progress)
+            report = self._compare(seconds=seconds, check=check, probe=probe, progress=progress)
         except (IndexFailed, apsw.Error) as error:
             self._begin_anew(error)
-            report = self._compare(seconds=seconds, check=False, progress=progress)
+            report = self._compare(seconds=seconds, check=False, probe=False, progress=progress)
         return self._with_trouble(report)
 
     @_in_turn
@@ -195,7 +204,9 @@ class Searcher:
                 left.unlink(missing_ok=True)
             fresh = Index(aside)
             try:
-                report = self._syncing(fresh, progress).run(self._stacks())
+                making = self._syncing(fresh, progress)
+                report = making.run(self._stacks())
+                making.probe(report)
                 self._adopt(fresh)
             finally:
                 fresh.close()
@@ -210,11 +221,12 @@ class Searcher:
         private = self.caller.audience is not Audience.GROUP
         view = View(tuple(scopes.visible(self.caller)), self._root, group=not private)
         try:
-            found = self._ask(query, view, options)
+            report, meaning = self._meaning(query, options, report, seconds=seconds)
+            found = self._ask(query, view, options, meaning)
         except (IndexFailed, apsw.Error) as error:
             self._begin_anew(error)
             report = self.update(seconds=seconds, vectors=vectors)
-            found = self._ask(query, view, options)
+            found = self._ask(query, view, options, self._engine_of().meaning(query, options))
         if self.state is not None and private:
             self._shown.update(dict.fromkeys(hit.row.item for hit in found.hits))
             if time.monotonic() - self._counted >= COUNTED:
@@ -237,15 +249,31 @@ class Searcher:
     def _root(self) -> str:
         return "" if self.caller.project is None else str(self.caller.project.root)
 
-    def _ask(self, query: Query, view: View, options: Options) -> Found:
+    def _meaning(
+        self, query: Query, options: Options, report: Report, *, seconds: float
+    ) -> tuple[Report, Meaning]:
+        """The vector of a question; a model that gives others than before has all of them made anew."""
         engine = self._engine_of()
         meaning = engine.meaning(query, options)
+        if meaning.changed is None:
+            return report, meaning
+        said = self._keeper().sync.changed(meaning.changed)
+        if said:
+            self.trouble.append(said)
+            report = self._keeper().compare(seconds=seconds)
+        again = engine.meaning(query, options)
+        return report, again
+
+    def _ask(self, query: Query, view: View, options: Options, meaning: Meaning) -> Found:
+        engine = self._engine_of()
         with engine.index.reading():
             found = engine.search(query, view, options, meaning)
         engine.index.raise_damage()
         return found
 
-    def _compare(self, *, seconds: float | None, check: bool, progress: Progress | None) -> Report:
+    def _compare(
+        self, *, seconds: float | None, check: bool, probe: bool, progress: Progress | None
+    ) -> Report:
         keeper = self._keeper()
         if check:
             problems = keeper.sync.index.check()
@@ -254,6 +282,8 @@ class Searcher:
         keeper.sync.progress = progress
         try:
             report = keeper.compare(seconds=seconds, check=check)
+            if probe:
+                keeper.sync.probe(report)
         finally:
             keeper.sync.progress = None
         keeper.sync.index.raise_damage()
@@ -268,9 +298,12 @@ class Searcher:
         fresh = Index(":memory:")
         try:
             again = self._syncing(fresh, keeper.sync.progress)
-            again.run(self._stacks())
+            pending = again.run(self._stacks()).vectors_pending
             here = keeper.sync.index.fingerprints(again.places, self._root)
-            return fresh.fingerprints(again.places, self._root) == here
+            there = fresh.fingerprints(again.places, self._root)
+            if pending:  # what no model makes now cannot be compared: good vectors are not thrown away for it
+                here, there = _without_vectors(here), _without_vectors(there)
+            return there == here
         finally:
             fresh.close()
 
@@ -437,6 +470,11 @@ class Searcher:
             provider,
             model,
         )
+
+
+def _without_vectors(prints: Prints) -> Prints:
+    """What is kept of chunks but for their vectors, which stand before their words."""
+    return {key: (*kept[:-3], *kept[-2:]) for key, kept in prints.items()}
 
 
 def _lasting(said: list[str]) -> list[str]:

@@ -221,6 +221,10 @@ class State:
                 lambda connection: _keep(connection, _model(identity), given, largest), seconds=PATIENTLY
             )
 
+    def keep_length(self, identity: str, length: int) -> None:
+        """Drop the vectors of a model that have another length in bytes: they are another model's."""
+        self._do(lambda connection: _keep_length(connection, _model(identity), length), seconds=PATIENTLY)
+
     # ---------------------------------------------------------------- ratios
 
     def ratio(self, model: str) -> float | None:
@@ -433,6 +437,19 @@ def _keep(connection: apsw.Connection, model: bytes, given: dict[bytes, bytes], 
         if total > largest:
             total -= _drop(connection, total - int(largest * KEPT))
         connection.execute("update totals set value = ? where name = 'bytes'", (total,))
+
+
+def _keep_length(connection: apsw.Connection, model: bytes, length: int) -> None:
+    with _writing(connection):
+        gone: Any = connection.execute(
+            "select id, size from vectors where identity = ? and size != ?", (model, length)
+        ).fetchall()
+        ids = [(id_,) for id_, _ in gone]
+        connection.executemany("delete from blobs where id = ?", ids)
+        connection.executemany("delete from vectors where id = ?", ids)
+        connection.execute(
+            "update totals set value = value - ? where name = 'bytes'", (sum(size for _, size in gone),)
+        )
 
 
 def _drop(connection: apsw.Connection, enough: int) -> int:

@@ -88,6 +88,16 @@ class Dear(Embedder, Protocol):
         good when a later one fails.
         """
 
+    def forget_dimension(self) -> None:
+        """Take the next answer for what it is, whatever was known from before."""
+
+
+class Renewing(Embedder, Protocol):
+    """An embedder behind whose name another model can appear."""
+
+    def renew(self, dimension: int) -> bool:
+        """Ask once more, and go on with this dimension if the answer has it; else all stays as it was."""
+
 
 _until: ContextVar[float] = ContextVar("until", default=math.inf)
 
@@ -110,6 +120,11 @@ def patience() -> float:
 def is_dear(embedder: Embedder) -> TypeGuard[Dear]:
     """Tell whether an embedder's vectors are worth keeping."""
     return embedder.cached
+
+
+def renews(embedder: object) -> TypeGuard[Renewing]:
+    """Tell whether another model can appear behind an embedder's name."""
+    return hasattr(embedder, "renew")
 
 
 def gather(parts: Iterable[Part], count: int, *, dimension: int) -> Vectors:

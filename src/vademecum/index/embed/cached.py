@@ -11,8 +11,8 @@ import hashlib
 import zlib
 from typing import TYPE_CHECKING
 
-from vademecum.errors import EmbedderFailed
-from vademecum.index.embed.base import gather, unit
+from vademecum.errors import EmbedderChanged, EmbedderFailed
+from vademecum.index.embed.base import PROBES, gather, unit
 from vademecum.lazy import LazyModule
 
 if TYPE_CHECKING:
@@ -60,10 +60,28 @@ class Cached:
         missing = [each for each in places if each not in rows]
         if missing:
             rows |= self._made(missing, [texts[places[each][0]] for each in missing])
+        if len({len(row) for row in rows.values()}) > 1:  # the cache was filled anew while this was made
+            raise self._failed("its vectors have several lengths")
         vectors = np.zeros((len(texts), self.dimension or 0), np.float32)
         for each, row in rows.items():
             vectors[places[each]] = row
         return unit(vectors)
+
+    def renew(self, dimension: int) -> bool:
+        """Ask once more; if the model gives this dimension again, drop what is kept of any other."""
+        known = self._known()
+        self._embedder.forget_dimension()
+        try:
+            found = {rows.shape[-1] for _, rows in self._embedder.parts(PROBES[:1], query=True)}
+        except EmbedderFailed:
+            found = set()
+        if found != {dimension}:
+            self._embedder.forget_dimension()
+            self._dimension = known
+            return False
+        self._state.keep_length(self.identity, CHECK + 2 * dimension)
+        self._dimension = dimension
+        return True
 
     def _asked(self, texts: Sequence[str]) -> Vectors:
         parts = self._embedder.parts(texts, query=True, dimension=self._known())
@@ -99,6 +117,9 @@ class Cached:
     def _checked(self, rows: Vectors, count: int) -> Vectors:
         """Let nothing through that would spoil what is kept."""
         known = self._known() or rows.shape[-1]
+        if rows.ndim == 2 and len(rows) == count and rows.shape[1] and rows.shape[1] != known:
+            reason = f"it gave {count} × {rows.shape[1]} numbers instead of {count} × {known}"
+            raise EmbedderChanged(str(self._failed(reason)), dimension=rows.shape[1])
         if rows.shape != (count, known):
             given = " × ".join(str(each) for each in rows.shape)
             raise self._failed(f"it gave {given} numbers instead of {count} × {known}")

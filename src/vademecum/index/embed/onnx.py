@@ -138,6 +138,9 @@ class Onnx:
         width = parts[0][1].shape[1] if parts else self.dimension or 0
         return gather(parts, len(texts), dimension=width)
 
+    def forget_dimension(self) -> None:
+        """Nothing is known but what the file says."""
+
     def parts(
         self, texts: Sequence[str], *, query: bool = False, dimension: int | None = None
     ) -> Iterator[Part]:

@@ -22,7 +22,7 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
-from vademecum.errors import EmbedderFailed
+from vademecum.errors import EmbedderChanged, EmbedderFailed
 from vademecum.index.embed.base import gather, patience, unit
 from vademecum.lazy import LazyModule
 from vademecum.store.outgoing import clean_text
@@ -63,12 +63,6 @@ REASONS = {
 # Only for these are a server's own words worth showing; the answer to a wrong key may quote the key.
 QUOTED = frozenset({400, 404, 422})
 PASSING = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
-
-_CHANGED = (
-    "keyword search still answers; if another model has taken the place of this one, give its name in"
-    " `embed.model`, or delete state.db in the memory folder and run `vade index --rebuild`"
-)
-
 
 # What each provider speaks.
 
@@ -228,6 +222,10 @@ class Remote:
         parts = list(self.parts(texts, query=query))
         return gather(parts, len(texts), dimension=self.dimension or 0)
 
+    def forget_dimension(self) -> None:
+        """Take the next answer for what it is."""
+        self.dimension = None
+
     def parts(
         self, texts: Sequence[str], *, query: bool = False, dimension: int | None = None
     ) -> Iterator[Part]:
@@ -282,8 +280,10 @@ class Remote:
         expected = self.dimension or max(lengths)
         if lengths != {expected} or not expected:
             found = ", ".join(str(length) for length in sorted(lengths - {expected})[:3]) or "0"
-            reason = f"it gave vectors of {found} dimensions instead of {expected}"
-            raise self._failed(reason, hint=_CHANGED if self.dimension else None)
+            failed = self._failed(f"it gave vectors of {found} dimensions instead of {expected}")
+            if len(lengths) == 1 and (other := lengths.pop()):
+                raise EmbedderChanged(str(failed), dimension=other)
+            raise failed
         vectors = self._numbers(rows)
         self.dimension = expected
         return vectors

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from vademecum.errors import EmbedderFailed
-from vademecum.index.embed.base import patience
+from vademecum.errors import EmbedderChanged, EmbedderFailed
+from vademecum.index.embed.base import patience, renews
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,9 +50,15 @@ class Resting:
             )  # the same one would grow each time
         try:
             made = self._embedder.embed(texts, query=query)
+        except EmbedderChanged:  # it answers, though not as before
+            raise
         except EmbedderFailed as error:
             if time.monotonic() < patience():  # else it was us who did not wait
                 self._failed, self._until = error, time.monotonic() + REST
             raise
         self._failed = None
         return made
+
+    def renew(self, dimension: int) -> bool:
+        """Ask once more whether another dimension is the model's own now."""
+        return renews(self._embedder) and self._embedder.renew(dimension)
