@@ -233,7 +233,6 @@ class Sync:
         if self.agrees(vectors=vectors):
             return
         keywords, made_by = self.identity
-        cut_before = self.index.meta("keywords")
         with self.index.writing():
             if self.index.meta("keywords") not in (None, keywords):
                 for file in self.index.every_file():
@@ -241,16 +240,15 @@ class Sync:
             self.index.remember("keywords", keywords)
             if made_by is not None and self.index.meta("vectors") != made_by:
                 if self.index.meta("vectors") is not None:
-                    report.degraded.append(self._why_anew(cut_before))
+                    report.degraded.append(self._why_anew())
                 self.index.drop_vectors()
                 self.index.remember("vectors", made_by)
 
-    def _why_anew(self, cut_before: str | None) -> str:
+    def _why_anew(self) -> str:
         """What to say when vectors are made anew: another model, or texts that are cut elsewhere."""
-        model = "" if self.embedder is None else self.embedder.identity
-        if self.index.meta("vectors") == f"{model} {cut_before}":
-            return "another chunk size: all vectors are made anew"
-        return "another embedder: all vectors are made anew"
+        before = (self.index.meta("vectors") or "").rpartition(" ")[0]
+        same = self.embedder is not None and self.embedder.identity == before
+        return f"another {'chunk size' if same else 'embedder'}: all vectors are made anew"
 
     def changed(self, error: EmbedderChanged) -> str:
         """Start over with the vectors if the model does give other ones now, and say so; else say nothing."""
