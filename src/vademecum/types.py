@@ -165,6 +165,23 @@ class Outcome(StrEnum):
     CONSOLIDATED = "consolidated"
 
 
+class Swept(NamedTuple):
+    """What memory moved to the archive by itself, and the run that `vade undo` takes back."""
+
+    run: str
+    moved: int
+    into: tuple[str, ...] = ()  # the consolidations that hold it now
+    at: str = ""
+    where: str = ""  # the folder whose memory it was
+
+    @property
+    def message(self) -> str:
+        """What a person is told of it."""
+        records = "1 old record was" if self.moved == 1 else f"{self.moved:,} old records were"
+        held = f", and can be read in {' and '.join(self.into)}" if self.into else ""
+        return f"{records} moved to the archive automatically{held}; undo with `vade undo {self.run}`"
+
+
 class Stored(NamedTuple):
     """The acknowledgement of a store: it is on disk, whole, under this name."""
 
@@ -176,6 +193,7 @@ class Stored(NamedTuple):
     path: str
     secrets: tuple[str, ...] = ()
     indexed: bool = False
+    swept: Swept | None = None  # what went to the archive because the scope holds too much
 
 
 class Noted(NamedTuple):

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from vademecum.interfaces.cli.app import run
 from vademecum.knowledge.intake import Notes, Section, Topic
 from vademecum.memory import connect
 from vademecum.store import document
@@ -94,3 +95,33 @@ def test_hostile_texts_come_whole_signed_and_once(entries: list[Entry], text: st
 @given(_ENTRIES, _TEXTS)
 def test_many_hostile_texts_come_whole_signed_and_once(entries: list[Entry], text: str) -> None:
     check(entries, text)
+
+
+def test_an_import_that_passes_the_cap_says_so_and_the_automatic_cap_leaves_it_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "project").mkdir()
+    workspace = tmp_path / "bundle"
+    workspace.mkdir()
+    for number in range(243):
+        (workspace / f"note-{number:03}.md").write_text(
+            f"---\ntype: project\n---\n# note {number}\n\n## 2025-01-02T03:04:05Z\nShort note {number}.\n"
+        )
+    monkeypatch.chdir(tmp_path / "project")
+    home = str(tmp_path / "home")
+    words = ["import", "okf", str(workspace), "--scope", "global", "--home", home]
+    assert run([*words, "--dry-run"]) == 0
+    assert "global would hold 243 records, more than decay.max_count = 200" in capsys.readouterr().out
+    assert run(words) == 0
+    told = capsys.readouterr().out
+    assert "global holds 243 records, more than decay.max_count = 200" in told
+    assert f"put `decay.max_count = 300` at the top of {home}/config.toml" in told
+    memory = connect(home=home, cwd=tmp_path / "project", origin=Origin.AGENT, environ={})
+    outcome = memory.sweep_if_due()
+    assert outcome is not None
+    assert outcome.proposals == ()
+    assert [each for each in memory.list(scope="global").records if each.source == "auto_decay"] == []
+    (tmp_path / "home" / "config.toml").write_text("decay.max_count = 300\n")
+    (workspace / "one-more.md").write_text("---\ntype: project\n---\nOne more.\n")
+    assert run(words) == 0
+    assert "max_count" not in capsys.readouterr().out

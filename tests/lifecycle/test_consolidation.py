@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import tempfile
 from datetime import timedelta
@@ -12,6 +13,7 @@ import pytest
 
 from lifecycle.stores import NOW, World, aged
 from vademecum.errors import UsageError
+from vademecum.interfaces.cli.app import run
 from vademecum.lifecycle import runner
 from vademecum.lifecycle.cap import Cap
 from vademecum.store import audit
@@ -40,9 +42,9 @@ def consolidated(memory: Memory) -> list[Record]:
 
 def apply(memory: Memory, cap: Cap, scope: Scope = Scope.GLOBAL) -> str:
     outcome = runner.propose(memory.records, memory._places(scope, all=False), [cap])
-    run, told = runner.apply(memory.records, outcome.proposals, what="cap")
+    made, told = runner.apply(memory.records, outcome.proposals, what="cap")
     assert all(each.done for each in told), told
-    return run
+    return made
 
 
 def some_records(world: World, chance: random.Random, count: int) -> Memory:
@@ -77,7 +79,7 @@ def settled(seed: int) -> None:
         world = World(Path(folder))
         memory = some_records(world, chance, chance.randint(8, 30))
         before, records = world.tree(), {each.key: each for each in memory.list().records}
-        run = apply(memory, Cap(max_count=chance.randint(2, 7), percentage=0.3))
+        made = apply(memory, Cap(max_count=chance.randint(2, 7), percentage=0.3))
         held = {alias: each for each in consolidated(memory) for alias in each.aliases}
         assert held
         for key, record in records.items():
@@ -99,7 +101,7 @@ def settled(seed: int) -> None:
             longest = max(len(line) for line in (world.home / each.path).read_text().split("\n")[20:])
             assert longest < 200
         assert audit.verify(memory.home).problems == ()
-        memory.undo(run)
+        memory.undo(made)
         assert world.tree() == before
 
 
@@ -334,3 +336,144 @@ def test_consolidated_lessons_are_left_out_where_what_was_learned_is(world: Worl
     apply(memory, Cap(max_count=2))
     assert "Fact 0 of many." in memory.inject(query="fact 0").text
     assert "Fact 0 of many." not in memory.inject(query="fact 0", knowledge=False).text
+
+
+# -------------------------------------------------------------------- undo, after somebody wrote on
+
+
+def test_undo_brings_back_what_a_writer_began_again_as_earlier_entries(world: World) -> None:
+    for number in range(12):
+        world.write(f"r{number:03}.md", aged(f"Fact {number} of many.", 80 - number))
+    memory = world.memory()
+    swept = apply(memory, Cap(max_count=10, strategy="cut"))
+    memory.store("Begun again by a writer.", key="r000", scope="global")
+    undone, told = memory.undo(swept)
+    assert undone == swept
+    assert all(each.done for each in told)
+    assert [each.why for each in told if each.why] == [
+        "written again since then; its earlier 1 entry came back"
+    ]
+    assert [each.text for each in memory.show("r000").entries] == [
+        "Fact 0 of many.",
+        "Begun again by a writer.",
+    ]
+    assert memory.show("r001").text == "Fact 1 of many."
+    assert next(each for each in memory.runs() if each.run == swept).undone
+    assert not [each for each in memory.status().findings if each.what in ("edited", "deleted")]
+    assert audit.verify(memory.home).problems == ()
+
+
+def test_undo_of_a_consolidation_whose_part_was_written_on_leaves_nothing_twice(world: World) -> None:
+    memory = filled(world)
+    [swept] = [each.run for each in memory.runs()]
+    memory.store("Fact 0 goes on.", key="r000", scope="global")
+    _, told = memory.undo(swept)
+    assert all(each.done for each in told)
+    assert consolidated(memory) == []
+    assert [each.text for each in memory.show("r000").entries] == ["Fact 0 of many.", "Fact 0 goes on."]
+    assert memory.show("r001").text == "Fact 1 of many."
+
+
+def test_undo_leaves_a_consolidation_that_somebody_added_to(world: World) -> None:
+    memory = filled(world)
+    [swept] = [each.run for each in memory.runs()]
+    [new] = consolidated(memory)
+    memory.store("More words.", key=new.key, scope="global")
+    _, told = memory.undo(swept)
+    assert [(each.done, each.why) for each in told if each.why] == [(False, "it was changed since then")]
+    assert "More words." in (world.home / new.path).read_text()
+    assert memory.show("r000").path.endswith("r000.md")
+
+
+def test_undo_leaves_a_consolidation_that_a_person_edited(world: World) -> None:
+    memory = filled(world)
+    [swept] = [each.run for each in memory.runs()]
+    path = world.home / consolidated(memory)[0].path
+    path.write_text(path.read_text().replace("Fact 0 of many.", "Fact 0 as I know it."))
+    _, told = memory.undo(swept)
+    assert [each.done for each in told].count(False) == 1
+    assert "Fact 0 as I know it." in path.read_text()
+
+
+# -------------------------------------------------------------------- told until it was seen
+
+
+def over_the_cap(world: World, count: int) -> Memory:
+    """A store that a sweep by itself would move so many records of."""
+    world.settings |= {"VADE_SWEEP": "auto", "VADE_DECAY_MAX_COUNT": "20"}
+    for number in range(20 + count - 1):
+        world.write(f"r{number:03}.md", aged(f"Fact {number} of many.", 80 - number))
+    return world.memory()
+
+
+def test_a_store_says_what_it_moved_and_how_to_undo_it(world: World) -> None:
+    memory = over_the_cap(world, 12)
+    stored = memory.store("One too many.", key="last", scope="global")
+    assert stored.swept is not None
+    assert (stored.swept.moved, stored.swept.into) == (12, ("consolidated-2026-11-15",))
+    assert f"undo with `vade undo {stored.swept.run}`" in stored.swept.message
+    memory.undo(stored.swept.run)
+    assert memory.notices() == []
+    assert memory.store("Another one.", key="other", scope="global").swept is None
+
+
+def test_what_moved_many_is_told_in_status_at_session_start_and_until_a_person_saw_it(world: World) -> None:
+    memory = over_the_cap(world, 15)
+    agent = world.memory(origin=Origin.AGENT)
+    swept = agent.store("One too many.", key="last", scope="global").swept
+    assert swept is not None
+    [notice] = memory.notices()
+    assert (notice.run, notice.moved) == (swept.run, 15)
+    [finding] = [each for each in memory.status().findings if each.what == "swept"]
+    assert (finding.why, finding.mend) == (notice.message, f"vade undo {swept.run}")
+    block = memory.inject(notices=True).text
+    assert f"- Tell the user: {notice.message}" in block
+    assert notice.run not in memory.inject().text
+    assert notice.run not in memory.inject(notices=True, audience="group").text
+    agent.saw_notices()
+    assert memory.notices() == [notice]  # an agent's having seen it is not a person's
+    assert world.memory(audience="group").notices() == []
+    memory.saw_notices()
+    assert memory.notices() == []
+
+
+def test_ten_records_are_not_many(world: World) -> None:
+    memory = over_the_cap(world, 10)
+    swept = memory.store("One too many.", key="last", scope="global").swept
+    assert swept is not None
+    assert swept.moved == 10
+    assert memory.notices() == []
+
+
+def test_the_command_line_tells_it_on_stderr_until_status_has_shown_it(
+    world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    memory = over_the_cap(world, 15)
+    monkeypatch.chdir(world.top / "project")
+    swept = world.memory(origin=Origin.AGENT).store("One too many.", key="last", scope="global").swept
+    assert swept is not None
+    for command in (["list"], ["list", "--json"], ["search", "fact"]):
+        assert run([*command, "--home", str(world.home)]) == 0
+        told = capsys.readouterr()
+        assert swept.message in told.err
+        assert swept.run not in told.out
+    assert run(["status", "--home", str(world.home)]) == 0
+    assert swept.message in capsys.readouterr().out
+    assert memory.notices() == []
+    assert run(["list", "--home", str(world.home)]) == 0
+    assert "vade undo" not in capsys.readouterr().err
+
+
+def test_a_store_on_the_command_line_says_what_moved(
+    world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    memory = over_the_cap(world, 15)
+    monkeypatch.chdir(world.top / "project")
+    for name in ("VADE_SWEEP", "VADE_DECAY_MAX_COUNT"):
+        monkeypatch.setenv(name, world.settings[name])
+    words = ["store", "One too many.", "--key", "last", "--scope", "global", "--home", str(world.home)]
+    assert run([*words, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["swept"]["moved"] == 15
+    assert told["swept"]["into"] == [each.key for each in consolidated(memory)]
+    assert f"vade undo {told['swept']['run']}" in told["swept"]["message"]

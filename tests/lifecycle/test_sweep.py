@@ -417,10 +417,23 @@ def test_what_could_not_be_undone_is_told_and_makes_it_fail(
     monkeypatch.chdir(world.top / "project")
     world.write("a.md", aged("Old.", 5, stale_after="2020-01-01"))
     assert run(["sweep", "--apply", "--home", str(world.home)]) == 0
-    world.write("a.md", "Written again by hand.\n")
+    world.write("a.md", "---\ntype: [\n---\nNo record any more.\n")
     assert run(["undo", "--home", str(world.home)]) == 1
     assert "left: memory/global/records/a.md: it was changed since then" in capsys.readouterr().out
-    assert (world.home / "memory/global/records/a.md").read_text() == "Written again by hand.\n"
+    assert "No record any more." in (world.home / "memory/global/records/a.md").read_text()
+
+
+def test_a_record_written_again_by_hand_keeps_its_words_and_gets_the_earlier_ones_back(
+    world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(world.top / "project")
+    world.write("a.md", aged("Old.", 5, stale_after="2020-01-01"))
+    assert run(["sweep", "--apply", "--home", str(world.home)]) == 0
+    path = world.write("a.md", "Written again by hand.\n")
+    assert run(["undo", "--home", str(world.home)]) == 0
+    assert "a.md: written again since then; its earlier 1 entry came back" in capsys.readouterr().out
+    assert [each.text for each in world.memory().show("a").entries] == ["Written again by hand.", "Old."]
+    assert path.read_text().startswith("Written again by hand.\n")
 
 
 # -------------------------------------------------------------------- killed at random

@@ -376,3 +376,21 @@ def test_no_path_leads_out_of_memory(folder: Path) -> None:
     talk(conversation)
     for place in (home.parent, home, folder):
         assert (place / "secret.txt").read_text() == secret
+
+
+def test_a_store_over_the_cap_tells_the_agent_what_moved_and_how_to_undo_it(folder: Path) -> None:
+    home_of(folder).mkdir()
+    (home_of(folder) / "config.toml").write_text("decay.max_count = 5\n")
+
+    async def conversation() -> None:
+        async with in_process(folder) as client:
+            for number in range(5):
+                made = await call(client, "memory_store", content=f"Number {number}.", key=f"k{number}")
+                assert "swept" not in made
+            made = await call(client, "memory_store", content="One too many.", key="last")
+            assert made["swept"]["moved"] == 1
+            assert made["message"].endswith(f"undo with `vade undo {made['swept']['run']}`")
+            kept = await call(client, "memory_get", path="k0")
+            assert "Number 0." in kept["text"]
+
+    talk(conversation)

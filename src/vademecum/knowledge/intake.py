@@ -120,6 +120,19 @@ class Mapped(NamedTuple):
 Piece = Topic | Notes | Section | Lessons | Transcripts | Skipped
 
 
+class Over(NamedTuple):
+    """A place that an import brings above the number of records it is meant to hold."""
+
+    place: Place
+    records: int
+    limit: int
+
+    @property
+    def enough(self) -> int:
+        """A limit that leaves room: the next hundred above a fifth more."""
+        return -(-self.records * 12 // 1000) * 100
+
+
 class Report(NamedTuple):
     """What an import did, or would do."""
 
@@ -128,6 +141,7 @@ class Report(NamedTuple):
     run: str
     mapped: tuple[Mapped, ...]
     skipped: tuple[Skipped, ...]
+    over: tuple[Over, ...] = ()
 
     @property
     def counts(self) -> dict[str, int]:

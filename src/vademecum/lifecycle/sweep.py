@@ -16,7 +16,10 @@ from vademecum.lifecycle.cap import Cap
 from vademecum.lifecycle.duplicates import Duplicates
 from vademecum.lifecycle.expiry import Expiry
 from vademecum.lifecycle.retention import Retention
-from vademecum.store import aging, archive, audit, files
+from vademecum.store import aging, archive, audit, files, frontmatter
+from vademecum.store.records import key_of
+from vademecum.store.texts import decode
+from vademecum.types import Swept
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -46,6 +49,20 @@ def automatic(settings: Settings, *, actor: str) -> list[Pass]:
         Retention(kept.project_days, kept.session_days),
         Cap(decay.max_count, decay.percentage, str(decay.strategy), actor),
     ]
+
+
+def swept(outcome: runner.Outcome, *, at: str = "", where: str = "") -> Swept | None:
+    """What a sweep moved to the archive, counted as records: a consolidation is as many as it holds."""
+    done = {each.path for each in outcome.told if each.done}
+    edits = [edit for proposal in outcome.proposals for edit in proposal.edits if edit.path in done]
+    moved = sum(_records_in(edit.before) for edit in edits if edit.after is None)
+    into = tuple(key_of(edit.name) for edit in edits if edit.before is None)
+    return Swept(outcome.run, moved, into, at, where) if outcome.run and moved else None
+
+
+def _records_in(content: bytes | None) -> int:
+    listed = frontmatter.parse(decode(content or b"")).values.get("parts")
+    return len(listed) if isinstance(listed, list) and listed else 1
 
 
 def is_due(last: int | None, *, now: datetime) -> bool:

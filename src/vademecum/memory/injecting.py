@@ -12,6 +12,7 @@ from vademecum.lazy import LazyModule
 from vademecum.memory.base import _audience
 from vademecum.memory.searching import Searching
 from vademecum.store import consolidation, outgoing, scopes
+from vademecum.store import notices as unseen
 from vademecum.types import Audience, Place
 
 if TYPE_CHECKING:
@@ -49,10 +50,12 @@ class Injecting(Searching):
         knowledge: bool = True,
         audience: str | Audience | None = None,
         session: bool = True,
+        notices: bool = False,
     ) -> injecting.Block:
         """What an agent is told before it begins: with a question, the records that answer it come first.
 
-        `audience` may narrow who listens, never widen it; without `session` its own records stay out.
+        `audience` may narrow who listens, never widen it; without `session` its own records stay out; with
+        `notices` the agent is asked to pass on what memory moved by itself.
         """
         if self.settings.incognito or not self.settings.inject.enabled:
             return injecting.Block("")
@@ -79,6 +82,7 @@ class Injecting(Searching):
                     tokens=budget,
                     relevant=functools.partial(self._relevant, query) if query.strip() else None,
                     attached=functools.partial(self._attached, query),
+                    notices=unseen.every(self.home) if notices else (),
                 )
             )
         return _with_warning(block, hidden)

@@ -85,9 +85,9 @@ class Keeping(Tidying):
         trouble = len(self.index_trouble)
         with self._reported("keep this"):
             stored = self.records.store(draft, scope=scope, key=key, dedup=self.settings.dedup)
-            self._sweep_after(stored)
+            swept = self._sweep_after(stored)
         indexed = bool(self.listeners) and len(self.index_trouble) == trouble
-        return stored._replace(secrets=found, indexed=indexed)
+        return stored._replace(secrets=found, indexed=indexed, swept=swept)
 
     def note(self, text: str | bytes, *, scope: str | Scope = Scope.PROJECT) -> Noted:
         """Append a note to today's journal."""

@@ -82,9 +82,9 @@ class Learning(Tidying):
         with self._reported("keep this"):
             likely = learned.likely(lesson.draft.text)
             stored = self.records.learn(lesson.draft, scope=scope, likely=likely, known=known)
-            self._sweep_after(stored)
+            swept = self._sweep_after(stored)
         indexed = bool(self.listeners) and len(self.index_trouble) == trouble
-        return stored._replace(secrets=lesson.secrets, indexed=indexed)
+        return stored._replace(secrets=lesson.secrets, indexed=indexed, swept=swept)
 
     def applied(self, name: str | int, *, scope: str | Scope | None = None) -> Record:
         """Count that a solution, or another lesson, was of use."""

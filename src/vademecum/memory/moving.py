@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +12,8 @@ from vademecum.lazy import LazyModule
 from vademecum.memory.base import _split
 from vademecum.memory.keeping import _order
 from vademecum.memory.learning import Learning
-from vademecum.store import names, scopes
+from vademecum.store import archive, names, scopes
+from vademecum.store.records import Found
 from vademecum.types import Finding, Origin, Scope
 
 if TYPE_CHECKING:
@@ -75,6 +77,7 @@ class Moving(Learning):
                 largest=self.settings.limits.content_bytes,
             )
             mapped, skipped, sessions = taking.take_all(intake, pieces)
+            over = tuple(self._over_cap(staged.edits()))
             run, told = self._written(staged.edits(), progress) if apply else ("", ())
             left = {each.path: each.why for each in told if not each.done}
             skipped += [taking.Skipped(path, why) for path, why in left.items()]
@@ -84,7 +87,17 @@ class Moving(Learning):
                     mapped.append(each)
                 else:
                     skipped.append(each)
-        return taking.Report(system, apply, run, tuple(mapped), tuple(skipped))
+        return taking.Report(system, apply, run, tuple(mapped), tuple(skipped), over)
+
+    def _over_cap(self, edits: Sequence[running.Edit]) -> Iterator[taking.Over]:
+        """The places that these edits bring above the count cap."""
+        new = Counter(
+            each.shelf.place for each in edits if each.kind == archive.RECORDS and each.before is None
+        )
+        for place, count in new.items():
+            here = sum(isinstance(each, Found) for each in self.records.all([place]))
+            if here + count > self.settings.decay.max_count:
+                yield taking.Over(place, here + count, self.settings.decay.max_count)
 
     def _written(
         self, edits: Sequence[running.Edit], progress: Callable[[str, int, int], None] | None

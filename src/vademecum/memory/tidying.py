@@ -10,9 +10,9 @@ from vademecum.errors import VadeError
 from vademecum.lazy import LazyModule
 from vademecum.memory.base import _split
 from vademecum.memory.searching import Searching
-from vademecum.store import clock, decisions, scopes
+from vademecum.store import clock, decisions, notices, scopes
 from vademecum.store.records import Found
-from vademecum.types import Audience, Finding, Origin, Outcome, Place, Scope, Stored
+from vademecum.types import Audience, Finding, Origin, Outcome, Place, Scope, Stored, Swept
 
 if TYPE_CHECKING:
     import threading
@@ -86,7 +86,28 @@ class Tidying(Searching):
         except VadeError as error:  # nobody asked for it, so nobody's work ends with it
             return runner.Outcome((), findings=(Finding("sweep", str(self.home.path), str(error)),))
         self._state.happened(f"held {name}", self.now() if outcome.large else None)
+        moved = self._moved_by(outcome)
+        if moved is not None:
+            with contextlib.suppress(OSError, VadeError):  # `status` tells of the run all the same
+                notices.remember(self.home, moved)
         return outcome
+
+    def _moved_by(self, outcome: runner.Outcome) -> Swept | None:
+        root = str(self._root or "")
+        return sweeping.swept(outcome, at=self._stamp(), where=root)
+
+    def notices(self) -> Sequence[Swept]:
+        """What memory moved by itself, more than ten records at once, and no person has seen yet."""
+        if self.settings.incognito or self.caller.audience is Audience.GROUP:
+            return []
+        return notices.every(self.home)
+
+    def saw_notices(self) -> None:
+        """Note that a person has seen them; what an agent was told is still to be told to one."""
+        if self.caller.origin is Origin.USER and not self.readonly:
+            with contextlib.suppress(OSError, VadeError):
+                for each in self.notices():
+                    notices.drop(self.home, each.run)
 
     def lint(
         self,
@@ -173,7 +194,9 @@ class Tidying(Searching):
         self._not_in_group("undo a run")
         self._may_write()
         with self._reported("undo"):
-            return running.undo(self.home, self.caller, run, now=self.now, announce=self._announce)
+            undone, told = running.undo(self.home, self.caller, run, now=self.now, announce=self._announce)
+            notices.drop(self.home, undone)
+            return undone, told
 
     @property
     def _sweep_name(self) -> str:
@@ -191,13 +214,15 @@ class Tidying(Searching):
             places += [Place(Scope.SESSION, name) for name in found if name[:1] != "."]
         return [*dict.fromkeys(places)]
 
-    def _sweep_after(self, stored: Stored) -> None:
+    def _sweep_after(self, stored: Stored) -> Swept | None:
         """Tidy up when a scope has grown beyond its cap; below it this costs one look at a folder."""
         if stored.outcome is not Outcome.CREATED or not stored.path.startswith("memory/"):
-            return
+            return None
         with contextlib.suppress(OSError):  # the text is kept, whatever becomes of this
             if len(self.home.names(*stored.path.split("/")[:-1])) > self.settings.decay.max_count:
-                self.sweep_if_due()
+                outcome = self.sweep_if_due()
+                return None if outcome is None else self._moved_by(outcome)
+        return None
 
     def _swept(self) -> Iterator[Finding]:
         """What memory tidied up by itself lately, or would have and left to a person."""
@@ -205,9 +230,14 @@ class Tidying(Searching):
             return
         newest = next((run for run in self.runs() if run.what == sweeping.BY_ITSELF), None)
         at = clock.parse(newest.at) if newest else None
-        if newest and at and not newest.undone and abs((self.now() - at).days) < 7:
+        unseen = {each.run: each for each in self.notices()}
+        recent = at is not None and abs((self.now() - at).days) < 7
+        if newest and recent and not newest.undone and newest.run not in unseen:
             why = f"{newest.edits} files changed by a sweep on {newest.at[:10]}, as `sweep = auto` says"
             yield Finding("swept", f"archive/runs/{newest.run}.jsonl", why, f"vade undo {newest.run}", "info")
+        for each in unseen.values():
+            where = f"archive/runs/{each.run}.jsonl"
+            yield Finding("swept", where, each.message, f"vade undo {each.run}")
 
     def _held(self) -> Iterator[Finding]:
         """That a sweep by itself would have put away much, and so did nothing."""

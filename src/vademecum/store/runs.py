@@ -240,20 +240,27 @@ def _undo_one(
         current = None if folder is None else files.read(folder, name)
         mark = None if current is None else files.digest(current)
         edit = blank._replace(before=current)
+        why = ""
         if mark not in (line["after"], line["before"]):
-            return Told(path, False, "it was changed since then")
-        if folder is not None and mark != line["before"]:
+            settled = _settled(home, edit, line, run)
+            if settled is None:
+                return Told(path, False, "it was changed since then")
+            edit, why = settled
+            before = edit.after
+        if folder is not None and before != current:
             record, num = _ids(before if before is not None else current or b"")
             if current is not None:
                 # A file that goes is a record put away, which `restore` knows and nobody misses.
-                why = "retire" if before is None else "undo"
-                archive.keep(home, shelf, kind, name, current, why=why, at=now())
+                kept_as = "retire" if before is None else "undo"
+                archive.keep(home, shelf, kind, name, current, why=kept_as, at=now())
             _log_taken(home, edit, _ids(current or b"")[0])
             try:
                 _replace(folder, edit)
             except _Changed:
                 return Told(path, False, "it was changed since then")
             archive.log_returned(home, shelf, kind, name, _safe_entries(kind, before), record=record)
+            if why and before is not None:  # another record has these entries now
+                _log_brought(home, edit, record)
             audit.write(
                 home,
                 at=now(),
@@ -267,7 +274,50 @@ def _undo_one(
             )
         _append(home, run, {"undone": line["edit"], "at": clock.stamp(now())})
     announce(Change(ChangeKind.REMOVED if before is None else ChangeKind.WRITTEN, shelf.place, path))
-    return Told(path, True)
+    return Told(path, True, why)
+
+
+def _settled(home: Home, edit: Edit, line: dict[str, Any], run: str) -> tuple[Edit, str] | None:
+    """How an edit is taken back whose file was changed since then without any text being lost; else None.
+
+    A record that was begun again under the key of one that the run moved away gets the earlier entries back
+    among its own. A file that the run made goes when nothing was added to it.
+    """
+    if edit.kind != archive.RECORDS or edit.before is None:
+        return None
+    if line["after"] is None and edit.after is not None:
+        try:
+            text, earlier = decode(edit.before), document.parse(decode(edit.after)).entries
+            there = {document.normalised(entry.text) for entry in document.parse(text).entries}
+        except Malformed:
+            return None
+        missing = [entry for entry in earlier if document.normalised(entry.text) not in there]
+        for entry in missing:
+            text = document.insert(text, entry if entry.time else replace(entry, time=_stamp_of(run)))
+        if not missing:
+            return edit._replace(after=edit.before), "it is there again, with all it said"
+        count = "1 entry" if len(missing) == 1 else f"{len(missing)} entries"
+        return edit._replace(after=text.encode()), f"written again since then; its earlier {count} came back"
+    if line["before"] is None and edit.after is None:
+        try:
+            entries = document.parse(decode(edit.before)).entries
+        except Malformed:
+            return None
+        logged = archive.kept(home, edit.shelf, edit.kind, edit.name)
+        known = {archive.fingerprint(entry) for _, entry in logged}
+        begun = clock.parse(_stamp_of(run))
+        for entry in entries:
+            moment = clock.parse(entry.time)
+            if archive.fingerprint(entry) not in known or moment is None or begun is None or moment >= begun:
+                return None
+        return edit, "changed since then, but nothing was added to it"
+    return None
+
+
+def _stamp_of(run: str) -> str:
+    """When a run began, as its name says it."""
+    at = run[:15]
+    return f"{at[:4]}-{at[4:6]}-{at[6:8]}T{at[9:11]}:{at[11:13]}:{at[13:15]}Z"
 
 
 def _chosen(home: Home, caller: scopes.Caller, run: str | None) -> str:

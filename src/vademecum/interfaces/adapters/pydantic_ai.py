@@ -245,6 +245,7 @@ def _stored(stored: Stored) -> dict[str, Any]:
         "scope": str(stored.place.scope),
         "path": stored.path,
         "redacted": list(stored.secrets),
+        **({} if stored.swept is None else {"swept": stored.swept.message}),
     }
 
 

@@ -93,6 +93,9 @@ def greet(chat: Chat) -> None:
             chat.screen.dim("your last message has no answer yet: send it again to get one")
     for warning in chat.block.warnings:
         chat.screen.dim(warning)
+    for notice in chat.person.notices():
+        chat.screen.dim(notice.message)
+    chat.person.saw_notices()
 
 
 def in_background(chat: Chat) -> None:
@@ -107,5 +110,6 @@ def tidy(chat: Chat) -> bool:
     if not chat.person.readonly:
         done = chat.person.sweep_if_due()
         if done is not None and done.run:
-            chat.screen.dim(f"{len(done.told)} old records put away; `vade undo {done.run}` brings them back")
+            chat.screen.dim(f"{len(done.told)} old records archived; `vade undo {done.run}` brings them back")
+            chat.person.saw_notices()
     return True

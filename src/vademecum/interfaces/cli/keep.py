@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from vademecum.memory import Memory
+    from vademecum.types import Swept
 
     Door = Callable[[], Memory]
 
@@ -100,6 +101,7 @@ def store(
                 "path": stored.path,
                 "indexed": stored.indexed,
                 "secrets": list(stored.secrets),
+                "swept": swept_json(stored.swept),
             }
         )
         return
@@ -111,6 +113,7 @@ def store(
         "consolidated": "merged into",
     }
     output.line(f"{words[stored.outcome]} {stored.key} (#{stored.num}, {stored.place.scope})")
+    tell_swept(stored.swept, memory)
     warn_of_secrets(stored.secrets, memory, stored.place.scope)
 
 
@@ -208,6 +211,20 @@ def show_notes(memory: Memory, scope: str, *, as_json: bool) -> None:
         output.line(f"{found.path}\n\n{found.text}")
     else:
         output.line("no notes today: `vade note TEXT` writes the first")
+
+
+def swept_json(swept: Swept | None) -> dict[str, Any] | None:
+    """What a store moved to the archive, for programs."""
+    if swept is None:
+        return None
+    return {"run": swept.run, "moved": swept.moved, "into": list(swept.into), "message": swept.message}
+
+
+def tell_swept(swept: Swept | None, memory: Memory) -> None:
+    """Say what a store moved to the archive, and how to undo that."""
+    if swept is not None:
+        output.line(swept.message)
+        memory.saw_notices()
 
 
 def warn_of_secrets(kinds: tuple[str, ...], memory: Memory, scope: str) -> None:

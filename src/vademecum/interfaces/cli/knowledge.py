@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from vademecum.interfaces.cli import output
-from vademecum.interfaces.cli.keep import TextCommand, read_text, warn_of_secrets
+from vademecum.interfaces.cli.keep import TextCommand, read_text, swept_json, tell_swept, warn_of_secrets
 from vademecum.interfaces.cli.lifecycle import outcome_json, show_outcome
 from vademecum.interfaces.cli.options import (
     SCOPES,
@@ -91,6 +91,7 @@ def learn(
                 "confidence": record.confidence,
                 "trust": str(memory.trust_of(record).level),
                 "secrets": list(stored.secrets),
+                "swept": swept_json(stored.swept),
             }
         )
         return
@@ -98,6 +99,7 @@ def learn(
     said = words.get(str(stored.outcome), "added to")
     sure = "" if record.confidence is None else f", confidence {record.confidence:.2f}"
     output.line(f"{said} {stored.key} (#{stored.num}, {stored.place.scope}{sure})")
+    tell_swept(stored.swept, memory)
     warn_of_secrets(stored.secrets, memory, stored.place.scope)
 
 

@@ -56,6 +56,8 @@ def undo(run: str | None, listed: bool, as_json: bool, door: Door) -> int:
         if run is not None:
             raise click.UsageError("Give either a RUN or --list.")
         show_runs(list(memory.runs()), as_json=as_json)
+        if not as_json:
+            memory.saw_notices()
         return 0
     undone, told = memory.undo(run)
     if as_json:
@@ -65,6 +67,9 @@ def undo(run: str | None, listed: bool, as_json: bool, door: Door) -> int:
         output.line(
             f"undid {undone}: {output.plural(brought, 'file')}" if told else f"{undone} is undone already"
         )
+        for each in told:
+            if each.done and each.why:
+                output.line(f"{each.path}: {each.why}")
         show_left(told)
     return int(any(not each.done for each in told))
 

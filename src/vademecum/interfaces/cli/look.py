@@ -210,6 +210,7 @@ def status(as_json: bool, door: Door) -> None:
     for warning in memory.loaded.warnings:
         output.line(f"{'warning':<10}{warning}")
     show_findings(found.findings)
+    memory.saw_notices()
 
 
 @click.command()

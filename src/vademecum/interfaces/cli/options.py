@@ -34,7 +34,9 @@ def common(command: Callable[..., Any]) -> Callable[..., Any]:
         options = {name: _inherited(name, given.pop(name)) for name in _DOOR}
 
         def door() -> Memory:
-            return open_memory(**options)
+            memory = open_memory(**options)
+            tell_notices(memory)
+            return memory
 
         return command(*args, door=door, as_json=bool(_inherited("as_json", as_json or None)), **given)
 
@@ -60,6 +62,22 @@ def open_memory(**options: Any) -> Memory:
     for problem in memory.loaded.problems:
         click.echo(f"vade: warning: {problem}; the default is used", err=True)
     return memory
+
+
+def tell_notices(memory: Memory) -> None:
+    """Say what memory moved by itself; once a person's terminal has shown it, it is not said again."""
+    from vademecum.errors import VadeError
+
+    try:
+        found = memory.notices()
+    except (VadeError, OSError):
+        return  # what is wrong with the home is told by the command itself
+    for each in found:
+        here = memory.caller.project.root if memory.caller.project else ""
+        where = f" in {each.where}" if each.where and each.where != str(here) else ""
+        click.echo(f"vade: {each.at[:10]}{where}: {each.message}", err=True)
+    if found and sys.stderr.isatty():
+        memory.saw_notices()
 
 
 def scope_option(help_text: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -51,7 +51,17 @@ def import_(*, system: str, path: str, dry: bool, scope: str | None, as_json: bo
         report = memory.import_memory(
             registry.read(system, Path(path), here), system=system, scope=scope, apply=not dry, progress=step
         )
-    output.as_json(report_json(report)) if as_json else show_report(report)
+    if as_json:
+        output.as_json(report_json(report))
+        return
+    show_report(report)
+    for each in report.over:
+        verb = "holds" if report.applied else "would hold"
+        output.line(
+            f"{each.place} {verb} {each.records:,} records, more than decay.max_count = {each.limit:,};"
+            " imported records are never consolidated automatically, your own notes are. To raise the limit,"
+            f" put `decay.max_count = {each.enough}` at the top of {memory.home.path / 'config.toml'}"
+        )
 
 
 @click.command("export")
@@ -106,6 +116,17 @@ def report_json(report: Report) -> dict[str, Any]:
         "counts": report.counts,
         "mapped": [{**each._asdict(), "secrets": list(each.secrets)} for each in report.mapped],
         "skipped": [{"source": each.source, "why": each.why} for each in report.skipped],
+        "over": [
+            {
+                "scope": str(each.place.scope),
+                "scope_id": each.place.id or None,
+                "records": each.records,
+                "setting": "decay.max_count",
+                "limit": each.limit,
+                "suggested": each.enough,
+            }
+            for each in report.over
+        ],
     }
 
 

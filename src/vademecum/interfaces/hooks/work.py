@@ -107,7 +107,7 @@ def _hurried(memory: Memory) -> Memory:
 
 def _start(memory: Memory, told: Told, *, query: str = "") -> str:
     """The block for a session that begins."""
-    block = memory.inject(query=query)
+    block = memory.inject(query=query, notices=True)
     shown = Shown(memory.home.path, told.session)
     shown.begin(_marks(block))
     return block.text

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from vademecum.context.todo import Todo
     from vademecum.memory import Memory
-    from vademecum.types import Noted, Record, Stored
+    from vademecum.types import Noted, Record, Stored, Swept
 
     Given = Mapping[str, Any]
 
@@ -73,6 +73,7 @@ WRITTEN = answers(
     time=TEXT,
     indexed={"type": "boolean"},
     secrets=TEXTS_,
+    swept={"type": "object"},
     approval=TEXT,
     message=TEXT,
 )
@@ -95,7 +96,14 @@ def stored(result: Stored) -> dict[str, Any]:
         "path": result.path,
         "indexed": result.indexed,
         "secrets": list(result.secrets),
+        "swept": None if result.swept is None else swept(result.swept),
+        "message": None if result.swept is None else f"Tell the user: {result.swept.message}",
     }
+
+
+def swept(done: Swept) -> dict[str, Any]:
+    """What a write moved to the archive because the scope holds too much."""
+    return {"run": done.run, "moved": done.moved, "into": list(done.into)}
 
 
 def noted(result: Noted) -> dict[str, Any]:
