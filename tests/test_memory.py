@@ -44,7 +44,7 @@ def test_what_only_a_person_may_decide_is_closed_to_agents_and_groups(
     person = opened(tmp_path)
     person.store("text to keep", key="kept")
     opened(tmp_path, work="other").store("of another project", key="theirs")
-    other = next(each for each in person.projects() if each not in str(person.caller.project))
+    other = next(each.id for each in person.projects() if each.id not in str(person.caller.project))
     (tmp_path / "vault").mkdir()
     (tmp_path / "vault/a.md").write_text("text")
     memory = opened(tmp_path, **caller)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -581,3 +582,44 @@ def test_the_demo_works_and_leaves_nothing_behind(
 def test_the_demo_fails_when_a_step_did_not_work(vade: Vade, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("vademecum.store.records.Records.restore", lambda *_: None)
     assert "the demo expected the same bytes" in vade.fails("demo")
+
+
+def test_projects_are_listed_with_name_path_date_and_counts(
+    vade: Vade, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert vade("project", "list") == "no project has memory yet\n"
+    vade("store", "One.", "--key", "one")
+    vade("store", "Two.", "--key", "two")
+    vade("note", "A note.")
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path / "other")
+    vade("note", "Only a note.")
+    found = {each["name"]: each for each in vade.json("project", "list")}
+    assert set(found) == {"project", "other"}
+    assert found["project"]["path"] == str(tmp_path / "project")
+    assert (found["project"]["records"], found["project"]["days"]) == (2, 1)
+    assert (found["other"]["records"], found["other"]["days"]) == (0, 1)
+    assert found["project"]["updated"][:4].isdecimal()
+    shown = vade("project", "list")
+    assert found["project"]["id"] in shown
+    assert str(tmp_path / "project") in shown
+
+
+def test_an_empty_list_in_a_moved_folder_names_the_command_that_joins_it(
+    vade: Vade, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vade("store", "One.", "--key", "one")
+    vade("store", "For all.", "--key", "all", "--scope", "global")
+    (tmp_path / "project").rename(tmp_path / "renamed")
+    monkeypatch.chdir(tmp_path / "renamed")
+    shown = vade("list")
+    assert f"1 record kept for {tmp_path / 'project'}, which is gone" in shown
+    command = re.search(r"`vade (project alias \w+)` joins it", shown)
+    assert command is not None
+    assert "(gone)" in vade("project", "list")
+    vade(*command[1].split())
+    assert vade.code == 0
+    shown = vade("list")
+    assert "one" in shown
+    assert "joins it" not in shown
+    assert "(joined to" in vade("project", "list")

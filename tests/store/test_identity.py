@@ -450,3 +450,126 @@ def test_any_git_file_gives_a_project(
 def test_a_git_file_that_is_a_pipe_does_not_hang(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / ".git")
     assert identity.project(tmp_path, home=tmp_path / "home").root == Path(os.path.realpath(tmp_path))
+
+
+# --- what git itself makes of a remote ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("config", "url", "id"),
+    [
+        ('[url "https://github.com/"]\n\tinsteadOf = gh:\n', "gh:acme/api.git", "github-com-acme-api"),
+        ('[url "git@github.com:"]\n\tinsteadof = "gh:"\n', "gh:acme/api", "github-com-acme-api"),
+        (
+            '[url "https://a.org/"]\n\tinsteadOf = x:\n'
+            '[url "https://github.com/acme/"]\n\tinsteadOf = x:ac\n',
+            "x:acapi",
+            "github-com-acme-api",
+        ),
+        ('[url "https://evil.org/"]\n\tpushInsteadOf = https://github.com/\n', SPELLINGS[0], None),
+        ('[url "https://mirror.org/"]\n\tinsteadOf = https://gitlab.com/\n', SPELLINGS[0], None),
+        ('[url "broken\n\tinsteadOf = gh:\n', SPELLINGS[0], None),
+    ],
+)
+@pytest.mark.parametrize("where", ["user", "xdg", "repository", "included", "named"])
+def test_a_remote_is_the_one_that_git_uses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, where: str, config: str, url: str, id: str | None
+) -> None:
+    root = repository(tmp_path / "repo", url)
+    user = Path(os.path.expanduser("~"))
+    if where == "repository":
+        with (root / ".git/config").open("a") as file:
+            file.write(config)
+    elif where == "included":
+        (user / ".gitconfig").write_text('[include]\n\tpath = "more.inc"\n')
+        (user / "more.inc").write_text(config)
+    else:
+        path = {"user": user / ".gitconfig", "xdg": user / ".config/git/config", "named": tmp_path / "named"}[
+            where
+        ]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(config)
+        if where == "named":
+            monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(path))
+    found = identity.project(root, home=tmp_path / "home")
+    assert found.id == (id or identity.normalise_remote(url))
+    said = subprocess.run(
+        ["git", "-C", str(root), "ls-remote", "--get-url", "origin"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "HOME": str(user)},
+    )
+    if said.returncode == 0 and "broken" not in config:
+        assert identity.normalise_remote(said.stdout) == found.id
+
+
+def test_files_of_git_that_include_one_another_end(tmp_path: Path) -> None:
+    root = repository(tmp_path / "repo", "gh:acme/api")
+    path = Path(os.path.expanduser("~")) / ".gitconfig"
+    path.write_text('[include]\n\tpath = .gitconfig\n[url "https://github.com/"]\n\tinsteadOf = gh:\n')
+    assert identity.project(root, home=tmp_path / "home").id == "github-com-acme-api"
+
+
+def test_memory_kept_under_the_remote_as_it_is_written_is_reached_and_joined(
+    tmp_path: Path, opened: Callable[[Path], Memory]
+) -> None:
+    root = repository(tmp_path / "repo", "gh:acme/api")
+    before = opened(root)
+    before.store("Kept by an older version.", key="old")
+    before.note("Noted by an older version.")
+    assert before.caller.project is not None
+    assert before.caller.project.id == "gh-acme-api"
+    (Path(os.path.expanduser("~")) / ".gitconfig").write_text(
+        '[url "https://github.com/"]\n\tinsteadOf = gh:\n'
+    )
+    after = opened(root)
+    assert after.caller.project is not None
+    assert after.caller.project.id == "github-com-acme-api"
+    assert after.show("old").text == "Kept by an older version."
+    assert after.status().aliases == ("gh-acme-api",)
+    assert after.status().notes == 1
+    other = repository(tmp_path / "other", "https://github.com/acme/api")
+    assert opened(other).show("old").text == "Kept by an older version."
+
+
+# --- folders without git ------------------------------------------------------------------------------------
+
+
+def test_a_folder_without_git_is_found_from_its_subfolders(
+    tmp_path: Path, opened: Callable[[Path], Memory]
+) -> None:
+    (tmp_path / "notes/deep/deeper").mkdir(parents=True)
+    opened(tmp_path / "notes").store("Found from below.", key="found")
+    below = opened(tmp_path / "notes/deep/deeper")
+    assert below.show("found").text == "Found from below."
+    assert below.caller.project is not None
+    assert below.caller.project.root == tmp_path / "notes"
+    below.store("Written from below.", key="below")
+    assert opened(tmp_path / "notes").show("below").text == "Written from below."
+
+
+def test_the_nearest_known_folder_counts_and_a_repository_between_ends_the_search(
+    tmp_path: Path, opened: Callable[[Path], Memory]
+) -> None:
+    (tmp_path / "notes/deep/deeper").mkdir(parents=True)
+    opened(tmp_path / "notes/deep").note("A note makes a folder known as well.")
+    opened(tmp_path / "notes").store("Of the outer one.", key="outer")
+    inner = opened(tmp_path / "notes/deep/deeper").caller.project
+    assert inner is not None
+    assert inner.root == tmp_path / "notes/deep"
+    root = repository(tmp_path / "notes/repo", "https://github.com/acme/api")
+    (root / "src").mkdir()
+    with pytest.raises(NotFound):
+        opened(root / "src").show("outer")
+
+
+def test_what_was_kept_in_the_users_own_folder_is_not_every_folders_memory(
+    tmp_path: Path, opened: Callable[[Path], Memory]
+) -> None:
+    user = Path(os.path.expanduser("~"))
+    (user / "letters").mkdir()
+    opened(user).store("At home.", key="at-home")
+    assert opened(user).show("at-home").text == "At home."
+    with pytest.raises(NotFound):
+        opened(user / "letters").show("at-home")

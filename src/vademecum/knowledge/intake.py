@@ -519,7 +519,7 @@ class Intake:
         if scope is Scope.AGENT and owner not in ("", place.id):
             raise _Left(f"it belongs to the agent {owner}: import it with `--agent {owner}`")
         if scope is Scope.PROJECT and owner and caller.project is not None:
-            own = (place.id, caller.project.by_path, *scopes.aliases(self.staged.home, place.id))
+            own = (place.id, *caller.project.earlier, *scopes.aliases(self.staged.home, place.id))
             if owner not in own:
                 raise _Left(
                     f"it belongs to the project {owner}: import it in that project's folder, or with --scope"

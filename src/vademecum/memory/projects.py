@@ -10,13 +10,14 @@ from vademecum.errors import NotFound, NotVisible, UsageError
 from vademecum.lazy import LazyModule
 from vademecum.memory.base import Base
 from vademecum.store import audit, names, scopes
-from vademecum.types import Audience, Scope
+from vademecum.types import Audience, Origin, Scope
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from vademecum.store import repository, sources
+    from vademecum.store import known, repository, sources
 else:
+    known = LazyModule("vademecum.store.known")
     repository = LazyModule("vademecum.store.repository")
     sources = LazyModule("vademecum.store.sources")
 
@@ -62,11 +63,24 @@ class Projects(Base):
             self._audit("alias")
         return project.id
 
-    def projects(self) -> Sequence[str]:
-        """The ids of all projects that have memory here."""
+    def projects(self) -> Sequence[known.KnownProject]:
+        """All projects that have memory here, the one written to last first."""
         if self.caller.audience is Audience.GROUP:
             raise NotVisible("a group session sees its own project only")
-        return [] if self.settings.incognito else self.home.names("memory", "project")
+        if self.settings.incognito:
+            return []
+        with self._reported("read the projects"):
+            return known.projects(self.home)
+
+    def moved_here(self) -> Sequence[known.KnownProject]:
+        """Projects with memory whose folder is gone and which may be this one under its old path."""
+        project = self.caller.project
+        if project is None or project.overridden or self.settings.incognito:
+            return []
+        if self.caller.audience is Audience.GROUP or self.caller.origin is not Origin.USER:
+            return []
+        with self._reported("read the projects"):
+            return known.moved(self.home, project)
 
     def add_source(
         self,

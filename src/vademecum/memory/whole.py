@@ -206,6 +206,15 @@ class Memory(Relating, Moving, Approving, Injecting, Projects):
                     if folder is not None:
                         yield folder, functools.partial(shelf.name_of, *below)
 
+    def elsewhere(self) -> Sequence[Finding]:
+        """What is kept for a project that may be this one, with the command that joins it."""
+        found = [*self._moved()]
+        for each in self.moved_here()[:3]:
+            count = "1 record" if each.records == 1 else f"{each.records} records"
+            why = f"{count} kept for {each.root}, which is gone"
+            found.append(Finding("project", str(each.root), why, f"vade project alias {each.id}", "info"))
+        return found
+
     def _moved(self) -> Iterator[Finding]:
         """That the project had another id here, whose memory only a person can join."""
         project = self.caller.project

@@ -44,6 +44,8 @@ class Journal:
         shelf = self._shelf(scopes.journal_place(self.caller, scope))
         scopes.check_new_folder(shelf)
         at = self.now()
+        if self.caller.project is not None and shelf.place.id == self.caller.project.id:
+            scopes.remember_project(self.home, self.caller.project, at=clock.stamp(at))
         name = f"{at:%Y-%m-%d}{f'-{names.check_key(slug)}' if slug else ''}.md"
         path = shelf.name_of(archive.JOURNAL, name)
         entry = Entry(text, clock.local_stamp(at), self.caller.origin)

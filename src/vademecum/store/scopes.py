@@ -124,8 +124,8 @@ def shelves(home: Home, caller: Caller, place: Place) -> list[Shelf]:
     if caller.project is not None and place.id == caller.project.id:
         shared = repository_shelf(home, caller.project.root, place)
         own = [*([shared] if shared else []), *own]
-        if _kept_before(home, caller.project):
-            own.append(replace(home.shelf(Place(Scope.PROJECT, caller.project.by_path)), place=place))
+        for earlier in _kept_before(home, caller.project):
+            own.append(replace(home.shelf(Place(Scope.PROJECT, earlier)), place=place))
     for alias in aliases(home, place.id):
         shelf = replace(home.shelf(Place(Scope.PROJECT, alias)), place=place)
         if shelf not in own:
@@ -138,12 +138,12 @@ def shelf_for_new(shelves: Sequence[Shelf]) -> Shelf:
     return next((shelf for shelf in shelves if shelf.shared), shelves[0])
 
 
-def _kept_before(home: Home, project: Project) -> bool:
-    """Whether what was kept by the folder's path is this project's: not under an override, nor another's."""
-    if project.overridden or project.by_path == project.id:
-        return False
-    joined = decisions.get(home, "aliases", project.by_path)
-    return joined is None or joined.get("project") == project.id
+def _kept_before(home: Home, project: Project) -> list[str]:
+    """Under which other ids of this very folder its memory may lie: not under an override, nor another's."""
+    if project.overridden:
+        return []
+    joined = {each: decisions.get(home, "aliases", each) for each in project.earlier}
+    return [each for each, known in joined.items() if known is None or known.get("project") == project.id]
 
 
 def repository_shelf(home: Home, root: Path, place: Place) -> Shelf | None:
@@ -217,7 +217,7 @@ def earlier_id(home: Home, project: Project) -> str | None:
     if project.overridden or known.get("overridden"):
         return None
     earlier = str(known.get("earlier" if known.get("id") == project.id else "id") or "")
-    reached = (project.id, project.by_path, *aliases(home, project.id))
+    reached = (project.id, *project.earlier, *aliases(home, project.id))
     if not earlier or earlier in reached or not home.names("memory", "project", earlier):
         return None
     return earlier
@@ -225,11 +225,10 @@ def earlier_id(home: Home, project: Project) -> str | None:
 
 def join_by_path(home: Home, project: Project, *, at: str) -> None:
     """Join what was kept before the project had a remote, so that its other clones reach it as well."""
-    if project.id == project.by_path or project.overridden:
-        return
-    known = decisions.get(home, "aliases", project.by_path)
-    if known is None and home.names("memory", "project", project.by_path):
-        add_alias(home, project.by_path, project.id, at=at)
+    for earlier in () if project.overridden else project.earlier:
+        known = decisions.get(home, "aliases", earlier)
+        if known is None and home.names("memory", "project", earlier):
+            add_alias(home, earlier, project.id, at=at)
 
 
 def is_trusted(home: Home, root: Path) -> bool:

@@ -86,9 +86,17 @@ def list_(
         output.line("no record matches" if filtered else "no record can be read")
     else:
         output.line('nothing is stored here yet: `vade store "…"` keeps the first memory')
+    if scope in (None, "project") and not any(each.place.scope == "project" for each in listing.records):
+        show_moved(memory)
     for path in written:
         output.line(f"wrote {path}")
     show_findings(listing.findings)
+
+
+def show_moved(memory: Memory) -> None:
+    """Name what is kept for a project that may be this one, under an id or a path that it had before."""
+    for each in memory.elsewhere():
+        output.line(f"{each.why}: `{each.mend}` joins it to this one")
 
 
 @click.command()

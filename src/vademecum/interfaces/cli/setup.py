@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from vademecum.memory import Memory
+    from vademecum.store.known import KnownProject
     from vademecum.store.sources import Source
 
     Door = Callable[[], Memory]
@@ -76,7 +77,10 @@ def project(ctx: click.Context, as_json: bool, door: Door) -> None:
 @click.argument("old", metavar="ID")
 @common
 def project_alias(old: str, as_json: bool, door: Door) -> None:
-    """Join what was kept under another project id, such as a moved folder's, to this project."""
+    """Join what was kept under another project id, such as a moved folder's, to this project.
+
+    An empty `vade list` in a moved folder names the id.
+    """
     now = door().alias(old)
     output.as_json({"alias": old, "project": now}) if as_json else output.line(f"{old} now belongs to {now}")
 
@@ -84,9 +88,48 @@ def project_alias(old: str, as_json: bool, door: Door) -> None:
 @project.command("list")
 @common
 def project_list(as_json: bool, door: Door) -> None:
-    """List the ids of all projects that have memory here."""
+    """List all projects that have memory here: name, id, number of records, last change and path."""
     found = list(door().projects())
-    output.as_json(found) if as_json else output.line("\n".join(found) or "no project has memory yet")
+    if as_json:
+        output.as_json([project_json(each) for each in found])
+        return
+    if not found:
+        output.line("no project has memory yet")
+        return
+    rows = [
+        [
+            each.name,
+            each.id,
+            str(each.records),
+            str(each.days),
+            (each.updated or "-")[:10],
+            _where(each),
+        ]
+        for each in found
+    ]
+    output.table(rows, ["name", "id", "records", "days", "changed", "path"])
+
+
+def _where(project: KnownProject) -> str:
+    """Where a project is, and what became of it."""
+    path = "-" if project.root is None else str(project.root)
+    if project.joined_to:
+        return f"{path} (joined to {project.joined_to})"
+    return path if project.root is None or project.present else f"{path} (gone)"
+
+
+def project_json(project: KnownProject) -> dict[str, object]:
+    """A project for programs."""
+    return {
+        "id": project.id,
+        "name": project.name,
+        "path": None if project.root is None else str(project.root),
+        "present": project.present,
+        "records": project.records,
+        "days": project.days,
+        "updated": project.updated,
+        "joinedTo": project.joined_to,
+    }
 
 
 @click.group(invoke_without_command=True)
