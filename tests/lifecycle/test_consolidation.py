@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lifecycle.stores import NOW, World, aged
-from vademecum.errors import UsageError
 from vademecum.interfaces.cli.app import run
 from vademecum.lifecycle import runner
 from vademecum.lifecycle.cap import Cap
@@ -269,11 +268,19 @@ def test_protecting_or_applying_a_consolidated_record_makes_it_one_of_its_own(wo
     assert consolidated(memory) == []
 
 
-def test_a_consolidated_key_is_not_purged_with_its_neighbours(world: World) -> None:
+@pytest.mark.parametrize("first", ["", "restore", "store"])
+def test_a_consolidated_key_is_purged_everywhere_and_its_neighbours_stay(world: World, first: str) -> None:
     memory = filled(world)
-    with pytest.raises(UsageError, match="which holds others"):
-        memory.purge("r000")
+    if first == "restore":
+        memory.restore("r000")
+    elif first == "store":
+        memory.store("Fact 0 goes on.", key="r000", scope="global")
+    memory.purge("r000")
+    everywhere = [path for path in world.home.rglob("*") if path.is_file()]
+    assert not [path for path in everywhere if b"Fact 0 of many." in path.read_bytes()]
     assert memory.show("r001").text == "Fact 1 of many."
+    assert memory.restore("r001").text == "Fact 1 of many."
+    assert not [each for each in memory.status().findings if each.what in ("edited", "deleted")]
 
 
 def test_an_alias_in_a_record_answers_for_all_of_it(world: World) -> None:
@@ -286,6 +293,18 @@ def test_an_alias_in_a_record_answers_for_all_of_it(world: World) -> None:
     assert [each.target for each in memory.graph().edges if each.source.endswith("links.md")] == [
         "memory/global/records/deploy.md"
     ]
+
+
+def test_recall_finds_a_consolidated_record_by_its_key_and_by_its_words(world: World) -> None:
+    memory = world.memory()
+    for number in range(12):
+        world.write(f"r{number:03}.md", aged(f"Fact {number} of many.", 80 - number))
+    world.write("harbour-crane.md", aged("The yellow one lifts forty tonnes.", 300))
+    apply(memory, Cap(max_count=10))
+    [new] = [each for each in consolidated(memory) if "harbour-crane" in each.aliases]
+    for query in ("harbour-crane", "harbour crane", "lifts forty tonnes"):
+        first = memory.recall(query).results[0]
+        assert (first.path, first.snippet) == (new.path, "The yellow one lifts forty tonnes."), query
 
 
 def test_a_key_of_the_nearest_place_answers_before_one_further_away(world: World) -> None:

@@ -10,7 +10,7 @@ from vademecum.lazy import LazyModule
 from vademecum.memory.tidying import Tidying
 from vademecum.store import archive, files, labels, names, outgoing, scopes, texts
 from vademecum.store.joining import Draft
-from vademecum.store.records import Found, parse_type
+from vademecum.store.records import Found, key_of, parse_type
 from vademecum.types import Finding, Noted, Record, Scope, Stored
 
 if TYPE_CHECKING:
@@ -265,6 +265,7 @@ class Keeping(Tidying):
         self.may_decide("delete for good", "vade purge")
         with self._reported(f"purge {name}"):
             shelf, file, record = self._purgeable(str(name), scope)
+            self.records.release(shelf, key_of(file))  # what was consolidated with it stays
             with self.records.locked(shelf, file):
                 found = purging.record(self.home, shelf, file)
             self._forget_derived()
@@ -341,10 +342,7 @@ class Keeping(Tidying):
                 raise
             return version.shelf, version.name, None
         if found.part:
-            raise UsageError(
-                f"{found.part} is part of {found.record.path}, which holds others",
-                hint=f"`vade restore {found.part}` makes it a record of its own; then purge it",
-            )
+            return found.shelf, f"{found.part}.md", found.record.id
         return found.shelf, found.name, found.record.id
 
 

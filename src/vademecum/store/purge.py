@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vademecum.errors import Malformed, OutsideMemory, StorageFailed, UsageError
-from vademecum.store import archive, decisions, document, files, frontmatter, listing, names
+from vademecum.store import archive, consolidation, decisions, document, files, frontmatter, listing, names
 from vademecum.store.folders import Folder
 from vademecum.store.home import Shelf
 from vademecum.store.locks import try_lock
@@ -91,6 +91,7 @@ def record(home: Home, shelf: Shelf, name: str) -> list[Purged]:
     def meant(each: str) -> bool:
         return each == name or (each.endswith(".md") and each.startswith(f"{stem}.conflict-"))
 
+    found += _from_consolidations(home, shelf, stem)
     # The record goes last: as long as it is there, a purge that was cut short can be called again.
     for each in filter(meant, archive.names(home, shelf, archive.RECORDS)):
         found += _versions(home, shelf, each)
@@ -110,6 +111,47 @@ def record(home: Home, shelf: Shelf, name: str) -> list[Purged]:
                     if each != listing.NAME:
                         found.append(Purged(shelf.name_of(archive.RECORDS, each), 1))
     return found
+
+
+def _from_consolidations(home: Home, shelf: Shelf, key: str) -> Iterator[Purged]:
+    """Take a part out of every version and log of the consolidations that held it; the others stay."""
+    signed = f"of: {key}".encode()
+    for name in archive.names(home, shelf, archive.RECORDS):
+        for image in archive.images(home, shelf, archive.RECORDS, name):
+            content = home.read(*image.parts) or b""
+            if signed not in content:
+                continue
+            try:
+                text = consolidation.without(decode(content), key)
+            except Malformed:
+                continue
+            if text is not None and text.encode() == content:
+                continue
+            with home.folder(*image.parts[:-1]) as folder:
+                if text is None:
+                    files.delete(folder, image.parts[-1])
+                else:
+                    files.update(folder, image.parts[-1], functools.partial(_instead, text.encode()))
+            yield Purged(image.path, 1)
+
+    def without(line: bytes) -> _Replaced:
+        try:
+            mine = json.loads(line).get("of") == key if b'"of"' in line else False
+        except (ValueError, AttributeError):
+            mine = False
+        return _Replaced(b"" if mine else line, int(mine))
+
+    kept = ("archive", "kept", *archive.area(shelf), archive.RECORDS)
+    for name in home.names(*kept):
+        if name.endswith(".jsonl"):
+            gone = _replace(home, home.path, (*kept, name), without)
+            if gone.count:
+                yield Purged("/".join((*kept, name)), gone.count)
+
+
+def _instead(rest: bytes, _: bytes | None) -> bytes:
+    """What stands in a file's place, whatever it holds."""
+    return rest
 
 
 def _versions(home: Home, shelf: Shelf, name: str) -> Iterator[Purged]:

@@ -346,7 +346,7 @@ class Records:
             written = files.update(folder, name, put, mode=shelf.file_mode)
             self._audit("restore", record, before=written.before, after=content)
         self.announce(Change(ChangeKind.WRITTEN, shelf.place, record.path))
-        self._release(shelf, record.key)
+        self.release(shelf, record.key)
         return record
 
     def restore_entries(self, found: Found, lost: Sequence[Entry]) -> Record:
@@ -650,7 +650,7 @@ class Records:
                 archive.log_returned(*at, record.entries, record=record.id)
                 self._audit("restore", record, after=content)
         self.announce(Change(ChangeKind.WRITTEN, shelf.place, shelf.name_of(archive.RECORDS, name)))
-        self._release(shelf, found.part)
+        self.release(shelf, found.part)
         return shelf, name
 
     def _content_of(self, found: Found) -> bytes:
@@ -663,7 +663,7 @@ class Records:
                 return content
         return consolidation.revived(found.record).encode()
 
-    def _release(self, shelf: Shelf, key: str) -> None:
+    def release(self, shelf: Shelf, key: str) -> None:
         """Take a part out of its consolidation, whose version with it goes to the archive."""
         found = self._aliased(key, [shelf])
         if found is None or not found.part:
@@ -691,7 +691,7 @@ class Records:
         name, content = f"{found.part}.md", self._content_of(found)
         whole = Found(found.record, found.shelf, name)
         image = self._archive(whole, content, operation)
-        self._release(found.shelf, found.part)
+        self.release(found.shelf, found.part)
         self._audit(operation, self.parse(found.shelf, name, content), before=content)
         return image
 
