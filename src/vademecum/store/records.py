@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -16,12 +17,14 @@ from vademecum.errors import (
     OutsideMemory,
     UnknownName,
     Untrusted,
+    VadeError,
 )
 from vademecum.store import (
     archive,
     audit,
     clock,
     consolidation,
+    copies,
     decisions,
     document,
     files,
@@ -120,12 +123,29 @@ class Records:
         if not found:
             where = f" in {scope} memory" if scope else ""
             raise NotFound(f"nothing is stored as {names.shown(name)}{where}")
-        if only and len(found) > 1:
-            listed = ", ".join(
-                f"{each.record.key} (#{each.record.num}, {each.record.place.scope})" for each in found
+        # A key is the nearest one's; a number or an id is one record's alone, and never quietly another's.
+        shared = len(found) > 1 and found[0].record.key != name.removesuffix(".md")
+        if len(found) > 1 and (only or (shared and self._is_number(name))):
+            listed = ", ".join(self._sayable(each, found) for each in found)
+            raise Ambiguous(
+                f"{names.shown(name)} names {len(found)} records: {listed}",
+                hint="use one of these names instead; `vade lint` tells which are copies",
             )
-            raise Ambiguous(f"{names.shown(name)} names {len(found)} records: {listed}")
         return found[0]
+
+    def _is_number(self, name: str) -> bool:
+        number = name.removeprefix("#")
+        return number.isdecimal() or ids.is_id(number)
+
+    def _sayable(self, found: Found, among: Sequence[Found]) -> str:
+        """A name that means this record and no other: its key, with its scope if need be, or its path."""
+        record = found.record
+        alike = [each for each in among if each.record.key == record.key]
+        here = [each for each in alike if each.record.place.scope is record.place.scope]
+        own = self._file_of(found.shelf, record.key) == found.name if len(here) == 1 else False
+        if not own:
+            return record.path
+        return record.key if len(alike) == 1 else f"{record.key} --scope {record.place.scope}"
 
     def raw(self, key: str, *, scope: Scope | None = None) -> Found | None:
         """The file of a key that cannot be read as a record, so that a person can mend it."""
@@ -382,11 +402,12 @@ class Records:
         entry = Entry(
             draft.text, stamp, self.caller.origin, stamp if yields else None, cites=draft.cites or None
         )
+        seen = copies.labels(self._numbered_shelves(), wanted=is_record)
         with self.locked(shelf, name), self._folder(shelf, create=True) as folder:
             current = files.read(folder, name)
             if current is None:
                 self._check_free(folder, name)
-            num = self._number(shelf, name, current)
+            num = self._number(shelf, name, current, above=copies.highest(seen))
             join = Joining(
                 draft,
                 entry,
@@ -407,7 +428,37 @@ class Records:
                 self._vouch(shelf, join)
             self._audit(str(join.outcome), record, before=written.before, after=written.after)
         self.announce(Change(ChangeKind.WRITTEN, shelf.place, record.path))
+        record = self._settled(record, seen)
         return Stored(join.outcome, record.key, record.num, record.id, shelf.place, record.path)
+
+    def _numbered_shelves(self) -> list[Shelf]:
+        """The shelves in sight whose records have numbers of this home; a repository's are settled apart."""
+        shelves = self._shelves(scopes.visible(self.caller))
+        return [*dict.fromkeys(each for each in shelves if each.trusted and not each.shared)]
+
+    def _settled(self, record: Record, seen: Sequence[copies.Label]) -> Record:
+        """Give copies numbers and ids of their own; the record that was written, as it is afterwards."""
+        for copy in copies.copies(seen):
+            # The text is kept: whatever keeps a copy from being told apart now, the next write tries again.
+            with contextlib.suppress(VadeError, OSError):
+                told = self._told_apart(copy, above=copies.highest(seen))
+                record = told if told is not None and told.path == record.path else record
+        return record
+
+    def _told_apart(self, copy: copies.Copy, *, above: int) -> Record | None:
+        """Give one copy what it lacks; None when its file no longer says what it said."""
+        label = copy.label
+        if label.shelf is None:
+            return None
+        found = self._load(label.shelf, label.name)
+        if (copy.num and found.record.num != label.num) or (copy.id and found.record.id != label.id):
+            return None
+        fields: dict[str, Any] = {}
+        if copy.num:
+            fields["num"] = numbers.allocate(self.home, above=above)
+        if copy.id:
+            fields["id"] = ids.new()
+        return self.change_fields(found, fields, operation="renumber")
 
     def _log(
         self, shelf: Shelf, name: str, join: Joining, *, record: str | None, heard: Entry | None = None
@@ -523,11 +574,14 @@ class Records:
         return record
 
     def _named(self, name: str, places: Iterable[Place]) -> Iterator[Found]:
-        """Records of that key; when there is none, those of that number or id.
+        """Records of that key; when there is none, those of that number or id; or the one at that path.
 
         What a stranger's folder calls by that name counts only when nothing of the user's own does.
         """
         shelves = self._shelves(places)
+        if "/" in name:
+            yield from self._at(name, shelves)
+            return
         for trusted in (True, False):
             some = [shelf for shelf in shelves if shelf.trusted is trusted]
             by_key = [*self._with_key(name.removesuffix(".md"), some)]
@@ -546,6 +600,21 @@ class Records:
             if found:
                 yield from found
                 return
+
+    def _at(self, path: str, shelves: Iterable[Shelf]) -> Iterator[Found]:
+        """The record in a file, by its path as it is shown."""
+        above, _, name = path.rpartition("/")
+        for shelf in shelves:
+            if shelf.name_of(archive.RECORDS) == above and is_record(name) and self._exists(shelf, name):
+                yield self._load(shelf, name)
+                return
+
+    def _exists(self, shelf: Shelf, name: str) -> bool:
+        folder = shelf.open(archive.RECORDS)
+        if folder is None:
+            return False
+        with folder:
+            return folder.stat(name) is not None
 
     def _with_key(self, key: str, shelves: Iterable[Shelf]) -> Iterator[Found]:
         for shelf in shelves:
@@ -724,7 +793,9 @@ class Records:
             alike = [name for name in handmade if is_record(name) and key_of(name) == key]
         if len(alike) > 1:
             listed = " and ".join(shelf.name_of(archive.RECORDS, name) for name in alike)
-            raise Collision(f"{listed} have the same key {key}", hint="rename one of these files")
+            raise Collision(
+                f"{listed} have the same key {key}", hint="rename one of these files, or use its path"
+            )
         return alike[0] if alike else None
 
     def _locate(self, shelves: Sequence[Shelf], key: str) -> tuple[Shelf, str]:
@@ -805,13 +876,13 @@ class Records:
         """A record with its labels alone; a long one need not be read to its end for them."""
         return _from_front(shelf, name, frontmatter.parse(decode(content)).values)
 
-    def _number(self, shelf: Shelf, name: str, current: bytes | None) -> int | None:
+    def _number(self, shelf: Shelf, name: str, current: bytes | None, *, above: int = 0) -> int | None:
         """A number for a record that has none, or that shares its own with an older one; else None."""
         own = None if current is None else self._labelled(shelf, name, current)
         if not shelf.shared:
-            return numbers.allocate(self.home) if own is None or own.num is None else None
+            return numbers.allocate(self.home, above=above) if own is None or own.num is None else None
         others = [each.record for each in self.on(shelf) if isinstance(each, Found) and each.name != name]
-        highest = max((each.num or 0 for each in others), default=0)
+        highest = max((each.num or 0 for each in others), default=above)
         if own is not None and own.num is not None:
             # Two clones chose the same number: the later record moves on.
             older = [each for each in others if each.num == own.num and _age(each) < _age(own)]

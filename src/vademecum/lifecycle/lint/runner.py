@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from vademecum.errors import ModelFailed
 from vademecum.knowledge import edges
 from vademecum.lifecycle import contradictions
-from vademecum.lifecycle.lint import density, generated, leaks, links, sizes, stale, usage
+from vademecum.lifecycle.lint import copies, density, generated, leaks, links, sizes, stale, usage
 from vademecum.lifecycle.lint.base import ERROR, INCOMPLETE, INFO, WARNING
 from vademecum.lifecycle.lint.clean import Clean
 from vademecum.llm.base import Limits
@@ -50,6 +50,7 @@ def findings(material: Material, around: Around) -> list[Finding]:
     graph = edges.graph(material.records, rejected=around.rejected, by_tags=False)
     checks: tuple[Iterable[Finding], ...] = (
         material.unreadable,
+        copies.check(material),
         sizes.check(material, documents=around.documents, max_count=around.max_count),
         usage.check(material, uses=around.uses),
         density.check(graph),
