@@ -15,6 +15,8 @@
     │   ├── NotVisible
     │   ├── IncognitoWrite
     │   ├── NewerFormat       a newer version keeps this home; reading works
+    │   ├── PendingReview     it waits until a person has decided
+    │   ├── PersonsText       it would change what a person wrote or verified
     │   └── OutsideMemory
     ├── Malformed             a file cannot be read as what it should be
     ├── Collision             two names meet in one file, or a file is already there
@@ -133,6 +135,22 @@ class NewerFormat(Refused):
 
     hint = "upgrade with `uv tool upgrade vademecum` or `pip install -U vademecum`; reading works"
     why = "a newer version keeps this home"  # for logs that hold nobody's words, such as paths
+
+
+class PendingReview(Refused):
+    """It would take away what a person wrote, so it waits until a person decides; nothing changed yet."""
+
+    hint = "a person decides with `vade approve`; go on without it"
+
+    def __init__(self, message: str, *, approval: str, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.approval = approval
+
+
+class PersonsText(Refused):
+    """It would change what a person wrote or verified."""
+
+    hint = "save your own text beside it; a person decides with `vade approve`, or edits it themselves"
 
 
 class OutsideMemory(Refused):

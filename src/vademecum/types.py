@@ -109,6 +109,7 @@ class Entry:
     cites: str | None = None  # fingerprints of the lines of code it cites, as they were then
     stale: str | None = None  # what it cites that is no longer there
     part: str | None = None  # the record it was an entry of, when that was consolidated with others
+    contradicts: str | None = None  # the time of a person's entry that it would have replaced
 
     @property
     def live(self) -> bool:
@@ -163,6 +164,7 @@ class Outcome(StrEnum):
     REPLACED = "replaced"
     CONFIRMED = "confirmed"
     CONSOLIDATED = "consolidated"
+    WAITING = "waiting"  # kept beside what a person wrote; a person decides whether it takes its place
 
 
 class Swept(NamedTuple):
@@ -194,6 +196,8 @@ class Stored(NamedTuple):
     secrets: tuple[str, ...] = ()
     indexed: bool = False
     swept: Swept | None = None  # what went to the archive because the scope holds too much
+    beside: Entry | None = None  # a person's entry that this text would have replaced
+    approval: str = ""  # what a person decides about, when it waits
 
 
 class Noted(NamedTuple):

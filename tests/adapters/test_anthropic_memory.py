@@ -239,8 +239,11 @@ def test_what_the_tool_writes_is_an_agents_word_whoever_opened_the_memory(tmp_pa
     memory.store("Port 8443.", key="port")
     tool = MemoryTool(memory)
     do(tool, "create", NOTES, file_text="one")
-    do(tool, "str_replace", "/memories/port.md", old_str="8443", new_str="9000")
-    assert origins(memory) == {"agent"}
+    said = do(tool, "str_replace", "/memories/port.md", old_str="8443", new_str="9000")
+    assert "your version stands beside theirs" in said
+    entries = [(entry.text, str(entry.origin)) for entry in memory.show("port").live]
+    assert entries == [("Port 8443.", "user"), ("Port 9000.", "agent")]
+    assert origins(memory) == {"agent", "user"}
 
 
 def test_text_cannot_sign_itself_or_open_an_entry(memory: Memory, tool: MemoryTool) -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from vademecum.errors import Conflict, InvalidText, NotFound, VadeError
+from vademecum.errors import Conflict, InvalidText, NotFound, Refused, VadeError
 from vademecum.memory import Memory, connect
 from vademecum.types import Origin, Scope
 
@@ -114,10 +114,12 @@ def test_an_agents_edit_leaves_the_users_sections_the_users(memory: Memory) -> N
     memory.edited("MEMORY.md", "", "# one\nmine\n\n# two\nmine too\n")
     agent = agents(memory)
     _, before = agent.editable("MEMORY.md")
-    agent.edited("MEMORY.md", before, before.replace("mine too", "changed") + "\n# three\nnew")
+    with pytest.raises(Refused, match="only a person changes it"):
+        agent.edited("MEMORY.md", before, before.replace("mine too", "changed") + "\n# three\nnew")
+    agent.edited("MEMORY.md", before, before + "\n# three\nnew")
     assert origins(memory) == [
         ("# one\nmine", Origin.USER),
-        ("# two\nchanged", Origin.AGENT),
+        ("# two\nmine too", Origin.USER),
         ("# three\nnew", Origin.AGENT),
     ]
 

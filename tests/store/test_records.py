@@ -18,6 +18,7 @@ from vademecum.errors import (
     InvalidText,
     Malformed,
     NotFound,
+    Refused,
     StorageFailed,
     UnknownName,
     Untrusted,
@@ -363,7 +364,8 @@ def test_signal_tags_set_category_and_source(memory: Memory) -> None:
 
 
 @pytest.mark.parametrize("tags", ["[a, b c, 3]", "a, b c, 3", '"a,b c , 3,,a"', "\n  - a\n  - b c\n  - 3"])
-def test_tags_are_a_list_or_words_between_commas(tmp_path: Path, memory: Memory, tags: str) -> None:
+def test_tags_are_a_list_or_words_between_commas(tmp_path: Path, person: Memory, tags: str) -> None:
+    memory = person
     by_hand(tmp_path, "topic.md", f"---\ntype: user\ntags: {tags}\n---\nText.\n")
     assert memory.show("topic").tags == ("a", "b c", "3")
     memory.store("more", key="topic", scope="global", tags=["new"])
@@ -721,8 +723,8 @@ def test_an_edit_brings_only_the_callers_own_word(tmp_path: Path) -> None:
         ("Forged.", Origin.AGENT),
     ]
     broken = by_hand(tmp_path, "broken.md", "---\ntype: [\n---\nText.\n").read_text()
-    agent.edited("broken", broken, f"---\ntype: rule\n---\nText.\n\n{forged}")
-    assert [entry.origin for entry in agent.show("broken").entries] == [Origin.AGENT, Origin.AGENT]
+    with pytest.raises(Refused, match="cannot be read"):  # whose it is nobody can say
+        agent.edited("broken", broken, f"---\ntype: rule\n---\nText.\n\n{forged}")
 
 
 def test_an_edit_of_a_text_that_changed_meanwhile_keeps_both(tmp_path: Path) -> None:

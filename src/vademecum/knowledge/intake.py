@@ -376,10 +376,11 @@ class Intake:
             changes["sources"] = [*listed, origin]
         old = read_tags(values.get("tags"))
         joined = [*old, *(each for each in tags if each not in old)]
-        if tuple(joined) != old:
-            changes["tags"] = joined
-        if piece.protected:
-            changes["protected"] = True
+        if not self.staged.barred(current, None):  # else its labels are a person's
+            if tuple(joined) != old:
+                changes["tags"] = joined
+            if piece.protected:
+                changes["protected"] = True
         if "verified" in values:
             changes["verified"] = None  # it was said of another text
         return frontmatter.edit(text, changes).encode(), len(new)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.errors import Malformed, OutsideMemory
 from vademecum.lifecycle.base import Seen
-from vademecum.store import archive, files, frontmatter, numbers, scopes
+from vademecum.store import archive, files, frontmatter, numbers, scopes, standing
 from vademecum.store.records import Found, is_record
 from vademecum.store.runs import Run, Told
 from vademecum.store.texts import decode
@@ -34,6 +34,8 @@ class Outcome(NamedTuple):
     findings: tuple[Finding, ...] = ()  # files that could not be read, and so were left alone
     large: str = ""  # why a person should look first, when the run would retire much of what is there
     deleted: tuple[str, ...] = ()  # what was kept for as long as the settings say, and goes for good
+    waiting: int = 0  # records of a person that an agent asked to put away; a person decides
+    approval: str = ""  # about this
 
     @property
     def skipped(self) -> tuple[Told, ...]:
@@ -104,6 +106,9 @@ def apply(records: Records, proposals: Iterable[Proposal], *, what: str) -> tupl
     run = Run(records.home, records.caller, records.now, records.announce, what)
     told: list[Told] = []
     for proposal in proposals:
+        if any(barred(records, edit) for edit in proposal.edits):
+            told += [Told(edit.path, False, standing.WHY) for edit in proposal.edits]
+            continue
         written = [edit for edit in proposal.edits if edit.after is not None]
         retired = [edit for edit in proposal.edits if edit.after is None]
         for edit in written:
@@ -113,6 +118,11 @@ def apply(records: Records, proposals: Iterable[Proposal], *, what: str) -> tupl
         else:
             told += [run.do(edit, proposal.what) for edit in retired]
     return run.id, tuple(told)
+
+
+def barred(records: Records, edit: Edit) -> bool:
+    """Whether an edit takes something of a person's away, and the caller is none."""
+    return bool(standing.barred(records.home, records.caller, edit.before, edit.after, kind=edit.kind))
 
 
 def _numbered(records: Records, edit: Edit) -> Edit:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from vademecum.errors import Conflict, NotFound, ScopeUnresolved, UnknownName
 from vademecum.lazy import LazyModule
 from vademecum.memory.base import Base
-from vademecum.store import archive, clock, files, names, scopes, texts
-from vademecum.types import Audience, Finding, Noted, Place, Record, Scope, parse_origin
+from vademecum.store import clock, names, scopes, texts
+from vademecum.types import Audience, Finding, Noted, Origin, Place, Record, Scope, parse_origin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from vademecum.memory.whole import Memory
     from vademecum.store import approvals as approving
     from vademecum.store import reading, retries
-    from vademecum.store.records import Found
 else:
     todos = LazyModule("vademecum.context.todo")
     approving = LazyModule("vademecum.store.approvals")
@@ -27,6 +27,7 @@ else:
     reading = LazyModule("vademecum.store.reading")
 
 _WRITES = ("store", "note", "learn", "forget", "prune_knowledge")  # what a door may ask for by name
+_BRINGS = ("store", "note", "learn")  # whose text stays that of who asked for it
 
 
 class Approving(Base):
@@ -80,27 +81,19 @@ class Approving(Base):
         place = scopes.place_for(self.caller, scopes.parse_scope(scope))
         if operation not in _WRITES:
             raise UnknownName(f"{names.shown(operation)} is not a write")
-        seen = None
+        asked = {name: self._gated(value, place.scope) for name, value in arguments.items()}
+        seen = self._seen(operation, asked, place.scope)
+        return self._wait_for_a_person(operation, asked, scope=place.scope, door=door, seen=seen, once=False)
+
+    def _seen(self, operation: str, arguments: Mapping[str, Any], scope: Scope) -> str | None:
+        """The hash of what a request would take the place of, which must still be so when it is approved."""
         if operation == "forget":
-            seen = self._content_hash(self._find(str(arguments["name"]), place.scope, only=True))
-        caller, project = self.caller, self.caller.project
-        request = approving.Request(
-            operation,
-            {name: self._gated(value, place.scope) for name, value in arguments.items()},
-            scope=str(place.scope),
-            door=door,
-            origin=str(caller.origin),
-            actor=caller.actor,
-            agent=self.settings.agent,
-            at=self._stamp(),
-            session=caller.session,
-            project=project.id if project else None,
-            root=str(project.root) if project else None,
-            audience=str(caller.audience),
-            seen=seen,
-        )
-        with self._reported("let this wait for a person"):
-            return approving.put(self.home, request)
+            return self._content_hash(self._find(str(arguments["name"]), scope, only=True))
+        if operation == "store" and arguments.get("mode") == "replace" and arguments.get("key"):
+            key = names.slug(arguments["key"]) if arguments.get("slug") else str(arguments["key"])
+            with contextlib.suppress(NotFound):
+                return self._content_hash(self._find(key, scope, only=True))
+        return None
 
     def approvals(self) -> Sequence[approving.Waiting]:
         """The writes that wait for a person, oldest first."""
@@ -108,22 +101,45 @@ class Approving(Base):
         return [] if self.settings.incognito else approving.every(self.home)
 
     def approve(self, which: str) -> tuple[approving.Request, Any]:
-        """Make a write that waits, by its id and with the origin it came with; it is used up by this."""
+        """Do what waits, by its id; it is used up by this.
+
+        The act is the person's, whatever it takes away. A text that it brings keeps the origin it came with.
+        """
         self._may_write()
         self.may_decide("approve a write", "vade approve")
         with self._reported(f"approve {which}"), approving.held(self.home, which) as waiting:
             request = approving.unchanged(waiting)
             with self._as_asked(request) as asked:
-                if request.seen is not None:
-                    found = asked._find(str(request.arguments["name"]), request.scope, only=True)
-                    if asked._content_hash(found) != request.seen:
-                        raise Conflict(
-                            f"{found.record.key} was changed after it was asked for",
-                            hint="nothing was done; reject it, and ask again",
-                        )
-                result = asked.perform(request.operation, request.arguments)
+                seen = asked._seen(request.operation, request.arguments, Scope(request.scope))
+                if request.seen not in (None, seen):
+                    raise _changed(str(request.arguments.get("name") or request.arguments.get("key")))
+                # A text never takes the place of what the person was not shown.
+                result = (asked._backed() if request.seen == seen else asked)._approved(request)
             self._audit("approve", scope=Scope(request.scope))
         return request, result
+
+    def _backed(self) -> Memory:
+        """The same memory, in which a person stands behind what is done."""
+        from vademecum.memory.whole import Memory  # which is made of this part
+
+        return Memory(self.home, replace(self.caller, approved=True), self.loaded, now=self.now)
+
+    def _approved(self, request: approving.Request) -> Any:
+        """What a request asks for, once a person has approved it."""
+        given, scope = request.arguments, Scope(request.scope)
+        if request.operation == "replace":
+            found = self._find(str(given["name"]), scope, only=True)
+            labels = {name: given[name] for name in ("type", "tags") if given.get(name)}
+            with self._reported(f"replace an entry of {found.record.key}"):
+                return self.records.settle(found, old=given["instead_of"], new=given["text"], labels=labels)
+        if request.operation == "archive":
+            chosen = [self._find(str(each["name"]), scope, only=True) for each in given["records"]]
+            for found, each in zip(chosen, given["records"], strict=True):
+                if self._content_hash(found) != each["seen"]:
+                    raise _changed(found.record.key)
+            with self._reported("put these away"):
+                return self._backed()._cleared(chosen)
+        return self.perform(request.operation, given)
 
     def reject(self, which: str) -> approving.Waiting:
         """Say no to a write that waits; it is never made."""
@@ -174,8 +190,8 @@ class Approving(Base):
             agent=request.agent,
             session=request.session,
             audience=request.audience,
-            origin=parse_origin(request.origin),
-            actor=request.actor,
+            origin=parse_origin(request.origin) if request.operation in _BRINGS else Origin.USER,
+            actor=request.actor if request.operation in _BRINGS else self.caller.actor,
             now=self.now,
             environ=environ,
         )
@@ -220,5 +236,8 @@ class Approving(Base):
             return [self._gated(each, scope) for each in value]
         return value
 
-    def _content_hash(self, found: Found) -> str:
-        return files.digest(reading.from_shelf(found.shelf, archive.RECORDS, found.name) or b"")
+
+def _changed(name: str) -> Conflict:
+    return Conflict(
+        f"{name} was changed after it was asked for", hint="nothing was done; reject it, and ask again"
+    )

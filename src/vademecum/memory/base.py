@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from vademecum.errors import (
     IncognitoWrite,
@@ -21,12 +21,12 @@ from vademecum.errors import (
 )
 from vademecum.lazy import LazyModule
 from vademecum.memory.guarded import guarded
-from vademecum.store import audit, clock, files, identity, names, scopes, secrets
+from vademecum.store import archive, audit, clock, files, identity, names, scopes, secrets
 from vademecum.store.records import Found, Records
 from vademecum.types import Audience, Change, Finding, Origin, Place, Scope
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
     from datetime import datetime
 
@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from vademecum.knowledge import related as relating
     from vademecum.llm import choose as choosing
     from vademecum.llm.base import Model
-    from vademecum.store import pinned
+    from vademecum.store import approvals as approving
+    from vademecum.store import pinned, reading
     from vademecum.store.home import Home
     from vademecum.store.journal import Journal
     from vademecum.store.pinned import Documents, Pinned
@@ -43,7 +44,9 @@ if TYPE_CHECKING:
 else:
     choosing = LazyModule("vademecum.llm.choose")
     relating = LazyModule("vademecum.knowledge.related")
+    approving = LazyModule("vademecum.store.approvals")
     pinned = LazyModule("vademecum.store.pinned")
+    reading = LazyModule("vademecum.store.reading")
 
 
 class Base:
@@ -175,6 +178,40 @@ class Base:
         if not self.caller.command_line:
             self._only_a_person(doing, command)
         self._not_in_group(doing)
+
+    def _wait_for_a_person(
+        self,
+        operation: str,
+        arguments: Mapping[str, Any],
+        *,
+        scope: Scope,
+        door: str = "",
+        seen: str | None = None,
+        once: bool = True,
+    ) -> approving.Waiting:
+        """Let what was asked for wait until a person has decided about exactly this."""
+        caller, project = self.caller, self.caller.project
+        request = approving.Request(
+            operation,
+            arguments,
+            scope=str(scope),
+            door=door or ("command line" if caller.command_line else "a tool"),
+            origin=str(caller.origin),
+            actor=caller.actor,
+            agent=self.settings.agent,
+            at=self._stamp(),
+            session=caller.session,
+            project=project.id if project else None,
+            root=str(project.root) if project else None,
+            audience=str(caller.audience),
+            seen=seen,
+            once=once,
+        )
+        with self._reported("let this wait for a person"):
+            return approving.put(self.home, request)
+
+    def _content_hash(self, found: Found) -> str:
+        return files.digest(reading.from_shelf(found.shelf, archive.RECORDS, found.name) or b"")
 
     def _may_write(self) -> None:
         if self.settings.incognito:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from vademecum.errors import Malformed, NotFound, UnknownName, UsageError
+from vademecum.errors import Malformed, NotFound, PendingReview, UnknownName, UsageError
 from vademecum.lazy import LazyModule
 from vademecum.memory.tidying import Tidying
 from vademecum.store import archive, files, labels, names, outgoing, scopes, texts
-from vademecum.store.joining import Draft
+from vademecum.store.joining import Draft, is_guarded
 from vademecum.store.records import Found, key_of, parse_type
-from vademecum.types import Finding, Noted, Record, Scope, Stored
+from vademecum.types import Finding, Noted, Origin, Record, Scope, Stored
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -71,7 +71,8 @@ class Keeping(Tidying):
         if key is not None:
             labels.without_secret(key, "the key")  # before a slug hides it, and after one brought it out
             key = labels.without_secret(names.slug(key) if slug else names.check_key(key), "the key")
-        if protected:
+        if protected and (self.caller.origin is Origin.USER or self.caller.command_line):
+            # A program may keep its own text from age and number; from other hands only a person keeps it.
             self.may_decide("protect a memory", "vade store --protected")
         if mode not in ("append", "replace"):
             raise UnknownName(f"{names.shown(mode)} is not a mode", hint="the modes are append, replace")
@@ -85,9 +86,29 @@ class Keeping(Tidying):
         trouble = len(self.index_trouble)
         with self._reported("keep this"):
             stored = self.records.store(draft, scope=scope, key=key, dedup=self.settings.dedup)
+            stored = self._proposed(stored, draft)
             swept = self._sweep_after(stored)
         indexed = bool(self.listeners) and len(self.index_trouble) == trouble
         return stored._replace(secrets=found, indexed=indexed, swept=swept)
+
+    def _proposed(self, stored: Stored, draft: Draft) -> Stored:
+        """Ask a person whether a text that stands beside theirs may take its place."""
+        if stored.beside is None:
+            return stored
+        labels = {"type": str(draft.type) if draft.type else None, "tags": list(draft.tags) or None}
+        asked: dict[str, Any] = {
+            "name": stored.key,
+            "text": draft.text,
+            "instead_of": stored.beside.text,
+            **{name: value for name, value in labels.items() if value is not None},
+        }
+        waiting = self._wait_for_a_person("replace", asked, scope=stored.place.scope)
+        return stored._replace(approval=waiting.id)
+
+    def _put_away_later(self, chosen: Sequence[Found], *, scope: Scope) -> str:
+        """Ask a person whether these records of theirs may go to the archive, as they are now."""
+        asked = {"records": [{"name": each.record.key, "seen": self._content_hash(each)} for each in chosen]}
+        return self._wait_for_a_person("archive", asked, scope=scope).id
 
     def note(self, text: str | bytes, *, scope: str | Scope = Scope.PROJECT) -> Noted:
         """Append a note to today's journal."""
@@ -156,7 +177,17 @@ class Keeping(Tidying):
         """Move a record to the archive; `restore` brings it back."""
         self._may_write()
         found = self._find(name, scope, only=True)
-        if found.record.protected:
+        if self.records.holds(found):
+            asked = {"name": found.record.key, "scope": str(found.record.place.scope)}
+            waiting = self._wait_for_a_person(
+                "forget", asked, scope=found.record.place.scope, seen=self._content_hash(found)
+            )
+            raise PendingReview(
+                f"{found.record.key} is not forgotten: a person wrote, verified or protected it, so this"
+                " waits for review",
+                approval=waiting.id,
+            )
+        if is_guarded(found.record.fields) and not self.caller.approved:
             self.may_decide(f"forget {found.record.key}, which is protected", "vade forget")
         with self._reported(f"forget {found.record.key}"):
             self.records.forget(found)
@@ -225,6 +256,13 @@ class Keeping(Tidying):
                 for each in every
                 if isinstance(each, Found) and each.shelf.trusted and (protected or not each.record.protected)
             ]
+            held = [found for found in chosen if self.records.holds(found)]
+            if held:
+                raise PendingReview(
+                    f"{place} is not cleared: {len(held)} of its {len(chosen)} records are a person's, so"
+                    " this waits for review",
+                    approval=self._put_away_later(chosen, scope=place.scope),
+                )
             return self._cleared(chosen)
 
     def _cleared(self, chosen: Sequence[Found]) -> Sequence[Record]:
@@ -254,7 +292,7 @@ class Keeping(Tidying):
         found = self._find(name, scope, only=True)
         with self._reported(f"protect {found.record.key}"):
             found = self.records.standing_alone(found)
-            fields: dict[str, Any] = {"protected": True if on else None}
+            fields: dict[str, Any] = {"protected": True if on else None, "protected_by": None}
             if not found.record.fields.get("type"):
                 fields["type"] = found.record.type
             return self.records.change_fields(found, fields, operation="protect" if on else "unprotect")

@@ -11,8 +11,8 @@ from vademecum.errors import NotFound
 from vademecum.lazy import LazyModule
 from vademecum.memory.base import _split
 from vademecum.memory.tidying import Tidying
-from vademecum.store import decisions, labels, names, scopes, texts
-from vademecum.store.records import Found, Records
+from vademecum.store import decisions, files, labels, names, scopes, texts
+from vademecum.store.records import Found, Records, key_of
 from vademecum.types import Finding, Origin, Record, Scope, Stored
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from vademecum.knowledge import stats as figures
     from vademecum.knowledge import trust as trusting
     from vademecum.lifecycle import pruning, runner
+    from vademecum.lifecycle.base import Proposal
     from vademecum.store import pinned
     from vademecum.transcripts import export
     from vademecum.types import Entry, RecordType
@@ -144,7 +145,27 @@ class Learning(Tidying):
                 return outcome
             self._may_write()
             run, told = runner.apply(self.records, outcome.proposals, what="knowledge prune")
-        return outcome._replace(run=run, told=told)
+            held = [
+                each for each in outcome.proposals if any(runner.barred(self.records, e) for e in each.edits)
+            ]
+            waiting = self._prune_later(held)
+        return outcome._replace(run=run, told=told, waiting=len(held), approval=waiting)
+
+    def _prune_later(self, held: Sequence[Proposal]) -> str:
+        """Ask a person whether lessons of theirs may go to the archive, as they are now."""
+        if not held:
+            return ""
+        edits = [edit for proposal in held for edit in proposal.edits]
+        places = dict.fromkeys(edit.shelf.place for edit in edits)
+        ids = []
+        for place in places:
+            asked = [
+                {"name": key_of(edit.name), "seen": files.digest(edit.before or b"")}
+                for edit in edits
+                if edit.shelf.place == place
+            ]
+            ids.append(self._wait_for_a_person("archive", {"records": asked}, scope=place.scope).id)
+        return ids[0]
 
     def trust_of(
         self, thing: Record | Entry, *, record: Record | None = None, trusted: bool = True

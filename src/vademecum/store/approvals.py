@@ -10,7 +10,7 @@ import contextlib
 import hashlib
 import json
 import secrets
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import Ambiguous, Conflict, Malformed, NotFound, Refused
@@ -45,6 +45,7 @@ class Request:
     root: str | None = None
     audience: str = "private"
     seen: str | None = None  # the hash of the file that it takes away
+    once: bool = False  # asked for again while it waits, it is the same request
     nonce: str = field(default_factory=lambda: secrets.token_hex(8))  # so that no two are ever the same
 
 
@@ -73,7 +74,9 @@ def parse(content: bytes) -> Request:
         request = Request(**value)
     except (ValueError, TypeError) as error:
         raise Malformed("this is not a request for a write", hint=f"run `{_LIST}`") from error
-    texts = [getattr(request, each.name) for each in fields(Request) if each.name != "arguments"]
+    texts = [
+        getattr(request, each.name) for each in fields(Request) if each.name not in ("arguments", "once")
+    ]
     if not isinstance(request.arguments, dict) or any(not isinstance(each, str | None) for each in texts):
         raise Malformed("this is not a request for a write", hint=f"run `{_LIST}`")
     return request
@@ -84,6 +87,9 @@ def put(home: Home, request: Request) -> Waiting:
     content = render(request)
     id = digest(content)
     with home.lock("/".join(_WHERE)), home.folder(*_WHERE, create=True) as folder:
+        for each in every(home) if request.once else ():
+            if each.request is not None and _asks_the_same(each.request, request):
+                return each
         if sum(name.endswith(_ENDING) for name in folder.names()) >= MOST:
             raise Refused(
                 f"{MOST:,} writes wait for a person already",
@@ -91,6 +97,10 @@ def put(home: Home, request: Request) -> Waiting:
             )
         files.create(folder, f"{id}{_ENDING}", content)
     return Waiting(id, request)
+
+
+def _asks_the_same(one: Request, other: Request) -> bool:
+    return replace(one, at="", nonce="", session=None) == replace(other, at="", nonce="", session=None)
 
 
 def count(home: Home) -> int:

@@ -86,6 +86,7 @@ class Document(NamedTuple):
             cites=signed.get("cites"),
             stale=signed.get("stale"),
             part=signed.get("of"),
+            contradicts=signed.get("contradicts"),
         )
 
 
@@ -161,10 +162,11 @@ def sign(
     origin: Origin | None = None,
     superseded: str | None = None,
     stale: str | None = None,
+    contradicts: str | None = None,
 ) -> str:
     """Write an entry's signature anew, with another origin or a mark, and return the text.
 
-    An empty `stale` takes that mark away.
+    An empty `stale` or `contradicts` takes that mark away.
     """
     section = document.sections[index]
     signed = section.signed or f"origin: {Origin.USER}"
@@ -174,6 +176,8 @@ def sign(
         signed = _with(signed, "superseded", superseded)
     if stale is not None:
         signed = _with(signed, "stale", _one_part(stale))
+    if contradicts is not None:
+        signed = _with(signed, "contradicts", _one_part(contradicts))
     before, newline = document.source[: section.text_end], frontmatter.line_ending(document.source)
     if section.signed is not None:
         return f"{before}<!-- {signed} -->{document.source[section.signature_end :]}"
@@ -237,7 +241,8 @@ def _render(entry: Entry) -> str:
     signed = f"origin: {entry.origin or Origin.USER}"
     if entry.superseded is not None:
         signed = _with(signed, "superseded", entry.superseded)
-    for name, value in (("cites", entry.cites), ("stale", entry.stale), ("of", entry.part)):
+    marks = (("contradicts", entry.contradicts), ("cites", entry.cites), ("stale", entry.stale))
+    for name, value in (*marks, ("of", entry.part)):
         if value:
             signed = _with(signed, name, _one_part(value))
     heading = f"### {_one_part(entry.part)}\n\n" if entry.part else ""

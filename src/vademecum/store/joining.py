@@ -18,8 +18,11 @@ if TYPE_CHECKING:
     from vademecum.store.scopes import Caller
     from vademecum.types import Place, Record
 
+    Verified = Callable[[str], bool]
+
 SIGNALS = ("preference", "correction", "decision", "context", "pattern")
 _CONFIRMATIONS = 5
+UNDATED = "undated"  # how an entry without a time is named by one that contradicts it
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,7 @@ class Joining:
         num: int | None,
         id: str,
         supersede: str | None = None,
+        verified: Verified | None = None,
     ) -> None:
         self.caller, self.place, self.key = caller, place, key
         self.draft, self.entry, self.num, self.supersede = draft, entry, num, supersede
@@ -69,24 +73,50 @@ class Joining:
         self.outcome = Outcome.CREATED
         self.said: Entry | None = None  # the living entry that this text confirmed
         self.superseded: tuple[Entry, ...] = ()  # the entries whose place it has taken
+        self.verified = verified  # None when the caller need not mind what a person wrote or verified
+        self.beside: Entry | None = None  # a person's entry whose place it would have taken
+        self._held = False
 
     def __call__(self, content: bytes | None) -> bytes:
         """The file with this text in it."""
-        self.said, self.superseded = None, ()
+        self.said, self.superseded, self.beside = None, (), None
         if content is None:
             self.outcome = Outcome.CREATED
             return self._begin().encode()
         parsed = document.parse(decode(content))
+        self._held = self._is_a_persons(parsed)
         said = saying(parsed, self.draft.text)
         if said is not None and (not self._replaces_last or said == _living(parsed)[-1]):
-            return self._confirm(parsed, said).encode()
+            text = self._confirm(parsed, said)
+            self._stands_beside(parsed, said)
+            return text.encode()
         text = self._superseding(parsed)
-        text = document.append(text, self.entry)
+        mark = None if self.beside is None else self.beside.time or UNDATED
+        text = document.append(text, replace(self.entry, contradicts=mark))
         return frontmatter.edit(text, self._changes(parsed.front.values)).encode()
 
     @property
     def _replaces_last(self) -> bool:
         return self.draft.mode == "replace" and self.supersede is None
+
+    def _is_a_persons(self, parsed: document.Document) -> bool:
+        """Whether the record's labels are not the caller's to change."""
+        if self.verified is None:
+            return False
+        if is_guarded(parsed.front.values):
+            return True
+        return any(is_persons(each, self.verified) for each in parsed.entries)
+
+    def _may_take(self, parsed: document.Document, entry: Entry) -> bool:
+        """Whether this text may take the place of an entry."""
+        if self.verified is None:
+            return True
+        return not is_guarded(parsed.front.values) and not is_persons(entry, self.verified)
+
+    @property
+    def _protector(self) -> str | None:
+        """Who protects a record, where it is not a person: then it is kept from age and number alone."""
+        return None if self.caller.origin is Origin.USER else str(Origin.AGENT)
 
     def _begin(self) -> str:
         """A new file."""
@@ -107,6 +137,7 @@ class Joining:
             "generated": {"by": self.caller.actor, "at": at},
             "confidence": draft.confidence,
             "protected": draft.protected or None,
+            "protected_by": self._protector if draft.protected else None,
         }
         if draft.labels is not None:
             values |= {"confirmed": self._confirmations({}), **draft.labels({})}
@@ -119,17 +150,32 @@ class Joining:
             self.outcome = Outcome.CONSOLIDATED
             return parsed.source
         live = _living(parsed)
-        target = None
+        targets: list[int] = []
         if self.supersede is not None:
             alike = (index for index in live if parsed.text_of(parsed.sections[index]) == self.supersede)
-            target = next(alike, None)
-            self.outcome = Outcome.APPENDED if target is None else Outcome.CONSOLIDATED
-        elif self._replaces_last:
-            target = live[-1] if live else None
-        if target is None:
-            return parsed.source
-        self.superseded = (replace(parsed.entries[target], superseded=self.entry.time),)
-        return document.sign(parsed, target, superseded=self.entry.time)
+            targets = [index for index in [next(alike, None)] if index is not None]
+            self.outcome = Outcome.CONSOLIDATED if targets else Outcome.APPENDED
+        elif self._replaces_last and live:
+            # A text that only stands beside another goes together with that one.
+            targets = [*_contradicted(parsed, live[-1]), live[-1]]
+        entries = parsed.entries
+        held = [index for index in targets if not self._may_take(parsed, entries[index])]
+        if held:
+            # What says the same in other words only stands beside; a replacement waits for a person.
+            self.outcome = Outcome.APPENDED if self.supersede is not None else Outcome.WAITING
+            self.beside = None if self.supersede is not None else entries[held[0]]
+            targets = [index for index in targets if index not in held]
+        self.superseded = tuple(replace(entries[index], superseded=self.entry.time) for index in targets)
+        text = parsed.source
+        for index in targets:
+            text = document.sign(document.parse(text), index, superseded=self.entry.time)
+        return text
+
+    def _stands_beside(self, parsed: document.Document, said: int) -> None:
+        """A replacement that is asked for again still waits."""
+        for index in _contradicted(parsed, said) if self._replaces_last else ():
+            if not self._may_take(parsed, parsed.entries[index]):
+                self.outcome, self.beside = Outcome.WAITING, parsed.entries[index]
 
     def _changes(self, values: Any) -> dict[str, Any]:
         """The frontmatter keys that a new entry changes."""
@@ -151,6 +197,8 @@ class Joining:
     def _labels(self, values: Any) -> dict[str, Any]:
         """The labels that the text brings along, where they differ."""
         draft = self.draft
+        if self._held:
+            return self._counted(values)
         old = read_tags(values.get("tags"))
         tags = [*old, *(tag for tag in draft.tags if tag not in old)]
         changes: dict[str, Any] = {}
@@ -160,9 +208,19 @@ class Joining:
             changes["type"] = str(draft.type or RecordType.PROJECT)
         if draft.confidence is not None:
             changes["confidence"] = draft.confidence
-        if draft.protected:
-            changes["protected"] = True
+        if draft.protected and (values.get("protected") is not True or self._protector is None):
+            changes |= {"protected": True, "protected_by": self._protector}
         return changes if draft.labels is None else changes | draft.labels(values)
+
+    def _counted(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """What a text of lower trust may add to a person's record: that it was learned once more."""
+        told = {} if self.draft.labels is None else self.draft.labels(values)
+        known = values.get("confidence")
+        surer = told.get("confidence")
+        if isinstance(surer, int | float) and isinstance(known, int | float) and surer < known:
+            surer = None
+        counted = {"learned": told.get("learned"), "confidence": surer}
+        return {name: value for name, value in counted.items() if value is not None}
 
     def _confirmations(self, values: Mapping[str, Any]) -> list[dict[str, Any]]:
         """One confirmation per session, the newest five."""
@@ -191,6 +249,16 @@ class Joining:
         return "user-told" if self.caller.origin is Origin.USER else None
 
 
+def is_guarded(values: Mapping[str, Any]) -> bool:
+    """Whether a person protected a record, and not a program its own text."""
+    return values.get("protected") is True and values.get("protected_by") != str(Origin.AGENT)
+
+
+def is_persons(entry: Entry, verified: Verified) -> bool:
+    """Whether a living entry is a person's: they wrote it, or verified exactly this text."""
+    return entry.live and ((entry.origin or Origin.USER) is Origin.USER or verified(entry.text))
+
+
 def may_supersede(record: Record, entry: Entry, *, origin: Origin) -> bool:
     """Whether a text may, unasked, take the place of one it resembles: none protected or more trusted."""
     trust = list(Origin)
@@ -213,6 +281,14 @@ def saying(parsed: document.Document, text: str) -> int | None:
         ):
             return index
     return None
+
+
+def _contradicted(parsed: document.Document, index: int) -> list[int]:
+    """The living entry that another one only stands beside."""
+    entries = parsed.entries
+    mark = entries[index].contradicts
+    before = [each for each in _living(parsed) if each < index and (entries[each].time or UNDATED) == mark]
+    return before[-1:] if mark else []
 
 
 def _living(parsed: document.Document) -> list[int]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from vademecum.errors import Conflict, Malformed, NotFound, OutsideMemory, Untrusted
-from vademecum.store import archive, audit, clock, document, files, frontmatter, names, scopes
+from vademecum.store import archive, audit, clock, document, files, frontmatter, names, scopes, standing
 from vademecum.store.texts import decode
 from vademecum.types import Change, ChangeKind, Finding, Origin, Record, Scope
 
@@ -164,8 +164,14 @@ class Documents:
             raise Untrusted(f"{shelf.top / '.vade'} came with the repository and is not trusted yet")
         path = shelf.name_of(name)
         with self.home.lock(f"pinned {path} in {shelf.top}"):
+
+            def checked(current: bytes | None) -> bytes:
+                after = put(current)
+                standing.check(self.home, self.caller, current, after, kind=archive.PINNED)
+                return after
+
             with shelf.open(create=True) or self.home.folder() as folder:
-                written = files.update(folder, name, put, mode=shelf.file_mode)
+                written = files.update(folder, name, checked, mode=shelf.file_mode)
             if operation == "pin":  # what comes back was vouched for when it was written, or never
                 self._vouch(shelf, name, written.after, before=written.before)
             audit.write(

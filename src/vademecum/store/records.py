@@ -35,10 +35,11 @@ from vademecum.store import (
     numbers,
     scopes,
     similarity,
+    standing,
 )
 from vademecum.store.joining import Draft, Joining, Known, may_supersede, read_tags, saying
 from vademecum.store.texts import decode
-from vademecum.types import Change, ChangeKind, Entry, Finding, Origin, Record, RecordType, Stored
+from vademecum.types import Change, ChangeKind, Entry, Finding, Origin, Outcome, Record, RecordType, Stored
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -220,7 +221,7 @@ class Records:
             outdone = next((e for e in match.record.entries if document.same(e.text, draft.text)), None)
             if outdone is not None:  # said before, in words that others have replaced: those are confirmed
                 return self._write(shelf, name, replace(draft, text=match.entry.text), heard=outdone)
-            if match.stays:
+            if match.stays or self.holds(listed[match.record.path]):
                 return self._write(shelf, name, draft, yields=True)
             return self._write(shelf, name, draft, supersede=match.entry.text)
 
@@ -334,6 +335,7 @@ class Records:
 
         def keep(content: bytes) -> None:
             nonlocal image
+            standing.check(self.home, self.caller, content, None)
             image = self._archive(found, content, operation)
 
         with self.locked(found.shelf, found.name), self._folder(found.shelf) as folder:
@@ -359,6 +361,7 @@ class Records:
                 self._check_free(folder, name)
 
             def put(current: bytes | None) -> bytes:
+                standing.check(self.home, self.caller, current, content)
                 if current is not None and current != content:
                     self._archive(Found(record, shelf, name), current, "restore")
                 return content
@@ -417,6 +420,7 @@ class Records:
                 num=num,
                 id=ids.new(),
                 supersede=supersede,
+                verified=self._verified if standing.bound(self.caller) else None,
             )
             if current is not None and draft.mode == "replace":
                 # The pre-image goes first.
@@ -426,10 +430,49 @@ class Records:
             self._log(shelf, name, join, record=record.id, heard=heard)
             if heard is None:
                 self._vouch(shelf, join)
-            self._audit(str(join.outcome), record, before=written.before, after=written.after)
+            done = join.outcome if join.beside is None or join.said is not None else Outcome.APPENDED
+            self._audit(str(done), record, before=written.before, after=written.after)
         self.announce(Change(ChangeKind.WRITTEN, shelf.place, record.path))
         record = self._settled(record, seen)
-        return Stored(join.outcome, record.key, record.num, record.id, shelf.place, record.path)
+        told = Stored(join.outcome, record.key, record.num, record.id, shelf.place, record.path)
+        return told._replace(beside=join.beside)
+
+    def _verified(self, text: str) -> bool:
+        return decisions.verified(self.home, text)
+
+    def holds(self, found: Found) -> bool:
+        """Whether a record is a person's, and the caller has to leave it as it is."""
+        if not standing.bound(self.caller):
+            return False
+        with self._folder(found.shelf) as folder:
+            content = files.read(folder, found.name)
+        return content is not None and bool(standing.barred(self.home, self.caller, content, None))
+
+    def settle(self, found: Found, *, old: str, new: str, labels: Mapping[str, Any]) -> Record:
+        """Let one living entry take the place of another, as a person decided; both must stand there."""
+        at = clock.stamp(self.now())
+
+        def edit(text: str) -> str:
+            parsed = document.parse(text)
+            living = {parsed.text_of(each): index for index, each in enumerate(parsed.sections) if each.live}
+            if old not in living or new not in living:
+                raise Conflict(
+                    f"{found.record.key} was changed after it was asked for",
+                    hint="nothing was done; reject it, and ask again",
+                )
+            parsed = document.parse(document.sign(parsed, living[new], contradicts=""))
+            text = document.sign(parsed, living[old], superseded=at)
+            return frontmatter.edit(text, dict(labels)) if labels else text
+
+        with self.locked(found.shelf, found.name):
+            with self._folder(found.shelf) as folder:
+                seen = files.read(folder, found.name)
+            if seen is not None:
+                self._archive(found, seen, "replace")
+            record = self._apply(found, edit, operation=str(Outcome.REPLACED))
+            at_file = self.home, found.shelf, archive.RECORDS, found.name
+            archive.log_superseded(*at_file, record.entries, record=record.id)
+        return record
 
     def _numbered_shelves(self) -> list[Shelf]:
         """The shelves in sight whose records have numbers of this home; a repository's are settled apart."""
@@ -563,7 +606,9 @@ class Records:
         def change(content: bytes | None) -> bytes:
             if content is None:
                 raise NotFound(f"{found.record.path} is gone")
-            return edit(decode(content)).encode()
+            after = edit(decode(content)).encode()
+            standing.check(self.home, self.caller, content, after)
+            return after
 
         with self._folder(found.shelf) as folder:
             written = files.update(folder, found.name, change, mode=found.shelf.file_mode)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import Malformed, NotFound
-from vademecum.store import archive, audit, clock, document, files, frontmatter, ids, scopes
+from vademecum.store import archive, audit, clock, document, files, frontmatter, ids, scopes, standing
 from vademecum.store.texts import decode
 from vademecum.types import Audience, Change, ChangeKind, Origin, Place, Scope
 
@@ -90,6 +90,8 @@ class Run:
             return Told(edit.path, False, "its folder is not trusted")
         if not replacing and not keeps_text(edit):
             return Told(edit.path, False, LOSSY)
+        if standing.barred(self.home, self.caller, edit.before, edit.after, kind=edit.kind):
+            return Told(edit.path, False, standing.WHY)
         with self.home.lock(_lock(edit)), _folder(edit, create=edit.after is not None) as folder:
             if folder is None or files.read(folder, edit.name) != edit.before:
                 return Told(edit.path, False, CHANGED)
@@ -247,6 +249,8 @@ def _undo_one(
                 return Told(path, False, "it was changed since then")
             edit, why = settled
             before = edit.after
+        if standing.barred(home, caller, current, before, kind=kind):
+            return Told(path, False, standing.WHY)
         if folder is not None and before != current:
             record, num = _ids(before if before is not None else current or b"")
             if current is not None:

@@ -38,6 +38,7 @@ class Caller:
     actor: str = "process:main"
     undecided: str = ""  # why a person may not decide here, as where there is no terminal
     undecided_hint: str = ""
+    approved: bool = False  # a person, or a setting of theirs, stands behind what this caller does
     command_line: bool = False  # a shell, which reaches the files of this machine without us
 
     @property
@@ -48,7 +49,7 @@ class Caller:
     def as_agent(self) -> Caller:
         """The same caller, when an agent speaks in its place."""
         actor = f"process:{self.agent or 'main'}"
-        return replace(self, origin=Origin.AGENT, actor=actor, command_line=False)
+        return replace(self, origin=Origin.AGENT, actor=actor, command_line=False, approved=False)
 
     @property
     def identity(self) -> str | None:

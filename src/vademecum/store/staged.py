@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from vademecum.errors import Collision, Malformed, OutsideMemory
-from vademecum.store import archive, clock, files, frontmatter, ids, names
+from vademecum.store import archive, clock, files, frontmatter, ids, names, standing
 from vademecum.store.home import Home
 from vademecum.store.joining import Joining
 from vademecum.store.records import Found, Records, is_record, key_of
@@ -69,6 +69,10 @@ class Staged(Records):
                 found = set(folder.names())
         found |= {each.name for each in self._edits.values() if each.shelf == shelf and _is_of(each)}
         return sorted(filter(is_record, found))
+
+    def barred(self, before: bytes, after: bytes | None) -> str:
+        """What of a person's a change to a record would take away, and the caller may not."""
+        return standing.barred(self.home, self.caller, before, after)
 
     def located(self, shelves: Sequence[Shelf], key: str) -> tuple[Shelf, str]:
         """The shelf and file of a key; where there is none, those it would have."""
@@ -130,6 +134,7 @@ class Staged(Records):
             key=key_of(name),
             num=None,  # given when it is written, since numbers are given once
             id=ids.new(),
+            verified=self._verified if standing.bound(self.caller) else None,
         )
         after = join(current)
         self.put(shelf, archive.RECORDS, name, after)

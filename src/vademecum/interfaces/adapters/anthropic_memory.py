@@ -17,7 +17,7 @@ from urllib.parse import unquote
 from anthropic.lib.tools import ToolError
 from anthropic.tools.memory import BetaAbstractMemoryTool, BetaAsyncAbstractMemoryTool
 
-from vademecum.errors import VadeError
+from vademecum.errors import PersonsText, VadeError
 from vademecum.interfaces.adapters.base import as_agent, told
 from vademecum.store import clock, document, names, scopes
 from vademecum.store import files as disk
@@ -44,6 +44,10 @@ if TYPE_CHECKING:
 ROOT = "/memories"
 READ_ONLY = ("journal", "pinned")  # folders of what is kept otherwise than as records
 FILE_TAG = "file:"  # the tag of a record whose file is not called as its key is
+_BESIDE = (
+    "\nNote: a person wrote this file, so your version stands beside theirs until a person decides;"
+    " nothing of theirs was changed."
+)
 DAYS = 14  # of the journal that are listed
 MOST_LINES = 999_999
 
@@ -363,7 +367,13 @@ class MemoryTool(BetaAbstractMemoryTool):
         name = _record_name(file)
         _, raw = self._memory.editable(name, scope=self._scope)
         changed = edited(raw, text, at=clock.stamp(self._memory.now()))
-        return _redacted(self._memory.edited(name, raw, changed, scope=self._scope))
+        try:
+            return _redacted(self._memory.edited(name, raw, changed, scope=self._scope))
+        except PersonsText:
+            if file.record is None:
+                raise
+            stored = self._memory.store(text, key=file.record.key, scope=self._scope, mode="replace")
+            return f"{_redacted(stored.secrets)}{_BESIDE if stored.approval else ''}"
 
     def _forget(self, file: File) -> None:
         self._memory.forget(_record_name(file), scope=self._scope)

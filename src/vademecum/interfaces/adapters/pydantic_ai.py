@@ -246,6 +246,7 @@ def _stored(stored: Stored) -> dict[str, Any]:
         "path": stored.path,
         "redacted": list(stored.secrets),
         **({} if stored.swept is None else {"swept": stored.swept.message}),
+        **({"approval": stored.approval} if stored.approval else {}),
     }
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from vademecum.config import Consent
 from vademecum.context.sizes import measure_schemas
-from vademecum.errors import Refused, UsageError, VadeError
+from vademecum.errors import PendingReview, Refused, UsageError, VadeError
 from vademecum.interfaces.chat import machine
 from vademecum.interfaces.mcp import core
 from vademecum.interfaces.mcp.arguments import STRING, WHOLE, Argument, parse, schema
@@ -228,7 +228,7 @@ def _written(chat: Chat, name: str, write: Write) -> Mapping[str, Any]:
     if consent is Consent.DENY:
         raise Refused("an agent may not write in this chat", hint="the person can, with /remember")
     arguments = {key: _gated(chat, value, scope) for key, value in write.arguments.items()}
-    always = name in chat.allowed and scope is not Scope.FEDERATED
+    always, said = name in chat.allowed and scope is not Scope.FEDERATED, ""
     if consent is Consent.ASK and not always:
         if not chat.screen.asks():
             waiting = chat.agent.propose(write.operation, arguments, scope=scope, door="chat")
@@ -247,9 +247,26 @@ def _written(chat: Chat, name: str, write: Write) -> Mapping[str, Any]:
             raise NO
         if said == "a":
             chat.allowed.add(name)
-    done = write.render(chat.agent.perform(write.operation, arguments))
+    done = _performed(chat, write, arguments, agreed=said == "y")
     chat.screen.dim(f"  {done.get('outcome', 'done')} {done.get('key', done.get('path', ''))}".rstrip())
     return done
+
+
+def _performed(chat: Chat, write: Write, arguments: Mapping[str, Any], *, agreed: bool) -> Mapping[str, Any]:
+    """Make a write; what it would take of a person's waits, unless they agreed to it right here."""
+    try:
+        done = write.render(chat.agent.perform(write.operation, arguments))
+    except PendingReview as error:
+        done = {"outcome": "waiting", "approval": error.approval, "message": f"{error}: {error.hint}"}
+    if not agreed or done["outcome"] != "waiting" or not chat.person.caller.decides:
+        return done
+    chat.person.approve(str(done["approval"]))
+    made = "forgotten" if write.operation == "forget" else "replaced"
+    return {
+        name: value
+        for name, value in {**done, "outcome": made}.items()
+        if name not in ("approval", "message")
+    }
 
 
 def _gated(chat: Chat, value: Any, scope: Scope) -> Any:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from vademecum import __version__
-from vademecum.errors import UsageError, VadeError
+from vademecum.errors import PendingReview, UsageError, VadeError
 from vademecum.interfaces.cli import output
 from vademecum.interfaces.cli.options import common
 
@@ -165,6 +165,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return _fail(args, error.format_message())
     except UsageError as error:
         return _fail(args, str(error), error.hint, kind=type(error).__name__, code=WRONG_USAGE)
+    except PendingReview as error:
+        return _waits(args, error)
     except VadeError as error:
         return _fail(args, str(error), error.hint, kind=type(error).__name__)
     except BrokenPipeError:
@@ -191,6 +193,14 @@ def _reader_left() -> int:
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return OK
+
+
+def _waits(args: Sequence[str], error: PendingReview) -> int:
+    """Tell that nothing was done yet, and what a person decides about."""
+    output.error(f"{error}: {error.hint}")
+    if "--json" in args:
+        output.as_json({"outcome": "waiting", "approval": error.approval, "message": f"{error}"})
+    return FAILED
 
 
 def _fail(

@@ -102,6 +102,7 @@ def store(
                 "indexed": stored.indexed,
                 "secrets": list(stored.secrets),
                 "swept": swept_json(stored.swept),
+                **({"approval": stored.approval} if stored.approval else {}),
             }
         )
         return
@@ -111,9 +112,12 @@ def store(
         "replaced": "replaced the last entry of",
         "confirmed": "confirmed",
         "consolidated": "merged into",
+        "waiting": "saved beside what a person wrote in",
     }
     output.line(f"{words[stored.outcome]} {stored.key} (#{stored.num}, {stored.place.scope})")
     tell_swept(stored.swept, memory)
+    if stored.approval:
+        output.line(f"whether it replaces that waits for a person: `vade approve yes {stored.approval[:12]}`")
     warn_of_secrets(stored.secrets, memory, stored.place.scope)
 
 

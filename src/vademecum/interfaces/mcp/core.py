@@ -86,6 +86,12 @@ RECALLED = answers(
 )
 
 
+BESIDE = (
+    "your text stands beside what a person wrote, marked as contradicting it; a person decides with"
+    " `vade approve` whether it takes its place. Go on without it."
+)
+
+
 def stored(result: Stored) -> dict[str, Any]:
     """The acknowledgement of a store."""
     return {
@@ -98,6 +104,7 @@ def stored(result: Stored) -> dict[str, Any]:
         "secrets": list(result.secrets),
         "swept": None if result.swept is None else swept(result.swept),
         "message": None if result.swept is None else f"Tell the user: {result.swept.message}",
+        **({"approval": result.approval, "message": BESIDE} if result.approval else {}),
     }
 
 
@@ -311,8 +318,8 @@ CORE: tuple[Tool, ...] = (
                 "memory_type",
                 STRING,
                 "A label: project (conventions, decisions), user (who the person is and how they like to"
-                " work), feedback (corrections), reference (where something is found).",
-                default="project",
+                " work), feedback (corrections), reference (where something is found). Left out, a new topic"
+                " is project and a known one stays what it is.",
                 choices=TYPES,
             ),
             TAGS,

@@ -146,6 +146,16 @@ def _prune(given: Given) -> Write:
 
 
 def _pruned(outcome: Outcome) -> dict[str, Any]:
+    done = sum(each.done for each in outcome.told)
+    if outcome.waiting:
+        own = f"{done} of your own went to the archive; " if done else ""
+        return {
+            "outcome": "waiting",
+            "count": done,
+            "waiting": outcome.waiting,
+            "approval": outcome.approval,
+            "message": f"{own}{outcome.waiting} are a person's, who decides with `vade approve`",
+        }
     if outcome.proposals and not outcome.run:
         return {
             "outcome": "told",
@@ -155,7 +165,7 @@ def _pruned(outcome: Outcome) -> dict[str, Any]:
     back = (
         f"`vade undo {outcome.run}` brings it back" if outcome.run else "nothing was too old or too doubtful"
     )
-    return {"outcome": "pruned", "count": sum(each.done for each in outcome.told), "message": back}
+    return {"outcome": "pruned", "count": done, "message": back}
 
 
 def _stats(given: Given) -> Read:

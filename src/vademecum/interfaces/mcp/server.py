@@ -29,7 +29,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from vademecum import __version__, errors
 from vademecum.config import Consent
-from vademecum.errors import Refused, VadeError
+from vademecum.errors import PendingReview, Refused, VadeError
 from vademecum.interfaces.mcp import arguments, consent, families, prompts, resources
 from vademecum.interfaces.mcp.seats import Seat, Seats, open_memory
 from vademecum.interfaces.mcp.tools import Read, Tool, Write, text
@@ -268,7 +268,10 @@ def _made(memory: Memory, write: Write, *, wait: bool) -> Mapping[str, Any]:
         if done is not None:
             return write.render(done)
         if not wait:
-            return write.render(memory.perform(write.operation, write.arguments))
+            try:
+                return write.render(memory.perform(write.operation, write.arguments))
+            except PendingReview as error:
+                return {"outcome": "waiting", "approval": error.approval, "message": f"{error}: {error.hint}"}
         waiting = memory.propose(write.operation, write.arguments, scope=write.scope, door=DOOR)
         return {
             "outcome": "waiting",
