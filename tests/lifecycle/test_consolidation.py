@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import signal
 import tempfile
+import warnings
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lifecycle.stores import NOW, World, aged
+from vademecum.errors import NotFound
 from vademecum.interfaces.cli.app import run
 from vademecum.lifecycle import runner
 from vademecum.lifecycle.cap import Cap
@@ -357,6 +361,33 @@ def test_consolidated_lessons_are_left_out_where_what_was_learned_is(world: Worl
     assert "Fact 0 of many." not in memory.inject(query="fact 0", knowledge=False).text
 
 
+def test_a_record_that_somebody_wrote_on_meanwhile_stays_and_is_not_in_the_consolidation(
+    world: World,
+) -> None:
+    for number in range(12):
+        world.write(f"r{number:03}.md", aged(f"Fact {number} of many.", 80 - number))
+    memory = world.memory()
+    outcome = runner.propose(memory.records, memory._places("global", all=False), [Cap(max_count=10)])
+    memory.store("Written on.", key="r000", scope="global")
+    made, told = runner.apply(memory.records, outcome.proposals, what="cap")
+    assert [each.done for each in told] == [True, False, True]
+    assert [each.text for each in memory.show("r000").entries] == ["Fact 0 of many.", "Written on."]
+    assert [each.aliases for each in consolidated(memory)] == [("r001",)]
+    assert all(each.done for each in memory.undo(made)[1])
+    assert consolidated(memory) == []
+
+
+def test_what_is_in_the_archive_is_said_to_be_there(world: World) -> None:
+    memory = filled(world)
+    memory.forget("r000")
+    with pytest.raises(NotFound) as error:
+        memory.show("r000")
+    assert "vade restore r000" in error.value.hint
+    with pytest.raises(NotFound) as error:
+        memory.show("never-there")
+    assert "restore" not in error.value.hint
+
+
 # -------------------------------------------------------------------- undo, after somebody wrote on
 
 
@@ -496,3 +527,75 @@ def test_a_store_on_the_command_line_says_what_moved(
     assert told["swept"]["moved"] == 15
     assert told["swept"]["into"] == [each.key for each in consolidated(memory)]
     assert f"vade undo {told['swept']['run']}" in told["swept"]["message"]
+
+
+# -------------------------------------------------------------------- against writers
+
+
+def written_on(world: World, who: int, times: int) -> None:
+    """A writer of keys that may be consolidated at any moment; what was acknowledged is in a file."""
+    chance = random.Random(who)
+    memory = world.memory()
+    with (world.top / f"acknowledged-{who}").open("a") as told:
+        for number in range(times):
+            key, text = f"r{chance.randrange(60):03}", f"Writer {who} said {number}."
+            memory.store(text, key=key, scope="global", mode=chance.choice(["append", "replace"]))
+            told.write(f"{text}\n")
+            told.flush()
+
+
+def raced(world: World, *, writers: int, times: int, sweeps: int) -> None:
+    """Writers against sweeps, one of them killed: no text is lost, and after an undo none stands twice."""
+    facts = [f"Fact {number} of many." for number in range(60)]
+    for number, fact in enumerate(facts):
+        world.write(f"r{number:03}.md", aged(fact, 200 - number))
+    children = []
+    for who in range(writers):
+        with warnings.catch_warnings():
+            warnings.simplefilter(
+                "ignore", DeprecationWarning
+            )  # xdist has threads; the child never meets them
+            child = os.fork()
+        if child == 0:
+            written_on(world, who, times)
+            os._exit(0)
+        children.append(child)
+    memory = world.memory()
+    made = []
+    for number in range(sweeps):
+        cap = Cap(max_count=max(10, 50 - number * 10))
+        outcome = runner.propose(memory.records, memory._places("global", all=False), [cap])
+        made.append(runner.apply(memory.records, outcome.proposals, what="cap")[0])
+        if number == 1:
+            os.kill(children[0], signal.SIGKILL)
+    for child in children:
+        os.waitpid(child, 0)
+    said = [
+        line for who in range(writers) for line in (world.top / f"acknowledged-{who}").read_text().split("\n")
+    ]
+    wanted = {*facts, *filter(None, said)}
+    for stage in ("swept", "undone"):
+        records = memory.list().records
+        texts = [(entry.part or each.key, entry.text) for each in records for entry in each.entries]
+        assert wanted <= {text for _, text in texts}
+        twice = {key for key, text in texts if texts.count((key, text)) > 1}
+        assert len(twice) <= (stage == "swept")  # the writer may have been killed between two files
+        for number, fact in enumerate(facts):
+            assert fact in [entry.text for entry in memory.show(f"r{number:03}").entries]
+        for swept in reversed([each for each in made if each]):
+            assert all(each.done for each in memory.undo(swept)[1])
+        made.clear()
+    assert consolidated(memory) == []
+    assert audit.verify(memory.home).problems == ()
+
+
+def test_writers_of_keys_that_are_being_consolidated_lose_nothing_and_undo_leaves_nothing_twice(
+    world: World,
+) -> None:
+    raced(world, writers=3, times=15, sweeps=4)
+
+
+@pytest.mark.soak
+def test_writers_and_sweeps_at_length(tmp_path: Path) -> None:
+    for number in range(20):
+        raced(World(tmp_path / str(number)), writers=4, times=100, sweeps=12)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from vademecum.errors import Malformed, OutsideMemory
 from vademecum.lifecycle.base import Seen
 from vademecum.store import archive, files, frontmatter, numbers, scopes, standing
-from vademecum.store.records import Found, is_record
+from vademecum.store.records import Found, is_record, key_of
 from vademecum.store.runs import Run, Told
 from vademecum.store.texts import decode
 from vademecum.types import Finding
@@ -116,7 +116,11 @@ def apply(records: Records, proposals: Iterable[Proposal], *, what: str) -> tupl
             if not told[-1].done:
                 break
         else:
-            told += [run.do(edit, proposal.what) for edit in retired]
+            gone = [run.do(edit, proposal.what) for edit in retired]
+            told += gone
+            for edit, each in zip(retired, gone, strict=True):
+                if written and not each.done:  # somebody wrote on: it must not stand in two places
+                    records.release(edit.shelf, key_of(edit.name))
     return run.id, tuple(told)
 
 

@@ -123,7 +123,12 @@ class Records:
         found = list(self._named(name.removeprefix("#"), places))
         if not found:
             where = f" in {scope} memory" if scope else ""
-            raise NotFound(f"nothing is stored as {names.shown(name)}{where}")
+            key = name.removesuffix(".md")
+            hint = f"it is in the archive; `vade restore {key}` brings it back"
+            archived = names.is_key(key) and self._is_archived(key, places)
+            raise NotFound(
+                f"nothing is stored as {names.shown(name)}{where}", hint=hint if archived else NotFound.hint
+            )
         # A key is the nearest one's; a number or an id is one record's alone, and never quietly another's.
         shared = len(found) > 1 and found[0].record.key != name.removesuffix(".md")
         if len(found) > 1 and (only or (shared and self._is_number(name))):
@@ -345,6 +350,7 @@ class Records:
                 raise NotFound(f"{found.record.path} is already gone")
             self._audit(operation, found.record, before=content)
         self.announce(Change(ChangeKind.REMOVED, found.shelf.place, found.record.path))
+        self.release(found.shelf, key_of(found.name))  # or its earlier text would answer in its place
         return image
 
     def restore(self, shelf: Shelf, name: str, image: archive.Image) -> Record:
@@ -685,6 +691,12 @@ class Records:
                     held.append(_narrowed(found, part))
         if not direct:
             yield from held
+
+    def _is_archived(self, key: str, places: Iterable[Place]) -> bool:
+        """Whether a record of this key was moved to the archive, and can be restored from there."""
+        shelves = [shelf for shelf in self._shelves(places) if shelf.trusted]
+        images = (archive.images(self.home, shelf, archive.RECORDS, f"{key}.md") for shelf in shelves)
+        return any(each.why in archive.FORGOTTEN for some in images for each in some)
 
     def _with_alias(self, key: str, shelves: Iterable[Shelf]) -> Iterator[Found]:
         """Records that answer to an earlier key, at most one of a place."""
