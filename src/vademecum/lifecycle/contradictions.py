@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from vademecum.lifecycle.base import Seen
     from vademecum.llm.base import Limits, Model
+    from vademecum.store.runs import Edit
     from vademecum.types import Entry
 
 NAME = "contradiction"
@@ -354,6 +355,16 @@ class Contradictions:
             why = f"“{first.older.quoted}” gives way to “{first.newer.quoted}” in {first.newer.where}{more}"
             place = files[path].record.place
             yield Proposal(self.name, first.older.where, why, (files[path].revised(text),), place)
+
+
+def settled(clash: Clash, *, at: str) -> Edit:
+    """The edit by which a person lets the newer statement hold: the older entry is marked superseded."""
+    seen = clash.older.seen
+    parsed = document.parse(decode(seen.content))
+    index = next(n for n, entry in enumerate(seen.record.entries) if entry.start == clash.older.entry.start)
+    signed = parsed.sections[index].signed is not None
+    origin = None if signed else clash.older.entry.origin
+    return seen.revised(document.sign(parsed, index, origin=origin, superseded=clash.newer.entry.time or at))
 
 
 def only_a_person(clash: Clash, verified: Callable[[Entry], bool] = lambda entry: False) -> str:

@@ -24,6 +24,7 @@ from vademecum.store import (
     document,
     frontmatter,
     ids,
+    labels,
     names,
     scopes,
     secrets,
@@ -37,7 +38,7 @@ from vademecum.transcripts.events import Said
 from vademecum.types import Entry, Finding, Origin, RecordType
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from vademecum.lifecycle.base import Seen
@@ -125,14 +126,20 @@ def asked(
     visible: Sequence[Place],
     threshold: float,
     apply: bool,
+    only: Collection[str] | None = None,
 ) -> Promoted:
-    """What the journals of some places say again and again, held against all that is in sight."""
+    """What the journals of some places say again and again, held against all that is in sight.
+
+    With `only`, of all this what says exactly these texts.
+    """
     spoken, findings = said.read(journal, places)
     seen, more = runner.look(records, visible)
     groups = repeated(spoken, threshold=threshold)
     again, asking = recalled(spoken, logs)
     known = [*_known(records, documents, seen, visible)]
     new = unknown([*groups, *again], known, threshold=threshold)
+    if only is not None:
+        new = [each for each in new if each.members[0].text in only]
     targets = {
         place: target(
             place,
@@ -443,10 +450,10 @@ def _record(
     actor: str,
 ) -> Edit:
     at = clock.stamp(now)
-    key, number = names.auto_key(text), 1
+    key, number = labels.key_from(text), 1
     while names.folded(f"{key}.md") in target.taken:
         number += 1
-        key = names.numbered(names.auto_key(text), number)
+        key = names.numbered(labels.key_from(text), number)
     target.taken.add(names.folded(f"{key}.md"))
     own = kind in (Kind.PREFERENCE, Kind.CORRECTION)
     values: dict[str, Any] = {

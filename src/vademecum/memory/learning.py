@@ -176,22 +176,29 @@ class Learning(Tidying):
 
     def waiting(self, *, scope: str | Scope | None = None) -> Sequence[trusting.Waiting]:
         """The texts that agents are not told until a person has verified them."""
+        return [each for each, _ in self._unverified(scope)]
+
+    def _unverified(self, scope: str | Scope | None) -> list[tuple[trusting.Waiting, Found | None]]:
+        """The texts that wait for a person, each with its record if it is one's."""
         self._not_in_group("see what waits for a person")
         if self.settings.incognito:
             return []
         places = self._places(scope, all=False)
-        found: list[trusting.Waiting] = []
+        found: list[tuple[trusting.Waiting, Found | None]] = []
 
-        def look(name: str, path: str, entries: Iterable[Entry], **about: Any) -> None:
+        def look(
+            name: str, path: str, entries: Iterable[Entry], owner: Found | None = None, **about: Any
+        ) -> None:
             for entry in entries:
                 told = trusting.of(entry, self.records, **about)
                 if entry.live and entry.text.strip() and not told.injectable:
-                    found.append(trusting.Waiting(name, path, entry.text, told.why))
+                    found.append((trusting.Waiting(name, path, entry.text, told.why), owner))
 
         with self._reported("read the memory"):
             for each in self._everything(places):
                 if isinstance(each, Found):
-                    look(each.record.key, each.record.path, each.record.entries, record=each.record)
+                    record = each.record
+                    look(record.key, record.path, record.entries, each, record=record)
             for document in self.documents.all(places):
                 if not isinstance(document, Finding):
                     look(document.path, document.path, document.sections, trusted=document.trusted)
@@ -225,6 +232,11 @@ class Learning(Tidying):
                 record=None if found is None else found.record.id,
             )
         return entries
+
+    def verifiable(self, name: str | int, *, scope: str | Scope | None = None) -> Sequence[Entry]:
+        """What `verify` would be given for, by the name of a record, a pinned document or a journal file."""
+        with self._reported(f"read {name}"):
+            return self._verifiable(str(name), scope)[1]
 
     def import_ltm(
         self, path: str | os.PathLike[str], *, scope: str | Scope = Scope.PROJECT

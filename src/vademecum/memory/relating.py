@@ -13,7 +13,7 @@ from vademecum.types import Finding, Record, Scope
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from vademecum.knowledge import edges as edging
     from vademecum.knowledge import related as relating
@@ -149,10 +149,17 @@ class Relating(Conversing):
                 progress=progress,
             )
 
-    def promote(self, *, scope: str | Scope | None = None, apply: bool = False) -> promoting.Promoted:
+    def promote(
+        self,
+        *,
+        scope: str | Scope | None = None,
+        apply: bool = False,
+        only: Collection[str] | None = None,
+    ) -> promoting.Promoted:
         """What journals repeat, or sessions recalled repeatedly; with `apply` it becomes curated memory.
 
-        Each is a record, or a line of `MEMORY.md`, with the lines it came from; `undo` takes a run back.
+        Each is a record, or a line of `MEMORY.md`, with the lines it came from; `undo` takes a run back. With
+        `only`, what says exactly these texts.
         """
         self._not_in_group("read a journal")
         if apply:
@@ -174,6 +181,7 @@ class Relating(Conversing):
                 visible=scopes.visible(self.caller),
                 threshold=self.settings.dedup.threshold,
                 apply=apply,
+                only=only,
             )
 
     def profile(self) -> Pinned | None:

@@ -13,12 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from vademecum import config
 from vademecum.errors import Malformed, NewerFormat, OutsideMemory, VadeError
 from vademecum.lazy import LazyModule
-from vademecum.memory.approving import Approving
 from vademecum.memory.base import _audience, _split
 from vademecum.memory.injecting import Injecting
-from vademecum.memory.moving import Moving
-from vademecum.memory.projects import Projects
-from vademecum.memory.relating import Relating
+from vademecum.memory.reviewing import Reviewing
 from vademecum.store import archive, audit, clock, files, identity, people, scopes
 from vademecum.store.home import FORMAT_FILE, Home
 from vademecum.store.records import Found, Records, key_of
@@ -59,7 +56,7 @@ class Status(NamedTuple):
     coverage: Survey | None = None
 
 
-class Memory(Relating, Moving, Approving, Injecting, Projects):
+class Memory(Reviewing, Injecting):
     """Long-term memory as one caller sees it."""
 
     @classmethod
@@ -133,6 +130,7 @@ class Memory(Relating, Moving, Approving, Injecting, Projects):
             findings += self._swept()
             findings += self._held()
             findings += self._undecided()
+            findings += self._to_review()
             findings += self._hooks()
             attached = sources.visible(self.home, self.caller)
             shelf = repository.shelf(self.home, self.caller.project)

@@ -103,6 +103,13 @@ def _asks_the_same(one: Request, other: Request) -> bool:
     return replace(one, at="", nonce="", session=None) == replace(other, at="", nonce="", session=None)
 
 
+def put_back(home: Home, content: bytes) -> None:
+    """Let a request wait again that was decided about, under the id it had."""
+    parse(content)
+    with home.lock("/".join(_WHERE)), home.folder(*_WHERE, create=True) as folder:
+        files.update(folder, f"{digest(content)}{_ENDING}", lambda _: content)
+
+
 def count(home: Home) -> int:
     """How many wait."""
     return len(_names(home))

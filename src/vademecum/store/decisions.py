@@ -49,20 +49,21 @@ VERIFIED = "verified"
 
 def verify(home: Home, text: str, *, at: str, by: str) -> None:
     """Keep a person's word that exactly this text is true, wherever it stands."""
-    put(home, VERIFIED, _exactly(text), {"at": at, "by": by})
+    put(home, VERIFIED, exactly(text), {"at": at, "by": by})
 
 
 def verified(home: Home, text: str) -> bool:
     """Whether a person has verified exactly this text; one that was edited since is another text."""
-    return get(home, VERIFIED, _exactly(text)) is not None
+    return get(home, VERIFIED, exactly(text)) is not None
 
 
 def unverify(home: Home, text: str) -> bool:
     """Take that word back; False when it was never given."""
-    return drop(home, VERIFIED, _exactly(text))
+    return drop(home, VERIFIED, exactly(text))
 
 
-def _exactly(text: str) -> str:
+def exactly(text: str) -> str:
+    """The name that exactly this text is decided about under."""
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
 
 

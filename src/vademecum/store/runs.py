@@ -181,6 +181,15 @@ def every(home: Home) -> list[Brief]:
     return sorted(found, key=lambda each: each.run, reverse=True)
 
 
+def paths(home: Home, run: str) -> frozenset[str]:
+    """The files that a run changed, as they are shown."""
+    lines = (line for line in _lines(home, run) if "edit" in line)
+    return frozenset(
+        "/".join((str(line.get("label")), *_below(str(line.get("kind"))), str(line.get("name"))))
+        for line in lines
+    )
+
+
 def of(home: Home, caller: scopes.Caller) -> list[Brief]:
     """The runs that changed something the caller may see, newest first."""
     return [each for each in every(home) if any(place in reach(caller, place) for place in each.places)]

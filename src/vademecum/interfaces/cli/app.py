@@ -39,6 +39,7 @@ COMMANDS = {
     "suggest": "suggest",
     "knowledge": "knowledge",
     "verify": "knowledge",
+    "review": "review",
     "sessions": "sessions",
     "context": "context",
     "forget": "drop",
@@ -72,7 +73,7 @@ COMMANDS = {
 }
 SECTIONS = {
     "Keep": ("store", "note", "edit", "protect"),
-    "Learn": ("suggest", "learn", "knowledge", "verify", "profile"),
+    "Learn": ("suggest", "learn", "knowledge", "review", "verify", "profile"),
     "Find": ("search", "recall", "index"),
     "Look": ("list", "show", "graph", "get", "status", "audit"),
     "Sessions": ("chat", "sessions", "context"),

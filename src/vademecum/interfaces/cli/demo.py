@@ -315,6 +315,29 @@ def heal_a_contradiction(tour: Tour) -> str:
     )
 
 
+def review_what_came_in(tour: Tour) -> str:
+    """What came from elsewhere is told to no agent before a person has said yes, to all of it at once."""
+    from vademecum.memory import connect
+    from vademecum.types import Origin
+
+    came = connect(home=tour.home, cwd=tour.project, origin=Origin.IMPORT, actor="human:demo", environ={})
+    for town in ("Lisbon", "Oslo", "Quito"):
+        came.store(f"The {town} office opens at nine.", key=f"office-{town.lower()}")
+    inbox = tour.memory().review(["text"])
+    check(inbox.counts == {"text": 3}, "three texts to wait")
+    check("Lisbon" not in tour.memory().inject().text, "none of them to be told yet")
+    sitting, decided = tour.memory().decide(inbox.items, yes=True)
+    check(all(each.done for each in decided), "all of them to be verified")
+    check("Lisbon" in tour.memory().inject().text, "them to be told now")
+    tour.memory().undo(sitting)
+    check(len(tour.memory().review(["text"]).items) == 3, "the decision to be taken back")
+    return tour.say(
+        "Review what came in: one yes for all of it, and one undo",
+        *(f"{each.name}: {each.text}" for each in inbox.items),
+        f"undid {sitting}",
+    )
+
+
 def show_the_audit(tour: Tour) -> str:
     """Every change has its line, and the lines are chained."""
     memory = tour.memory()
@@ -341,6 +364,7 @@ TOUR: tuple[Callable[[Tour], str], ...] = (
     overflow_three_times,
     learn_a_solution_twice,
     heal_a_contradiction,
+    review_what_came_in,
     show_the_audit,
 )
 

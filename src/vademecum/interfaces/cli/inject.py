@@ -72,7 +72,7 @@ def inject(
         output.error(warning)
     if block.waiting:
         waiting = f"{output.plural(block.waiting, 'text')} {'is' if block.waiting == 1 else 'are'}"
-        output.error(f"{waiting} not shown: nobody has verified that; `vade verify --list` shows what waits")
+        output.error(f"{waiting} not shown: nobody has verified that; `vade review` shows what waits")
 
 
 def block_json(block: Block) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from vademecum.interfaces.cli.options import (
     key_argument,
     scope_option,
 )
+from vademecum.store.outgoing import clean_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -321,28 +322,96 @@ def export(path: str, scope: str, force: bool, as_json: bool, door: Door) -> Non
 
 
 @click.command()
-@click.argument("key", metavar="[KEY|NUM|DOCUMENT|JOURNAL]", required=False, shell_complete=complete_keys)
+@click.argument("names", metavar="[KEY|NUM|DOCUMENT|JOURNAL|GLOB]...", nargs=-1, shell_complete=complete_keys)
 @scope_option("Where it is kept.")
+@click.option("--run", metavar="RUN", help="Everything that came with this run, such as an import.")
+@click.option("--source", metavar="SOURCE", help="Everything from this system, such as openclaw.")
+@click.option("--all", "everything", is_flag=True, help="Everything that waits.")
 @click.option("--off", is_flag=True, help="Take your word back.")
 @click.option("--list", "listed", is_flag=True, help="Show what waits for your word instead.")
+@click.option("--yes", is_flag=True, help="Do not ask when it is more than was named.")
 @common
-def verify(key: str | None, scope: str | None, *, off: bool, listed: bool, as_json: bool, door: Door) -> None:
-    """Vouch for what a record, pinned document or journal file says, exactly as it stands.
+def verify(
+    names: tuple[str, ...],
+    scope: str | None,
+    *,
+    run: str | None,
+    source: str | None,
+    everything: bool,
+    off: bool,
+    listed: bool,
+    yes: bool,
+    as_json: bool,
+    door: Door,
+) -> None:
+    """Vouch for what records, pinned documents or journal files say, exactly as it stands.
 
     Agents are then told it, wherever it came from. A text that is edited afterwards is another text.
+    `vade review` shows each text and asks.
     """
-    if (key is None) != listed or (listed and off):
-        raise click.UsageError("Name what you vouch for, or give --list alone to see what waits.")
-    if key is None:
-        _show_waiting(list(door().waiting(scope=scope)), as_json=as_json)
+    many = everything or run is not None or source is not None or any(_is_glob(each) for each in names)
+    if listed and (names or many or off):
+        raise click.UsageError("Give --list alone to see what waits.")
+    if not listed and not names and not many:
+        raise click.UsageError(
+            "Name what you vouch for, or give --run, --source or --all; --list shows what waits."
+        )
+    if off and many:
+        raise click.UsageError("--off goes with names; `vade undo` takes back what was verified together.")
+    memory = door()
+    if listed:
+        _show_waiting(list(memory.waiting(scope=scope)), as_json=as_json)
         return
-    entries = door().verify(key, scope=scope, on=not off)
+    if many:
+        _verify_many(
+            memory, names, scope, run=run, source=source, everything=everything, yes=yes, as_json=as_json
+        )
+        return
+    done = []
+    for name in names:
+        memory.verifiable(name, scope=scope)  # all of them, before the first is decided about
+    for name in names:
+        entries = memory.verify(name, scope=scope, on=not off)
+        done.append({"key": name, "verified": not off, "texts": [each.text for each in entries]})
+        if not as_json:
+            output.line(
+                f"{name}: {output.plural(len(entries), 'text')} {'no longer ' if off else ''}verified"
+            )
+            for each in entries:
+                output.line("\n".join(f"  {line}" for line in each.text.split("\n")))
     if as_json:
-        output.as_json({"key": key, "verified": not off, "texts": [each.text for each in entries]})
+        output.as_json(done[0] if len(done) == 1 else {"verified": done})
+
+
+def _is_glob(name: str) -> bool:
+    return any(each in name for each in "*?[")
+
+
+def _verify_many(
+    memory: Memory, names: tuple[str, ...], scope: str | None, *, yes: bool, as_json: bool, **given: Any
+) -> None:
+    """Verify what waits and is meant, as one sitting, after a question that says how much it is."""
+    items = memory.selected(names, scope=scope, **given)
+    if not items:
+        output.as_json({"verified": [], "run": None}) if as_json else output.line("nothing waits")
         return
-    output.line(f"{key}: {output.plural(len(entries), 'text')} {'no longer ' if off else ''}verified")
-    for each in entries:
-        output.line("\n".join(f"  {line}" for line in each.text.split("\n")))
+    confirmed(f"Verify {output.plural(len(items), 'text')} without looking at each of them?", yes=yes)
+    with output.progress() as step:
+        sitting, decided = memory.decide(items, yes=True, progress=step)
+    done = [each for each in decided if each.done]
+    left = [each for each in decided if not each.done]
+    if as_json:
+        output.as_json(
+            {
+                "verified": [{"key": each.item.name, "path": each.item.path} for each in done],
+                "left": [{"path": each.item.path, "why": each.why} for each in left],
+                "run": sitting,
+            }
+        )
+        return
+    output.line(f"{output.plural(len(done), 'text')} verified; `vade undo {sitting}` takes it back")
+    for each in left:
+        output.line(f"left: {each.item.path}: {each.why}")
 
 
 def _show_waiting(waiting: list[Waiting], *, as_json: bool) -> None:
@@ -350,10 +419,11 @@ def _show_waiting(waiting: list[Waiting], *, as_json: bool) -> None:
         output.as_json({"waiting": [each._asdict() for each in waiting]})
         return
     for each in waiting:
-        first = next(iter(each.text.strip().split("\n")), "")
+        first = next(iter(clean_text(each.text).strip().split("\n")), "")
         output.line(f"{each.name}: {first[:120]}")
         output.line(f"  {each.why}; {each.path}")
-    output.line(f"{output.plural(len(waiting), 'text')} for `vade verify`" if waiting else "nothing waits")
+    count = output.plural(len(waiting), "text")
+    output.line(f"{count} for `vade review` or `vade verify`" if waiting else "nothing waits")
 
 
 COMMANDS = {"learn": learn, "knowledge": knowledge, "verify": verify}

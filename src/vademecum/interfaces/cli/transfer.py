@@ -104,7 +104,7 @@ def show_report(report: Report) -> None:
     back = f"; `vade undo {report.run}` takes it back" if report.run else ""
     output.line(f"{', '.join(said)}{ending}{back}")
     if report.applied and any(each.kind in ("record", "pinned", "journal") for each in come):
-        output.line("it is found by search; agents are shown it once you have read it and run `vade verify`")
+        output.line("it is found by search; agents are told it once you have verified it: `vade review`")
 
 
 def report_json(report: Report) -> dict[str, Any]:
