@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import apsw
 import pytest
 
+import vademecum
 from index import fake_providers
 from vademecum.errors import UnknownName
 from vademecum.memory import Memory, connect
@@ -16,8 +22,7 @@ from vademecum.search import query as querying
 from vademecum.types import Origin, RecordType, Scope
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+    from collections.abc import Callable, Iterator
 
     from index.fake_providers import Provider
     from vademecum.search.answer import Answer
@@ -516,3 +521,102 @@ def test_another_chunk_size_is_not_called_another_embedder(tmp_path: Path) -> No
     other = opened(tmp_path, environ={"VADE_EMBEDDER": "local", "VADE_CHUNK_TOKENS": "200"})
     assert other.search("heron").degraded == ("another chunk size: all vectors are made anew",)
     assert other.search("heron").degraded == ()
+
+
+# --- names --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "front",
+    [
+        "aliases: [Frobnicator, Frob]",
+        "aliases:\n  - Frobnicator\n  - Frob",
+        "aliases: Frobnicator, Frob",
+        "alias: Frobnicator",
+    ],
+)
+def test_a_note_of_a_vault_is_found_by_its_aliases(tmp_path: Path, front: str) -> None:
+    memory = opened(tmp_path)
+    vault = tmp_path / "vault"
+    vault.mkdir()
+    (vault / "widget.md").write_text(f"---\n{front}\n---\n# Widget\n\nIt turns things.\n\nAnd again.\n")
+    (vault / "other.md").write_text("# Other\n\nIt stands still.\n")
+    memory.add_source(vault)
+    for mode in ("bm25", "metadata"):
+        (only,) = memory.search("Frobnicator", mode=mode, min_score=0.0).results
+        assert only.path.endswith("widget.md")
+    (vault / "widget.md").write_text(
+        "---\naliases: [Gizmo]\n---\n# Widget\n\nIt turns things.\n\nAnd again.\n"
+    )
+    assert memory.search("Gizmo", min_score=0.0).results
+    assert memory.search("Frobnicator", min_score=0.0).results == ()
+    (vault / "widget.md").write_text("---\naliases: [[[\n---\n# Widget\n\nIt turns things.\n")
+    assert memory.search("turns", min_score=0.0).results[0].path.endswith("widget.md")
+
+
+def test_the_number_that_tells_two_keys_apart_is_no_part_of_a_title(tmp_path: Path) -> None:
+    memory = opened(tmp_path)
+    texts = [f"The staging database runs on port {port}." for port in (5433, 5434, 5435)]
+    stored = [memory.store(text, scope="global") for text in texts]
+    assert [each.key for each in stored][1:] == [f"{stored[0].key}-2", f"{stored[0].key}-3"]
+    titles = {each.title for each in memory.search("staging database", min_score=0.0).results}
+    assert titles == {"The staging database runs on port"}
+    named = memory.store("Another text.", key="plan-2")
+    assert memory.search("another text", min_score=0.0).results[0].title == "Plan 2"
+    assert named.key == "plan-2"
+
+
+# --- a model that is damaged or gone ------------------------------------------------------------------------
+
+HARM: dict[str, Callable[[Path], object]] = {
+    "missing": lambda path: path.unlink(),
+    "empty": lambda path: path.write_bytes(b""),
+    "half": lambda path: path.write_bytes(path.read_bytes()[: path.stat().st_size // 2]),
+    "garbage": lambda path: path.write_bytes(b"\x93NUMPY garbage" + bytes(range(256)) * 40),
+}
+MODEL = ("table.npy", "scale.npy", "mean.npy", "vocab.txt", "config.json")
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the package whose model may be damaged."""
+    folder = tmp_path_factory.mktemp("package")
+    shutil.copytree(Path(vademecum.__file__).parent, folder / "vademecum")
+    return folder
+
+
+SEARCH = """
+import json, sys
+from pathlib import Path
+from vademecum.memory import connect
+memory = connect(home=Path(sys.argv[1]), cwd=Path(sys.argv[1]).parent)
+for mode in (None, "bm25"):
+    answer = memory.search("heron", mode=mode)
+    print(json.dumps([answer.mode, [each.key for each in answer.results], " ".join(answer.degraded)]))
+"""
+
+
+@pytest.mark.parametrize("name", MODEL)
+@pytest.mark.parametrize("harm", HARM)
+def test_a_damaged_or_missing_file_of_the_model_leaves_keywords_and_says_so(
+    tmp_path: Path, package: Path, name: str, harm: str
+) -> None:
+    opened(tmp_path).store("The heron stands in the pond.", key="heron", scope="global")
+    path = package / "vademecum" / "index" / "embed" / "model" / name
+    whole = path.read_bytes()
+    try:
+        HARM[harm](path)
+        done = subprocess.run(
+            [sys.executable, "-c", SEARCH, str(tmp_path / "home")],
+            env={**os.environ, "PYTHONPATH": str(package)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    finally:
+        path.write_bytes(whole)
+    assert done.returncode == 0, done.stderr
+    by_meaning, by_words = map(json.loads, done.stdout.splitlines())
+    assert by_meaning[:2] == ["bm25", ["heron"]]
+    assert "keywords only" in by_meaning[2]
+    assert by_words == ["bm25", ["heron"], ""]

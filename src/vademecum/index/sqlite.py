@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 VERSION = 2
 _MARK = 4  # bytes that stand for a stem
+_MOST_ALIASES, _LONGEST_ALIAS = 20, 100  # names that a note goes by beside its title, and their characters
 _MOST_WORDS = 200_000  # words whose stems are remembered
 _TOKENIZER = "porter unicode61 remove_diacritics 2"
 _SCHEMA = f"""
@@ -860,6 +861,8 @@ def _labels(item: Item, text: str) -> Labels:
     values = {} if parsed is None else parsed.front.values
     name = item.path.rpartition("/")[2]
     title = values.get("title") or (parsed and parsed.title) or name.rpartition(".")[0]
+    if item.kind == "markdown":
+        title = _with_aliases(str(title), read_tags(values.get("aliases") or values.get("alias")))
     num = values.get("num")
     return Labels(
         title=outgoing.clean_text(str(title)),
@@ -869,6 +872,12 @@ def _labels(item: Item, text: str) -> Labels:
         tags=outgoing.clean_all(read_tags(values.get("tags"))),
         updated=None if values.get("updated") is None else moment(str(values["updated"])),
     )
+
+
+def _with_aliases(title: str, aliases: Sequence[str]) -> str:
+    """A title with the other names that a note of someone else's goes by: it is asked for by any of them."""
+    others = [each[:_LONGEST_ALIAS] for each in aliases if each.lower() != title.lower()][:_MOST_ALIASES]
+    return f"{title} ({', '.join(others)})" if others else title
 
 
 def head(title: str, heading: str, time: str | None, tags: Sequence[str], body: str) -> str:

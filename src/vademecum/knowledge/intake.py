@@ -309,12 +309,13 @@ class Intake:
         given = frontmatter.parse(front).values
         times = sorted(each.time for each in entries if each.time)
         own = str(given.get("id") or "")
+        title = names.title(key_of(name), piece.key if names.is_key(piece.key) else names.slug(piece.key))
         fresh = ids.is_id(own) and own not in self._ids[shelf.place]
         values: dict[str, Any] = {
             "type": str(given.get("type") or piece.type),
             "id": own if fresh else ids.new(),
             "key": key_of(name),
-            "title": given.get("title") or self._line(piece.title, shelf.place.scope, kinds) or _title(name),
+            "title": given.get("title") or self._line(piece.title, shelf.place.scope, kinds) or title,
             "scope": str(shelf.place.scope),
             "scope_id": shelf.place.id or None,
             "tags": list(tags) or None,
@@ -653,10 +654,6 @@ def _entries(content: bytes) -> tuple[Entry, ...]:
 
 def _digest(text: str) -> str:
     return hashlib.sha256(document.normalised(text).encode()).hexdigest()[:12]
-
-
-def _title(name: str) -> str:
-    return key_of(name).replace("-", " ").strip().capitalize()
 
 
 def _text(value: object) -> str | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from vademecum.store import document, frontmatter
+from vademecum.store import document, frontmatter, names
 from vademecum.store.texts import decode
 from vademecum.types import Entry, Origin, Outcome, RecordType
 
@@ -36,6 +36,7 @@ class Draft:
     confidence: float | None = None
     protected: bool | None = None
     name: str = ""  # the words its key is made from, when not its own first ones
+    wanted: str = ""  # the key that those make, which may be taken
     labels: Callable[[Mapping[str, Any]], dict[str, Any]] | None = None  # its own, joined to a record's
     cites: str | None = None  # fingerprints of the code it cites
 
@@ -126,7 +127,7 @@ class Joining:
             "id": self.id,
             "num": self.num,
             "key": self.key,
-            "title": self.key.replace("-", " ").strip().capitalize(),
+            "title": names.title(self.key, self.draft.wanted),
             "scope": str(self.place.scope),
             "scope_id": self.place.id or None,
             "tags": list(draft.tags) or None,

@@ -63,6 +63,13 @@ def numbered(key: str, number: int) -> str:
     return key[: LONGEST_KEY - len(suffix)].rstrip("-") + suffix
 
 
+def title(key: str, wanted: str) -> str:
+    """A key as words; the number that only tells it from the one wanted, which was taken, is none of them."""
+    number = key.rpartition("-")[2]
+    clash = number.isdecimal() and wanted and key != wanted and key == numbered(wanted, int(number))
+    return (wanted if clash else key).replace("-", " ").strip().capitalize()
+
+
 def folded(name: str) -> str:
     """A name as a file system that ignores case and composition sees it."""
     if name.isascii():

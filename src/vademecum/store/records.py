@@ -195,6 +195,7 @@ class Records:
                 draft = replace(draft, mode="append")  # what it replaces is decided here
                 supersede = entry.text if allowed else None
                 return self._write(found.shelf, found.name, draft, supersede=supersede)
+            draft = replace(draft, wanted=labels.key_from(draft.text))
             shelf, name = self._free_key(shelves, draft)
             return self._write(shelf, name, draft)
 
@@ -265,6 +266,7 @@ class Records:
     def begin(self, shelves: Sequence[Shelf], draft: Draft) -> Stored:
         """Keep a text in a new record, under the first free key made from its words."""
         wanted = labels.key_from(draft.name or draft.text)
+        draft = replace(draft, wanted=wanted)
         for number in range(1, 10_000):
             shelf, name = self._locate(shelves, wanted if number == 1 else names.numbered(wanted, number))
             folder = shelf.open(archive.RECORDS)
@@ -865,7 +867,7 @@ class Records:
 
     def _free_key(self, shelves: Sequence[Shelf], draft: Draft) -> tuple[Shelf, str]:
         """A key made from the first words, numbered when that one holds something else."""
-        wanted = labels.key_from(draft.text)
+        wanted = draft.wanted
         for number in range(1, 10_000):
             shelf, name = self._locate(shelves, wanted if number == 1 else names.numbered(wanted, number))
             folder = shelf.open(archive.RECORDS)

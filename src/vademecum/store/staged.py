@@ -7,7 +7,7 @@ at the edits, and makes them as one run; an edit whose file somebody changed mea
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from vademecum.errors import Collision, Malformed, OutsideMemory
@@ -103,8 +103,9 @@ class Staged(Records):
 
     def begin(self, shelves: Sequence[Shelf], draft: Draft) -> Stored:
         """Keep a text in a new record, under the first free key made from its words."""
-        shelf, name = self.free_name(shelves, names.auto_key(draft.name or draft.text))
-        return self._stage(shelf, name, draft)
+        wanted = names.auto_key(draft.name or draft.text)
+        shelf, name = self.free_name(shelves, wanted)
+        return self._stage(shelf, name, replace(draft, wanted=wanted))
 
     def join(self, found: Found, draft: Draft) -> Stored:
         """Keep a text in this very record."""

@@ -165,9 +165,8 @@ class Static:
         # Mapped, not read: a short run touches the pages of the few words it meets.
         rows = np.asarray(self._load("table.npy", mapped=True))
         scale = self._load("scale.npy")
-        if rows.shape != (len(scale), self.dimension) or len(scale) <= max(
-            self._vocabulary.values(), default=0
-        ):
+        tokens = 1 + max(self._vocabulary.values(), default=-1)
+        if rows.shape != (len(scale), self.dimension) or len(scale) != tokens:
             raise EmbedderFailed(f"{self._folder}: table, scale and vocabulary are not of one model")
         return rows, scale
 
@@ -176,12 +175,13 @@ class Static:
             numbers: Numbers = np.load(
                 self._folder / name, mmap_mode="r" if mapped else None, allow_pickle=False
             )
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, EOFError) as error:  # the last for a file without a byte
             raise unreadable(self._folder, error) from error
         return numbers
 
     def embed(self, texts: Sequence[str], *, query: bool = False) -> Vectors:
         """Sum the rows of each text's words; a question is a text like any other."""
+        _ = self._table  # a vocabulary that lost its words would not ask for a single row of it
         sums = np.zeros((len(texts), self.dimension), np.float32)
         for number, text in enumerate(texts):
             words = words_of(text)
