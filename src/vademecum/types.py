@@ -184,6 +184,14 @@ class Swept(NamedTuple):
         return f"{records} moved to the archive automatically{held}; undo with `vade undo {self.run}`"
 
 
+class Merged(NamedTuple):
+    """That a text was taken for another wording of one that is here, and what takes that back."""
+
+    key: str
+    superseded: str  # how the wording begins that no longer stands
+    undo: str
+
+
 class Stored(NamedTuple):
     """The acknowledgement of a store: it is on disk, whole, under this name."""
 
@@ -198,6 +206,7 @@ class Stored(NamedTuple):
     swept: Swept | None = None  # what went to the archive because the scope holds too much
     beside: Entry | None = None  # a person's entry that this text would have replaced
     approval: str = ""  # what a person decides about, when it waits
+    merged: Merged | None = None  # what it was merged with, unasked
 
 
 class Noted(NamedTuple):

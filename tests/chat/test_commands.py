@@ -96,6 +96,13 @@ def test_status_shows_model_window_session_memory_and_index(typing: Typing) -> N
     assert "compactions 0" in shown
 
 
+def test_a_merge_in_a_chat_is_told_with_its_way_back(typing: Typing) -> None:
+    typing("/remember The backup of the ledger runs nightly.")
+    told = typing("/remember The backups of the ledger run nightly.")
+    assert "superseded: “The backup of the ledger runs nightly.”" in told
+    assert "`vade split the-backup-of-the-ledger-runs --scope project` takes the merge back" in told
+
+
 def test_context_lists_what_is_sent_and_detail_names_every_item_and_tool(typing: Typing) -> None:
     typing("/remember Deploys happen on Tuesdays.")
     typing("/new")

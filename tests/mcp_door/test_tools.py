@@ -106,6 +106,22 @@ def test_an_agent_uses_every_tool_over_stdio(folder: Path, era: str) -> None:
     talk(conversation)
 
 
+def test_a_merge_is_told_with_what_it_superseded_and_the_way_back(folder: Path) -> None:
+    async def conversation() -> None:
+        async with over_stdio(folder) as client:
+            older, newer = "The backup of the ledger runs nightly.", "The backups of the ledger run nightly."
+            first = await call(client, "memory_store", content=older)
+            assert "merged" not in first
+            again = await call(client, "memory_store", content=newer)
+            undo = f"vade split {first['key']} --scope project"
+            assert (again["outcome"], again["key"]) == ("consolidated", first["key"])
+            assert again["merged"] == {"key": first["key"], "superseded": older, "undo": undo}
+            other = await call(client, "memory_store", content=older.replace("ledger", "letter"))
+            assert other["outcome"] == "created"
+
+    talk(conversation)
+
+
 def test_an_agent_uses_every_tool_over_http_in_both_eras(folder: Path) -> None:
     with served(folder, "--session", "here") as address:
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.errors import VadeError
 from vademecum.knowledge import edges
-from vademecum.lifecycle import contradictions, runner
+from vademecum.lifecycle import contradictions, runner, split
 from vademecum.lifecycle.base import Proposal
 from vademecum.lifecycle.lint import links, reading, stale, usage
 from vademecum.lifecycle.lint.base import INCOMPLETE, Material, Watch, item_of
@@ -110,6 +110,7 @@ def heal(
         passes = (
             contradictions.Contradictions(around.verified),
             StaleClaims(root, material.project, watch),
+            split.WrongMerges(split.moments(records.home), records.caller.actor),
         )
         edits = runner.settle(records, material.seen, passes)[:MOST]
         mends = [*_derived(material, around)]

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from vademecum.knowledge import related as relating
     from vademecum.lifecycle import heal as healing
     from vademecum.lifecycle import runner
+    from vademecum.lifecycle import split as splitting
     from vademecum.lifecycle import sweep as sweeping
     from vademecum.lifecycle.lint import base as lint_base
     from vademecum.lifecycle.lint import reading as lint_reading
@@ -36,6 +37,7 @@ else:
     relating = LazyModule("vademecum.knowledge.related")
     runner = LazyModule("vademecum.lifecycle.runner")
     running = LazyModule("vademecum.store.runs")
+    splitting = LazyModule("vademecum.lifecycle.split")
     sweeping = LazyModule("vademecum.lifecycle.sweep")
     healing = LazyModule("vademecum.lifecycle.heal")
     lint_base = LazyModule("vademecum.lifecycle.lint.base")
@@ -186,6 +188,14 @@ class Tidying(Searching):
         """How many rows of the index name files that are gone; none where there is no index."""
         made = (self.home.path / "index" / f"{self.settings.agent}.db").exists()
         return self.searcher.survey().gone if made else 0
+
+    def split(self, name: str | int, *, scope: str | Scope | None = None) -> runner.Outcome:
+        """Take back the newest merge of a record: both statements stand again, each in its own record."""
+        self._not_in_group("split a record")
+        self._may_write()
+        found = self._find(name, scope, only=True)
+        with self._reported(f"split {found.record.key}"):
+            return splitting.last(self.records, found)
 
     def runs(self) -> Sequence[running.Brief]:
         """The runs that changed something in sight, newest first."""

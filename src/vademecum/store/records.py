@@ -39,7 +39,18 @@ from vademecum.store import (
 )
 from vademecum.store.joining import Draft, Joining, Known, may_supersede, read_tags, saying
 from vademecum.store.texts import decode
-from vademecum.types import Change, ChangeKind, Entry, Finding, Origin, Outcome, Record, RecordType, Stored
+from vademecum.types import (
+    Change,
+    ChangeKind,
+    Entry,
+    Finding,
+    Merged,
+    Origin,
+    Outcome,
+    Record,
+    RecordType,
+    Stored,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -52,6 +63,7 @@ if TYPE_CHECKING:
     from vademecum.types import Place, Scope
 
 _TRUST = list(Origin)
+_BEGINNING = 80  # characters of a superseded wording that are told
 # The line of a frontmatter as we write it; no other key or text comes before it that looks the same.
 _UPDATED = re.compile(rb"---\n(?:(?!---|updated:)[^\n]*\n){0,60}?updated: ([0-9TZ:.+-]{10,35})\n")
 
@@ -441,9 +453,10 @@ class Records:
             done = join.outcome if join.beside is None or join.said is not None else Outcome.APPENDED
             self._audit(str(done), record, before=written.before, after=written.after)
         self.announce(Change(ChangeKind.WRITTEN, shelf.place, record.path))
+        merged = _merged(record, join)
         record = self._settled(record, seen)
         told = Stored(join.outcome, record.key, record.num, record.id, shelf.place, record.path)
-        return told._replace(beside=join.beside)
+        return told._replace(beside=join.beside, merged=merged)
 
     def _verified(self, text: str) -> bool:
         return decisions.verified(self.home, text)
@@ -1132,6 +1145,15 @@ def _updated(folder: Folder, name: str) -> datetime | None:
     except (Malformed, OutsideMemory, OSError):
         return None
     return clock.parse(_text(values.get("updated") or values.get("created")))
+
+
+def _merged(record: Record, join: Joining) -> Merged | None:
+    """What a text was merged with, when it was so without being told to."""
+    if join.outcome is not Outcome.CONSOLIDATED:
+        return None
+    older = " ".join(next(iter(join.superseded), join.entry).text.split())
+    begins = older if len(older) <= _BEGINNING else f"{older[:_BEGINNING].rstrip()}…"
+    return Merged(record.key, begins, f"vade split {record.key} --scope {record.place.scope}")
 
 
 def _age(record: Record) -> tuple[str, str]:

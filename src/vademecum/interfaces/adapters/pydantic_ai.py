@@ -247,6 +247,7 @@ def _stored(stored: Stored) -> dict[str, Any]:
         "redacted": list(stored.secrets),
         **({} if stored.swept is None else {"swept": stored.swept.message}),
         **({"approval": stored.approval} if stored.approval else {}),
+        **({} if stored.merged is None else {"merged": stored.merged._asdict()}),
     }
 
 

@@ -47,6 +47,7 @@ COMMANDS = {
     "clear": "drop",
     "purge": "drop",
     "sweep": "lifecycle",
+    "split": "lifecycle",
     "undo": "lifecycle",
     "compact": "compact",
     "promote": "promote",
@@ -79,7 +80,7 @@ SECTIONS = {
     "Sessions": ("chat", "sessions", "context"),
     "Agents": ("inject", "install", "uninstall", "hook", "mcp", "approve"),
     "Take away, bring back": ("forget", "restore", "clear", "purge"),
-    "Tidy up": ("lint", "heal", "sweep", "promote", "compact", "undo"),
+    "Tidy up": ("lint", "heal", "sweep", "promote", "compact", "split", "undo"),
     "From and to elsewhere": ("import", "export"),
     "Set up": ("init", "trust", "project", "sources", "config", "completion", "doctor", "demo"),
 }

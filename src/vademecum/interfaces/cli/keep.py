@@ -103,6 +103,7 @@ def store(
                 "secrets": list(stored.secrets),
                 "swept": swept_json(stored.swept),
                 **({"approval": stored.approval} if stored.approval else {}),
+                "merged": output.merged_json(stored.merged),
             }
         )
         return
@@ -115,6 +116,7 @@ def store(
         "waiting": "saved beside what a person wrote in",
     }
     output.line(f"{words[stored.outcome]} {stored.key} (#{stored.num}, {stored.place.scope})")
+    output.show_merged(stored.merged)
     tell_swept(stored.swept, memory)
     if stored.approval:
         output.line(f"whether it replaces that waits for a person: `vade approve yes {stored.approval[:12]}`")

@@ -93,6 +93,7 @@ def learn(
                 "trust": str(memory.trust_of(record).level),
                 "secrets": list(stored.secrets),
                 "swept": swept_json(stored.swept),
+                "merged": output.merged_json(stored.merged),
             }
         )
         return
@@ -100,6 +101,7 @@ def learn(
     said = words.get(str(stored.outcome), "added to")
     sure = "" if record.confidence is None else f", confidence {record.confidence:.2f}"
     output.line(f"{said} {stored.key} (#{stored.num}, {stored.place.scope}{sure})")
+    output.show_merged(stored.merged)
     tell_swept(stored.swept, memory)
     warn_of_secrets(stored.secrets, memory, stored.place.scope)
 

@@ -46,6 +46,24 @@ def sweep(apply: bool, scope: str | None, yes: bool, as_json: bool, door: Door) 
 
 
 @click.command()
+@click.argument("key")
+@scope_option("Only look in this scope.")
+@common
+def split(key: str, scope: str | None, as_json: bool, door: Door) -> int:
+    """Take back the last merge of a record: both statements stand again, each in its own record."""
+    outcome = door().split(key, scope=scope)
+    if as_json:
+        output.as_json(outcome_json(outcome, applied=True))
+    else:
+        for proposal in outcome.proposals:
+            output.line(proposal.why)
+        if outcome.run:
+            output.line(f"`vade undo {outcome.run}` takes it back")
+        show_left(outcome.told)
+    return int(bool(outcome.skipped))
+
+
+@click.command()
 @click.argument("run", required=False)
 @click.option("--list", "listed", is_flag=True, help="Show the runs instead.")
 @common
@@ -150,4 +168,4 @@ def _state(run: Brief) -> str:
     return "undone" if run.undone else "undone in part" if run.tried else ""
 
 
-COMMANDS = {"sweep": sweep, "undo": undo}
+COMMANDS = {"sweep": sweep, "split": split, "undo": undo}

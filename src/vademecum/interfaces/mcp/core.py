@@ -74,6 +74,7 @@ WRITTEN = answers(
     indexed={"type": "boolean"},
     secrets=TEXTS_,
     swept={"type": "object"},
+    merged=answers({"key": TEXT, "superseded": TEXT, "undo": TEXT}),
     approval=TEXT,
     message=TEXT,
 )
@@ -105,6 +106,7 @@ def stored(result: Stored) -> dict[str, Any]:
         "swept": None if result.swept is None else swept(result.swept),
         "message": None if result.swept is None else f"Tell the user: {result.swept.message}",
         **({"approval": result.approval, "message": BESIDE} if result.approval else {}),
+        **({} if result.merged is None else {"merged": result.merged._asdict()}),
     }
 
 

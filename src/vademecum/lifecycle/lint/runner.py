@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.errors import ModelFailed
 from vademecum.knowledge import edges
-from vademecum.lifecycle import contradictions
+from vademecum.lifecycle import contradictions, split
 from vademecum.lifecycle.lint import copies, density, generated, leaks, links, sizes, stale, usage
 from vademecum.lifecycle.lint.base import ERROR, INCOMPLETE, INFO, WARNING
 from vademecum.lifecycle.lint.clean import Clean
@@ -57,12 +57,19 @@ def findings(material: Material, around: Around) -> list[Finding]:
         links.check(material, graph, rows_gone=around.rows_gone, index=around.index_path),
         generated.check(material),
         contradictory(material, around),
+        _wrong_merges(material, around),
         leaks.check(material, clean),
         stale.check(material),
     )
     found = [finding for check in checks for finding in check]
     clean.save()
     return sorted(_capped([*found, *_left_out(material)]), key=_order)
+
+
+def _wrong_merges(material: Material, around: Around) -> Iterable[Finding]:
+    """What earlier versions merged and this one would not; the audit of the home tells what was merged."""
+    merged = {} if around.home is None else split.moments(around.home)
+    return split.check(material.seen, merged) if merged else ()
 
 
 def contradictory(material: Material, around: Around) -> Iterator[Finding]:

@@ -169,6 +169,7 @@ def kept(stored: Stored) -> None:
     """Say what became of a text."""
     hidden = f"; a secret was redacted: {', '.join(stored.secrets)}" if stored.secrets else ""
     output.line(f"{stored.outcome}: {stored.key} (#{stored.num}, {stored.place.scope}){hidden}")
+    output.show_merged(stored.merged)
     if stored.swept is not None:
         output.line(stored.swept.message)
 

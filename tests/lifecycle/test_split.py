@@ -1,0 +1,165 @@
+"""A merge is told with its way back, and what earlier versions merged wrongly is found and taken apart."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner
+
+from vademecum.errors import NotFound
+from vademecum.interfaces.cli.app import cli
+from vademecum.store import sentences, similarity
+from vademecum.types import Outcome
+
+if TYPE_CHECKING:
+    from lifecycle.stores import World
+    from vademecum.memory import Memory
+    from vademecum.types import Stored
+
+LINT = "Run make lint before every commit."
+TEST = "Run make test before every commit."
+TEXT = "Run make text before every commit."
+ONE = "The backup of the ledger runs every night."
+OTHER = "The backups of the ledger run every night."
+
+
+@pytest.fixture
+def careless(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """A version that takes whatever is alike in its letters for one statement, as earlier ones did."""
+
+    def alike(one: str, other: str, *, threshold: float = 85) -> float | None:
+        return similarity.likeness(sentences.read(one), sentences.read(other), threshold=threshold)
+
+    monkeypatch.setattr(similarity, "same", alike)
+    return monkeypatch
+
+
+def merged(memory: Memory, *texts: str) -> Stored:
+    for text in texts[:-1]:
+        memory.store(text)
+    found = memory.store(texts[-1])
+    assert found.outcome is Outcome.CONSOLIDATED
+    return found
+
+
+def standing(memory: Memory) -> dict[str, list[str]]:
+    return {record.key: [entry.text for entry in record.live] for record in memory.list().records}
+
+
+def test_a_merge_is_told_with_what_was_superseded_and_its_way_back(world: World) -> None:
+    memory = world.memory()
+    stored = merged(memory, ONE, OTHER)
+    assert stored.merged is not None
+    assert stored.merged.superseded == ONE
+    assert stored.merged.undo == f"vade split {stored.key} --scope project"
+    assert memory.store("Something else altogether is said here.").merged is None
+    again = memory.store(OTHER)
+    assert (again.outcome, again.merged) == (Outcome.CONFIRMED, None)
+
+
+def test_splitting_gives_each_statement_its_own_record_and_undo_takes_that_back(world: World) -> None:
+    memory = world.memory()
+    stored = merged(memory, ONE, OTHER)
+    before = standing(memory)
+    outcome = memory.split(stored.key, scope="project")
+    now = standing(memory)
+    assert now[stored.key] == [ONE]
+    assert sorted(text for texts in now.values() for text in texts) == sorted([ONE, OTHER])
+    assert len(now) == 2
+    [line] = [each for each in memory.audit_lines() if each["op"] == "split"][:1]
+    assert line["record"]
+    assert [record.num for record in memory.list().records] == [1, 2]
+    memory.undo(outcome.run)
+    assert standing(memory) == before
+    assert memory.show(stored.key).entries[0].superseded
+
+
+def test_what_was_never_merged_cannot_be_split(world: World) -> None:
+    memory = world.memory()
+    stored = memory.store(ONE, key="ledger")
+    memory.store("The ledger is written by the broker.", key="ledger", mode="replace")
+    with pytest.raises(NotFound, match="nothing was merged into ledger"):
+        memory.split(stored.key)
+
+
+def test_lint_finds_merges_that_the_rule_would_not_make_and_heal_splits_them(
+    world: World, careless: pytest.MonkeyPatch
+) -> None:
+    memory = world.memory()
+    stored = merged(memory, LINT, TEST)
+    careless.undo()
+    world.clock.forward(seconds=5)
+    [finding] = [each for each in memory.lint() if each.what == "merge"]
+    assert "Run make lint" in finding.why
+    assert "Run make test" in finding.why
+    assert finding.mend == "vade heal --scope project --apply"
+    outcome = memory.heal(apply=True)
+    assert not outcome.skipped
+    assert standing(memory) == {stored.key: [LINT], "run-make-test-before-every-commit": [TEST]}
+    assert [each for each in memory.lint() if each.what == "merge"] == []
+    assert memory.heal().proposals == ()
+    memory.undo(outcome.run)
+    assert standing(memory) == {stored.key: [TEST]}
+
+
+def test_a_chain_of_wrong_merges_becomes_as_many_records_as_there_are_statements(
+    world: World, careless: pytest.MonkeyPatch
+) -> None:
+    memory = world.memory()
+    for text in (LINT, TEST, TEXT):
+        memory.store(text)
+        world.clock.forward(seconds=90)
+    memory.store("Run make texts before every commit.")
+    careless.undo()
+    assert len(memory.list().records) == 1
+    memory.heal(apply=True)
+    assert sorted(text for texts in standing(memory).values() for text in texts) == sorted(
+        [LINT, TEST, "Run make texts before every commit."]
+    )
+
+
+def test_what_a_person_replaced_and_rewordings_are_no_findings(world: World) -> None:
+    memory = world.memory()
+    memory.store(LINT, key="checks")
+    memory.store("Nothing is run before a commit any more.", key="checks", mode="replace")
+    merged(memory, ONE, OTHER)
+    assert [each for each in memory.lint() if each.what == "merge"] == []
+    assert memory.heal().proposals == ()
+
+
+def test_a_lesson_that_gave_way_to_another_is_split_like_any_text(
+    world: World, careless: pytest.MonkeyPatch
+) -> None:
+    memory = world.memory()
+    memory.learn("discovery", fact=LINT)
+    memory.learn("discovery", fact=TEST)
+    careless.undo()
+    world.clock.forward(seconds=5)
+    assert [each.what for each in memory.lint() if each.what == "merge"] == ["merge"]
+    memory.heal(apply=True)
+    assert sorted(standing(memory).values()) == [[LINT], [TEST]]
+
+
+def test_the_command_line_tells_a_merge_and_splits_it(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(world.top / "project")
+    monkeypatch.setenv("VADE_HOME", str(world.home))
+
+    def run(*words: str) -> str:
+        result = CliRunner().invoke(cli, [*words])
+        assert result.exit_code == 0, result.output
+        return result.output
+
+    run("store", ONE)
+    told = run("store", OTHER)
+    key = world.memory().list().records[0].key
+    assert f"superseded: “{ONE}”" in told
+    assert f"`vade split {key} --scope project` takes the merge back" in told
+    assert json.loads(run("split", key, "--scope", "project", "--json"))["run"]
+    assert len(world.memory().list().records) == 2
+    run("undo")
+    again = json.loads(run("store", OTHER.replace("every", "each and every"), "--json"))
+    assert again["merged"] is None
+    answer = json.loads(run("store", f"{ONE.rstrip('.')}!", "--json"))
+    assert answer["merged"] == {"key": key, "superseded": OTHER, "undo": f"vade split {key} --scope project"}
