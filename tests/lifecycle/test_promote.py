@@ -48,11 +48,11 @@ def test_what_is_noted_on_two_days_becomes_a_record_with_its_sources(world: Worl
     memory = world.memory()
     before = world.tree()
     found = memory.promote()
-    assert [each.text for each in found.promotions] == [FACT.replace("each", "every")]  # the newest wording
+    assert [each.text for each in found.promotions] == [FACT.replace("is restored", "was restored")]  # the newest wording
     assert world.tree() == before
     done = memory.promote(apply=True)
     record = memory.show(memory.list(scope="project").records[0].key)
-    assert record.text == FACT.replace("each", "every")
+    assert record.text == FACT.replace("is restored", "was restored")
     assert record.live[0].origin is Origin.USER
     assert record.num is not None
     sources = record.fields["sources"]
