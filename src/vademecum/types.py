@@ -86,6 +86,9 @@ class Fusion(StrEnum):
     RRF = "rrf"
 
 
+UNDATED = "undated"  # how an entry without a time is named by one that contradicts it
+
+
 class Place(NamedTuple):
     """A scope together with the id that tells one session, project or agent from another."""
 
@@ -152,8 +155,18 @@ class Record:
 
     @property
     def text(self) -> str:
-        """The newest entry that still holds, or the newest of all."""
-        return (self.live or self.entries or (Entry(""),))[-1].text
+        """The newest entry that still holds and waits for nobody, or the newest of all."""
+        return (self.agreed or self.entries or (Entry(""),))[-1].text
+
+    @property
+    def agreed(self) -> tuple[Entry, ...]:
+        """The living entries, but for those that contradict one of them and wait for a person."""
+        return tuple(entry for entry in self.live if not self.disputes(entry))
+
+    def disputes(self, entry: Entry) -> bool:
+        """Whether an entry would have replaced a person's that still holds, and nobody has decided yet."""
+        mark = entry.contradicts
+        return mark is not None and any((each.time or UNDATED) == mark for each in self.live if each != entry)
 
 
 class Outcome(StrEnum):

@@ -221,6 +221,23 @@ def test_a_command_that_an_agent_runs_waits_and_says_so(
     assert me.show("testing").type == "feedback"
 
 
+def test_a_replacement_that_waits_is_told_to_nobody_and_the_persons_words_are_the_answer(
+    folder: Path,
+) -> None:
+    me, it = person(folder), agent(folder)
+    me.store(THEIRS, key="testing")
+    kept = it.store(ITS, key="testing", mode="replace")
+    assert me.show("testing").text == THEIRS
+    block = it.inject().text
+    assert THEIRS in block
+    assert ITS not in block
+    assert [(each.text, each.why) for each in me.waiting()] == [(ITS, "it contradicts what a person wrote")]
+    me.approve(kept.approval)
+    block = it.inject().text
+    assert ITS in block
+    assert THEIRS not in block
+
+
 # ---------------------------------------------------------------- any sequence, through any interface
 
 

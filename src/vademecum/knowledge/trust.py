@@ -85,9 +85,11 @@ def of(
     if isinstance(thing, Record):
         record, thing = (
             thing,
-            next(iter((thing.live or thing.entries)[-1:]), Entry("", origin=Origin.EXTERNAL)),
+            next(iter((thing.agreed or thing.entries)[-1:]), Entry("", origin=Origin.EXTERNAL)),
         )
     entry, owner = thing, record
+    if owner is not None and owner.disputes(entry) and not decisions.verified(records.home, entry.text):
+        return Trust(Level.WAITING, "[waiting]", False, "it contradicts what a person wrote")
     return judge(
         entry.origin or Origin.USER,
         folder=trusted if owner is None else owner.trusted,

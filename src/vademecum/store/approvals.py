@@ -82,6 +82,11 @@ def parse(content: bytes) -> Request:
     return request
 
 
+def whose(request: Request) -> str:
+    """Whose it is once it is done: a text stays that of who asked, and taking away is the person's act."""
+    return "yours" if request.operation in ("forget", "archive", "prune_knowledge") else request.origin
+
+
 def put(home: Home, request: Request) -> Waiting:
     """Let a request wait; it is on disk when this returns."""
     content = render(request)

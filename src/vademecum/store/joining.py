@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.store import document, frontmatter, names
 from vademecum.store.texts import decode
-from vademecum.types import Entry, Origin, Outcome, RecordType
+from vademecum.types import UNDATED, Entry, Origin, Outcome, RecordType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 SIGNALS = ("preference", "correction", "decision", "context", "pattern")
 _CONFIRMATIONS = 5
-UNDATED = "undated"  # how an entry without a time is named by one that contradicts it
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,11 @@ import click
 
 from vademecum.interfaces.cli import output
 from vademecum.interfaces.cli.options import common, confirmed
-from vademecum.store.approvals import SHOWN
+from vademecum.store.approvals import SHOWN, whose
 from vademecum.visible import spelled
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from vademecum.memory import Memory
     from vademecum.store.approvals import Waiting
@@ -51,7 +51,7 @@ def yes_(ids: tuple[str, ...], everything: bool, yes: bool, as_json: bool, door:
         request, _ = memory.approve(id)
         done.append({"id": id, "operation": request.operation, "scope": request.scope, "decided": "yes"})
         if not as_json:
-            output.line(f"{id[:SHOWN]}: {request.operation} was done, as {request.origin}")
+            output.line(f"{id[:SHOWN]}: {request.operation} was done, as {whose(request)}")
     if as_json:
         output.as_json({"decided": done})
 
@@ -105,7 +105,7 @@ def show_waiting(waiting: Sequence[Waiting], *, as_json: bool) -> None:
             f"{each.id[:SHOWN]} · {asked.operation} · {where} · {asked.origin} {asked.agent}"
             f" through {asked.door} · {output.age(asked.at)}"
         )
-        for name, value in asked.arguments.items():
+        for name, value in _shown(asked.arguments):
             if value not in (None, "", [], False) and name not in ("scope", "slug"):
                 said = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
                 for line in f"{name}: {spelled(said)}".split("\n"):
@@ -114,6 +114,12 @@ def show_waiting(waiting: Sequence[Waiting], *, as_json: bool) -> None:
         output.line("\n`vade approve yes ID` writes one, `vade approve no ID` refuses it")
     else:
         output.line("nothing waits")
+
+
+def _shown(arguments: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The arguments of a request as a person reads them: records by their names."""
+    for name, value in arguments.items():
+        yield name, [each["name"] for each in value] if name == "records" else value
 
 
 def waiting_json(waiting: Waiting) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from vademecum.interfaces.cli.approve import show_waiting
 from vademecum.interfaces.cli.keep import discard, from_editor
 from vademecum.interfaces.cli.knowledge import figures_row, show_lessons
 from vademecum.knowledge.learned import LEARNED
-from vademecum.store.approvals import SHOWN
+from vademecum.store.approvals import SHOWN, whose
 from vademecum.store.names import shown
 from vademecum.visible import spelled
 
@@ -191,7 +191,7 @@ def approve(chat: Chat, rest: str) -> None:
             output.line(f"nothing was changed; `/approve {found.id[:SHOWN]} no` refuses it for good")
             return
         request, _ = chat.person.approve(found.id)
-        output.line(f"{request.operation} was done, as {request.origin}")
+        output.line(f"{request.operation} was done, as {whose(request)}")
 
 
 def _waiting(chat: Chat, which: str) -> Waiting:
