@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from vademecum.errors import EmbedderFailed, UnknownName, UsageError
 from vademecum.lazy import LazyModule
 from vademecum.memory.base import Base
-from vademecum.store import archive, names, scopes
+from vademecum.store import archive, names, outgoing, scopes
 from vademecum.store.records import parse_type
 from vademecum.types import Audience, Place, Scope
 
@@ -93,7 +93,8 @@ class Searching(Base):
         """The passages that answer a question, from everything in sight, with what was covered."""
         if self.settings.incognito:
             return answering.nothing("this session is incognito: nothing is read")
-        asked = querying.parse(str(query))
+        # The index has a mark where a secret stood, so a mark finds it; and no note repeats the secret.
+        asked = querying.parse(outgoing.clean_text(str(query)))
         moment = None if as_of is None else querying.as_of(as_of)
         wanted = self._sources(sources)
         asked = (
