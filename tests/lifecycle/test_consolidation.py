@@ -101,8 +101,9 @@ def settled(seed: int) -> None:
             assert each.updated is not None
             assert each.updated < f"{NOW:%Y-%m-%dT%H:%M:%SZ}"
             assert each.type == "project"
-            longest = max(len(line) for line in (world.home / each.path).read_text().split("\n")[20:])
-            assert longest < 200
+            lines = (world.home / each.path).read_text().split("\n")
+            assert max(len(line) for line in lines) < 250
+            assert list(each.aliases) == [part["key"] for part in each.fields["parts"]]
         assert audit.verify(memory.home).problems == ()
         memory.undo(made)
         assert world.tree() == before

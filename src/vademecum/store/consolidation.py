@@ -120,10 +120,10 @@ def render(
         "created": min((each for each in begun if each), default=at),
         "updated": max((part.said for part, _ in listed), default=at),
         "generated": {"by": actor, "at": at},
-        "aliases": [part.key for part, _ in listed],
-        "parts": [part.as_fields() for part, _ in listed],
     }
+    aliases = [part.key for part, _ in listed]
     text = frontmatter.edit(f"# {key}\n\n", values)
+    text = _listing(text, aliases, [part.as_fields() for part, _ in listed])
     for part, record in listed:
         for entry in record.entries:
             text = document.append(text, held(entry, part))
@@ -155,7 +155,7 @@ def without(text: str, key: str) -> str | None:
     names = [each for each in aliases if each != key] if isinstance(aliases, list) else []
     if not listed and not document.parse(left).entries:
         return None
-    return frontmatter.edit(left, {"aliases": names, "parts": listed, "title": title(len(listed))})
+    return _listing(frontmatter.edit(left, {"title": title(len(listed))}), names, listed)
 
 
 def revived(record: Record) -> str:
@@ -176,6 +176,18 @@ def revived(record: Record) -> str:
     for entry in record.entries:
         text = document.append(text, replace(entry, part=None))
     return text
+
+
+def _listing(text: str, aliases: Sequence[object], parts: Sequence[dict[str, Any]]) -> str:
+    """A consolidation with these keys and parts in its frontmatter, one a line: people read it too."""
+    bare = frontmatter.edit(text, {"aliases": None, "parts": None})
+    newline = frontmatter.line_ending(bare)
+    lines: list[str] = []
+    for name, values in (("aliases", aliases), ("parts", parts)):
+        if values:
+            lines += [f"{name}:", *(f"  - {frontmatter.render(each)}" for each in values)]
+    closing = bare.rindex("---", 0, frontmatter.parse(bare).body)
+    return bare[:closing] + "".join(f"{line}{newline}" for line in lines) + bare[closing:]
 
 
 def _list(value: object) -> Iterable[dict[str, Any]]:

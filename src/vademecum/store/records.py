@@ -196,8 +196,8 @@ class Records:
         place = scopes.place_for(self.caller, scope)
         shelves = scopes.shelves(self.home, self.caller, place)
         if key is not None:
-            shelf, name = self._answering(shelves, key)
-            return self._write(shelf, name, draft)
+            shelf, name, fresh = self._answering(shelves, key)
+            return self._write(shelf, name, draft, fresh=fresh)
         # One at a time per place, or two processes would each find no near-duplicate of the other's text.
         with self.home.lock(f"place {place}"):
             near = self._near_duplicate(shelves, draft.text, dedup)
@@ -287,7 +287,7 @@ class Records:
             with folder:
                 taken = folder.stat(name) is not None
             if not taken and not self._is_alias(key_of(name), shelves):
-                return self._write(shelf, name, draft)
+                return self._write(shelf, name, draft, fresh=True)
         raise Collision(f"there are too many records called {wanted}", hint="forget some of them")
 
     def revise(
@@ -413,11 +413,13 @@ class Records:
         supersede: str | None = None,
         yields: bool = False,
         heard: Entry | None = None,
+        fresh: bool = False,
     ) -> Stored:
         """Join a text to the record in this file, or begin the record with it.
 
         A text that `yields` is kept as superseded; `heard` is the entry with the caller's own words, when
-        those confirm another one.
+        those confirm another one. A record that was consolidated, be it a moment ago, is one of its own
+        again first; a `fresh` name is known to be none's.
         """
         self._prepare(shelf)
         at = self.now()
@@ -428,6 +430,9 @@ class Records:
         seen = copies.labels(self._numbered_shelves(), wanted=is_record)
         with self.locked(shelf, name), self._folder(shelf, create=True) as folder:
             current = files.read(folder, name)
+            held = None if fresh or current is not None else self._aliased(key_of(name), [shelf])
+            if held is not None and held.part:
+                current = self._put_back(held, folder)
             if current is None:
                 self._check_free(folder, name)
             num = self._number(shelf, name, current, above=copies.highest(seen))
@@ -452,6 +457,8 @@ class Records:
                 self._vouch(shelf, join)
             done = join.outcome if join.beside is None or join.said is not None else Outcome.APPENDED
             self._audit(str(done), record, before=written.before, after=written.after)
+        if held is not None and held.part:
+            self.release(shelf, held.part)
         self.announce(Change(ChangeKind.WRITTEN, shelf.place, record.path))
         merged = _merged(record, join)
         record = self._settled(record, seen)
@@ -727,21 +734,21 @@ class Records:
         """The record of these shelves that answers to an earlier key: of several the last said."""
         if not names.is_key(key):
             return None
-        best: Found | None = None
-        for shelf in shelves:
-            for name, content in self._contents(shelf, with_=(b"aliases:", key.encode())):
-                try:
-                    if key not in self._labelled(shelf, name, content).aliases:
-                        continue
-                    found = Found(self.parse(shelf, name, content), shelf, name)
-                except Malformed:
-                    continue  # told by the listing
-                if best is None or (found.record.updated or "") >= (best.record.updated or ""):
-                    best = found
+        best = max(self._holders(key, shelves), key=lambda each: each.record.updated or "", default=None)
         if best is None:
             return None
         part = consolidation.part_named(best.record, key)
         return _narrowed(best, part) if part else best
+
+    def _holders(self, key: str, shelves: Iterable[Shelf]) -> Iterator[Found]:
+        """The records of these shelves that have a key among their earlier ones."""
+        for shelf in shelves:
+            for name, content in self._contents(shelf, with_=(b"aliases:", key.encode())):
+                try:
+                    if key in self._labelled(shelf, name, content).aliases:
+                        yield Found(self.parse(shelf, name, content), shelf, name)
+                except Malformed:
+                    continue  # told by the listing
 
     def _is_alias(self, key: str, shelves: Iterable[Shelf]) -> bool:
         """Whether a key that is free as a file still names something of the caller's own."""
@@ -764,35 +771,40 @@ class Records:
                 if content is not None and all(each in content for each in with_):
                     yield name, content
 
-    def _answering(self, shelves: Sequence[Shelf], key: str) -> tuple[Shelf, str]:
-        """The file that a text for this key goes to: its own, or that of the record it is an alias of.
+    def _answering(self, shelves: Sequence[Shelf], key: str) -> tuple[Shelf, str, bool]:
+        """The file that a text for this key goes to, and whether nothing answers to the key yet.
 
-        A part of a consolidation becomes a record of its own again first: a text that joined the
-        consolidation would stand among topics it has nothing to do with.
+        It is the key's own, or that of the record it is an alias of. A part of a consolidation has a file of
+        its own again: a text that joined the consolidation would stand among topics it has nothing to do
+        with.
         """
         shelf, name = self._locate(shelves, key)
         if self._file_of(shelf, key) is not None:
-            return shelf, name
+            return shelf, name, False
         found = self._aliased(key, [each for each in shelves if each.trusted])
         if found is None:
-            return shelf, name
-        return self._revive(found) if found.part else (found.shelf, found.name)
+            return shelf, name, True
+        return found.shelf, f"{found.part}.md" if found.part else found.name, False
 
     def _revive(self, found: Found) -> tuple[Shelf, str]:
         """Make a part of a consolidation a record of its own again, as it was when it was consolidated."""
         shelf, name = found.shelf, f"{found.part}.md"
-        content = self._content_of(found)
         with self.locked(shelf, name), self._folder(shelf, create=True) as folder:
             if files.read(folder, name) is None:
-                self._check_free(folder, name)
-                files.update(folder, name, lambda current: current or content, mode=shelf.file_mode)
-                record = self.parse(shelf, name, content)
-                at = self.home, shelf, archive.RECORDS, name
-                archive.log_returned(*at, record.entries, record=record.id)
-                self._audit("restore", record, after=content)
+                self._put_back(found, folder)
         self.announce(Change(ChangeKind.WRITTEN, shelf.place, shelf.name_of(archive.RECORDS, name)))
         self.release(shelf, found.part)
         return shelf, name
+
+    def _put_back(self, found: Found, folder: Folder) -> bytes:
+        """Write the file that a part of a consolidation had; the caller holds its lock."""
+        shelf, name, content = found.shelf, f"{found.part}.md", self._content_of(found)
+        self._check_free(folder, name)
+        written = files.update(folder, name, lambda current: current or content, mode=shelf.file_mode)
+        record = self.parse(shelf, name, written.after)
+        archive.log_returned(self.home, shelf, archive.RECORDS, name, record.entries, record=record.id)
+        self._audit("restore", record, after=written.after)
+        return written.after
 
     def _content_of(self, found: Found) -> bytes:
         """The file a part had: its archived version if that says all the part says, else made anew."""
@@ -805,10 +817,13 @@ class Records:
         return consolidation.revived(found.record).encode()
 
     def release(self, shelf: Shelf, key: str) -> None:
-        """Take a part out of its consolidation, whose version with it goes to the archive."""
-        found = self._aliased(key, [shelf])
-        if found is None or not found.part:
-            return
+        """Take a part out of the consolidations that hold it; their versions with it go to the archive."""
+        for found in [*self._holders(key, [shelf])]:
+            if key in consolidation.parts(found.record):
+                self._release_from(found, key)
+
+    def _release_from(self, found: Found, key: str) -> None:
+        shelf = found.shelf
         with self.locked(shelf, found.name), self._folder(shelf) as folder:
             current = files.read(folder, found.name)
             if current is None:
@@ -818,14 +833,13 @@ class Records:
             self._archive(found, current, "retire" if whole else "release")
             gone = [entry for entry in entries if whole or entry.part == key]
             at = self.home, shelf, archive.RECORDS, found.name
-            file = self._labelled(shelf, found.name, current)
-            archive.log_taken(*at, gone, record=file.id)
+            archive.log_taken(*at, gone, record=found.record.id)
             if not whole:
                 self._apply(found, lambda text: consolidation.without(text, key) or text, operation="release")
                 return
             files.remove(folder, found.name, lambda _: None)
-            self._audit("release", file, before=current)
-        self.announce(Change(ChangeKind.REMOVED, shelf.place, file.path))
+            self._audit("release", found.record, before=current)
+        self.announce(Change(ChangeKind.REMOVED, shelf.place, found.record.path))
 
     def _forget_part(self, found: Found, operation: str) -> archive.Image:
         """Move one part of a consolidation to the archive, as the record that it was."""
