@@ -445,6 +445,20 @@ def test_a_text_that_changes_while_it_is_looked_at_is_shown_again(desk: Desk) ->
     assert desk.told() == ""
 
 
+def test_a_long_text_is_shown_in_the_pager(desk: Desk) -> None:
+    desk.memory(Origin.IMPORT).store("\n".join(f"Line {number} of many." for number in range(60)), key="long")
+    child = at_terminal(desk)
+    child.expect("more lines")
+    child.expect("m more")
+    child.expect("q quit")
+    child.send("m")
+    child.expect("Line 59 of many.")
+    child.expect("q quit")
+    child.send("q")
+    child.expect("nothing decided")
+    child.expect(pexpect.EOF)
+
+
 def test_inside_an_agent_nothing_is_decided(desk: Desk) -> None:
     desk.imported(1)
     child = at_terminal(desk, CLAUDECODE="1")

@@ -22,7 +22,15 @@ if TYPE_CHECKING:
     Door = Callable[[], Memory]
 
 _SHOWN = 24  # lines of a text before the pager has the rest
-_KEYS = {"y": "yes", "n": "no", "e": "edit", "s": "skip", "a": "all of this kind", "m": "more", "q": "quit"}
+_KEYS = {
+    "y": "yes",
+    "n": "no",
+    "e": "edit",
+    "s": "skip",
+    "a": "yes to all of this kind",
+    "m": "more",
+    "q": "quit",
+}
 _KIND_NAMES = ("write", "folder", "text", "contradiction", "conflict", "promotion", "signal")
 
 
@@ -150,7 +158,8 @@ class Sitting:
             output.line(f"  … {len(lines) - _SHOWN:,} more lines; m shows all")
 
     def _key(self, item: Item) -> str:
-        offered = [key for key in _KEYS if key != "e" or _editable(item)]
+        left_out = {"" if _editable(item) else "e", "" if item.text.count("\n") >= _SHOWN else "m"}
+        offered = [key for key in _KEYS if key not in left_out]
         click.echo(f"{' · '.join(f'{key} {_KEYS[key]}' for key in offered)} ? ", nl=False)
         while True:
             try:
