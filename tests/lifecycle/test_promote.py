@@ -43,18 +43,18 @@ def test_what_is_noted_on_two_days_becomes_a_record_with_its_sources(world: Worl
         world,
         f"{FACT}.",
         "Lunch was late today, sadly enough.",
-        f"- {FACT.replace('is restored', 'was restored')}\n- x y z",
+        f"- {FACT.replace('from the nightly dump', 'from nightly dumps')}\n- x y z",
     )
     memory = world.memory()
     before = world.tree()
     found = memory.promote()
     assert [each.text for each in found.promotions] == [
-        FACT.replace("is restored", "was restored")
+        FACT.replace("from the nightly dump", "from nightly dumps")
     ]  # the newest wording
     assert world.tree() == before
     done = memory.promote(apply=True)
     record = memory.show(memory.list(scope="project").records[0].key)
-    assert record.text == FACT.replace("is restored", "was restored")
+    assert record.text == FACT.replace("from the nightly dump", "from nightly dumps")
     assert record.live[0].origin is Origin.USER
     assert record.num is not None
     sources = record.fields["sources"]

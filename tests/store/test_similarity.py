@@ -91,6 +91,10 @@ def test_other_forms_articles_clauses_contractions_and_voice_are_the_same_statem
         ("The API is slow. It runs in Oslo now.", "It runs in Oslo now. The API is slow."),
         ("we use react for the frontend", "we use preact for the frontend"),
         ("Push it over http to the mirror", "Push it over https to the mirror"),
+        ("The default port is 8080 in the lab", "The default port was 8080 in the lab"),
+        ("The team has a budget for it", "The team had a budget for it"),
+        ("A few tests of the suite fail", "Few tests of the suite fail"),
+        ("Use the Polish style in the docs", "Use the polish style in the docs"),
     ],
 )
 def test_another_word_name_number_order_or_role_makes_another_statement(one: str, other: str) -> None:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 _RARE = 4  # words by which a text is looked up
 _CROWD = 24  # texts that share a key; more of them share too common a word
 _NEIGHBOURS = 6  # how far two texts of a crowd may lie apart in the order of their words
+_APART = 4  # beginnings of words that only one of two wordings may have, and a few more in a long text
 _STEM = 5  # letters of a word that stay when it is inflected
 _TELLING = frozenset({"not", "no", "never"})
 _TRUST = list(Origin)
@@ -127,7 +128,9 @@ class Duplicates:
         return least
 
     def _compare(self, one: Said, other: Said) -> float | None:
-        if one.exact != other.exact:
+        # Most candidates share a rare word and no more, which a look at their words tells at once.
+        apart = len(one.words ^ other.words)
+        if one.exact != other.exact or apart > _APART + min(len(one.words), len(other.words)) // 4:
             return None
         return similarity.same(one.statement, other.statement, threshold=self.threshold)
 

@@ -110,6 +110,9 @@ ANSWERS: Final = _words("no not yes nein ja non oui sí")  # alone before a comm
 
 # -------------------------------------------------------------------- which language it is
 
+QUANTITIES: Final = _words("few little most")  # before which an article says something: few, a few
+# With a capital inside a sentence these are another word.
+CAPITAL: Final = _words("may march will mark bill grant polish china turkey")
 # In capitals these are another word: the US, an IT department, the WHO.
 SHOUTED: Final = _words("us it who am pm as id")
 COMMON: Final = {

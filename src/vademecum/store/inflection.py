@@ -20,8 +20,9 @@ _IRREGULAR: Final = {
     form: base
     for base, forms in (
         line.split(": ")
-        for line in """be: am is are was were been being
-have: has had having
+        for line in """be: am is are been being
+was: were
+have: has having
 do: does did done doing
 go: goes went gone
 begin: began begun
@@ -275,22 +276,30 @@ def _doubles(stem: str) -> bool:
 # -------------------------------------------------------------------- other languages
 
 _GERMAN_BE = (
-    frozenset("ist sind war waren".split()),
-    frozenset("hat haben hatte hatten".split()),
-    frozenset("wird werden wurde wurden".split()),
+    frozenset("ist sind".split()),
+    frozenset("war waren".split()),
+    frozenset("hat haben".split()),
+    frozenset("hatte hatten".split()),
+    frozenset("wird werden".split()),
+    frozenset("wurde wurden".split()),
     frozenset("läuft laufen lief liefen".split()),
     frozenset("kein keine keinen keinem keiner keines".split()),
 )
 _FRENCH_BE = (
-    frozenset("est sont était étaient".split()),
-    frozenset("a ont avait avaient".split()),
+    frozenset("est sont".split()),
+    frozenset("était étaient".split()),
+    frozenset("a ont".split()),
+    frozenset("avait avaient".split()),
     frozenset("va vont allait allaient".split()),
     frozenset("fait font faisait faisaient".split()),
 )
 _SPANISH_BE = (
-    frozenset("es son era eran".split()),
-    frozenset("esta estan estaba estaban".split()),
-    frozenset("ha han habia habian".split()),
+    frozenset("es son".split()),
+    frozenset("era eran".split()),
+    frozenset("esta estan".split()),
+    frozenset("estaba estaban".split()),
+    frozenset("ha han".split()),
+    frozenset("habia habian".split()),
     frozenset("va van".split()),
 )
 # Endings that change into one another and leave the word the same. -er is not among the German ones (Arbeit

@@ -238,7 +238,8 @@ def _finished(sentence: Sequence[Token], language: str) -> tuple[Token, ...]:
     for at, token in enumerate(sentence):
         following = sentence[at + 1] if at + 1 < len(sentence) else None
         opens = opens or token.opens
-        if token.text in known and not token.exact and following is not None and not _abbreviates(token):
+        drops = token.text in known and not token.exact and following is not None
+        if drops and not _abbreviates(token) and following and following.text not in grammar.QUANTITIES:
             article = token.text
             continue
         if language == ENGLISH and _only_helps(token, following):
