@@ -61,7 +61,7 @@ def test_what_waits_for_a_person_is_told(project: Path, capsys: pytest.CaptureFi
     captured = capsys.readouterr()
     assert "A tool said" not in captured.out
     assert "1 text" in captured.err
-    assert "vade verify" in captured.err
+    assert "vade review" in captured.err
 
 
 def test_an_unknown_agent_is_wrong_usage(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
