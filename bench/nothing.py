@@ -1,8 +1,9 @@
-"""How often a question about nothing in the store is answered by nothing, and one about something still is.
+"""How far the labels of results can be relied on: of right answers, and of questions about nothing there.
 
-Each setting is a store of about 1,000 notes. *Refused* counts questions about nothing that got no answer at
-all; *kept* counts answerable ones that got their note among the answers; *found* is what the ranking gives
-when nothing is turned away, so that kept can reach found and no more (what is hidden can make room, too).
+Each setting is a store of about 1,000 notes. Of answerable questions it is counted how often their note is
+among the first five, and how many of these are called likely or strong; of questions about nothing, how many
+get a likely and a strong result. AUC is the chance that the best result of an answerable question is more
+relevant than that of one about nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from bench import retrieval
+from bench import retrieval, scoring
 from vademecum.memory import Memory, connect
 from vademecum.store.document import escape
 from vademecum.types import Origin
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 SIZE = 1_000  # notes in a store
 ASKED = 100  # questions of a kind
+FIRST = 5  # results that are looked at
 START = datetime(2024, 3, 4, 9)
 
 
@@ -761,14 +763,17 @@ def measure(chosen: argparse.Namespace) -> list[dict[str, object]]:
             store = Store(Path(name).resolve(), setting, chosen.embedder)
             with closing(store.memory.searcher):
                 store.ask(setting, tallies)
-    return [_row(setting, about, tally) for (setting, about), tally in tallies.items()]
+    return [_row(setting, about, tally, tallies) for (setting, about), tally in tallies.items()]
 
 
 class Tally:
     """What came of one kind of question, over all stores of a setting."""
 
     def __init__(self) -> None:
-        self.asked = self.good = self.found = 0
+        self.right: list[str] = []  # how right results among the first five were called
+        self.best: list[str] = []  # how the best result was called
+        self.tops: list[float] = []  # its relevance
+        self.found = 0
         self.seconds: list[float] = []
 
 
@@ -778,7 +783,7 @@ class Store:
     def __init__(self, folder: Path, setting: Setting, embedder: str = "local") -> None:
         work = folder / "work"
         work.mkdir()
-        environ = {"VADE_EMBEDDER": embedder}
+        environ = {"VADE_EMBEDDER": embedder, "VADE_SWEEP": "off"}
         self.memory: Memory = connect(home=folder / "home", cwd=work, origin=Origin.USER, environ=environ)
         self._ids: dict[tuple[str, int], str] = {}
         when = START
@@ -808,13 +813,6 @@ class Store:
                 self._ids[name, line] = id_
         (journal / f"{name}.md").write_text(text, newline="")
 
-    def find(self, question: str, **how: float) -> tuple[list[str], float]:
-        """The ids of the notes in the answer, and the time it took."""
-        begun = time.perf_counter()
-        answer = self.memory.search(question, **how)  # type: ignore[arg-type]
-        seconds = time.perf_counter() - begun
-        return [self.note_at(each.path, each.key, each.end) for each in answer.results], seconds
-
     def note_at(self, path: str, key: str | None, line: int) -> str:
         """Which note a passage is of."""
         found = self._ids.get((key or "", 0))
@@ -825,28 +823,48 @@ class Store:
         for how, answerable in setting.answerable.items():
             tally = tallies.setdefault((setting.name, f"answerable {how}".strip()), Tally())
             for each in answerable:
-                ids, seconds = self.find(each.text)
-                tally.asked += 1
-                tally.good += bool(each.gold.intersection(ids))
-                tally.found += bool(each.gold.intersection(self.find(each.text, min_score=0.0)[0]))
-                tally.seconds.append(seconds)
+                self._ask(each, tally)
         for about, questions in setting.nothing.items():
             tally = tallies.setdefault((setting.name, about), Tally())
             for question in questions:
-                ids, seconds = self.find(question)
-                tally.asked += 1
-                tally.good += not ids
-                tally.seconds.append(seconds)
+                self._ask(Asked(question, frozenset()), tally)
+
+    def _ask(self, asked: Asked, tally: Tally) -> None:
+        begun = time.perf_counter()
+        answer = self.memory.search(asked.text)
+        tally.seconds.append(time.perf_counter() - begun)
+        tally.best.append(answer.match)
+        tally.tops.append(max((each.relevance for each in answer.results), default=0.0))
+        right = [
+            each.match
+            for each in answer.results[:FIRST]
+            if self.note_at(each.path, each.key, each.end) in asked.gold
+        ]
+        tally.found += bool(right)
+        tally.right += right
 
 
-def _row(setting: str, about: str, tally: Tally) -> dict[str, object]:
+def _row(
+    setting: str, about: str, tally: Tally, tallies: Mapping[tuple[str, str], Tally]
+) -> dict[str, object]:
     answerable = about.startswith("answerable")
+    others = [
+        top
+        for (name, kind), each in tallies.items()
+        if name == setting and kind.startswith("answerable")
+        for top in each.tops
+    ]
+    labels = tally.right if answerable else tally.best
+    share = {
+        "likely or strong": sum(each in ("likely", "strong") for each in labels) / max(1, len(labels)),
+        "strong": sum(each == "strong" for each in labels) / max(1, len(labels)),
+    }
     return {
         "store": setting,
         "asked": about,
-        "n": tally.asked,
-        "refused": "" if answerable else round(tally.good / tally.asked, 3),
-        "kept": round(tally.good / tally.asked, 3) if answerable else "",
-        "found": round(tally.found / tally.asked, 3) if answerable else "",
+        "n": len(tally.best),
+        "right in five": tally.found if answerable else "",
+        **{name: round(value, 3) for name, value in share.items()},
+        "AUC": "" if answerable else round(scoring.auc(others, tally.tops), 3),
         "p50 ms": round(1000 * sorted(tally.seconds)[len(tally.seconds) // 2], 2),
     }

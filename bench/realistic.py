@@ -202,12 +202,12 @@ class Store:
         answer = self.memory.search(question, **how)  # type: ignore[arg-type]  # each value fits its own name
         seconds = time.perf_counter() - begun
         hits = [
-            Hit(self._entries_of(each), each.relevance, getattr(each, "match", None))
+            Hit(self.entries_of(each), each.relevance, getattr(each, "match", None))
             for each in answer.results
         ]
         return hits, seconds
 
-    def _entries_of(self, passage: Passage) -> frozenset[str]:
+    def entries_of(self, passage: Passage) -> frozenset[str]:
         return frozenset(
             id_
             for id_, entry in self._entries.get(passage.path, ())

@@ -415,7 +415,9 @@ class Search:
         NEVER,
     )
     max_results: int = setting(6, "How many passages are returned.", whole(1, 1000), LOWER)
-    min_score: float = setting(0.35, "The relevance below which nothing is returned.", share(0, 1), HIGHER)
+    min_score: float = setting(
+        0.0, "The relevance below which a match is hidden; 0 hides nothing.", share(0, 1), HIGHER
+    )
     cache_max_mb: int = setting(
         256,
         "How large the cache of vectors from other models may grow, in MB.",

@@ -194,6 +194,7 @@ PASSAGE = {
     "endLine",
     "score",
     "relevance",
+    "match",
     "snippet",
     "source",
     "scope",
@@ -209,7 +210,9 @@ PASSAGE = {
 @pytest.mark.parametrize("command", ["search", "recall"])
 def test_the_json_of_an_answer_has_the_documented_shape(birds: Vade, command: str) -> None:
     found = birds.json(command, "heron")
-    assert set(found) == {"results", "provider", "model", "mode", "coverage", "degraded", "notes"}
+    shape = {"results", "match", "hidden", "provider", "model", "mode", "coverage", "degraded", "notes"}
+    assert set(found) == shape
+    assert (found["match"], found["hidden"]) == ("strong", 0)
     assert set(found["coverage"]) == {"files", "indexed", "pending", "failed", "vectorsPending"}
     assert (found["mode"], found["provider"], found["degraded"]) == ("hybrid", "local", [])
     first = found["results"][0]
@@ -219,7 +222,7 @@ def test_the_json_of_an_answer_has_the_documented_shape(birds: Vade, command: st
     count = str(first["endLine"] - first["startLine"] + 1)
     read = birds.json("get", first["path"], "--from", str(first["startLine"]), "--lines", count)
     assert first["snippet"] in read["text"]
-    assert birds.json("search", "nothing of the kind xyzzy")["results"] == []
+    assert birds.json("search", "nothing of the kind xyzzy")["match"] == "weak"
 
 
 def test_what_was_said_in_a_session_follows_the_notes_and_can_be_read_by_its_path(birds: Vade) -> None:
@@ -364,3 +367,15 @@ def test_a_search_by_words_on_a_ready_index_loads_no_numbers(
     loaded = loaded_by(birds, *words)
     assert "vademecum.index.sqlite" in loaded
     assert not {"numpy", "onnxruntime", "tokenizers", "rich", "watchfiles", "urllib.request"} & loaded
+
+
+def test_weak_matches_stand_under_their_own_line_behind_the_others(birds: Vade) -> None:
+    found = birds("search", "heron")
+    assert (
+        found.index("heron.md")
+        < found.index("weak matches, which may not answer this:")
+        < found.index("stork.md")
+    )
+    assert found.count("weak matches") == 1
+    assert "stork.md" not in birds("search", "heron", "--min-score", "0.9")
+    assert "hidden by the minimum score: --min-score 0 shows all" in birds.err

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 def part(line: int, body: str, *, at: int = 0) -> Part:
     when = "2026-11-15T08:00:00Z"
-    return Part(line, line * 10, line * 10 + 9, 1, "user", when, when, at, len(body), 3, body.encode(), body)
+    numbers = line, line * 10, line * 10 + 9, 1
+    return Part(*numbers, "user", when, when, at, len(body), 3, 0, 0, body.encode(), body)
 
 
 @pytest.fixture

@@ -128,8 +128,51 @@ def test_a_question_in_other_words_finds_its_note(notes: Memory) -> None:
         "zebra crossing rules",
     ],
 )
-def test_a_question_about_nothing_here_is_answered_by_nothing(notes: Memory, question: str) -> None:
-    assert notes.search(question).results == ()
+def test_a_question_about_nothing_here_gets_at_most_three_weak_matches_and_is_told_so(
+    notes: Memory, question: str
+) -> None:
+    answer = notes.search(question)
+    assert answer.match == "weak"
+    assert 0 < len(answer.results) <= 3
+    assert [each.match for each in answer.results] == ["weak"] * len(answer.results)
+    assert any("weak matches" in note for note in answer.notes)
+    assert len(notes.search(question, max_weak=6).results) == 6
+    assert notes.search(question, min_score=0.9).hidden
+    assert notes.search(question, min_score=0.9).results == ()
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "bm25"])
+def test_a_question_that_a_note_holds_word_for_word_is_a_strong_match(notes: Memory, mode: str) -> None:
+    for key, asked in EXACT.items():
+        answer = notes.search(asked, mode=mode)
+        assert (answer.results[0].key, answer.results[0].match, answer.match) == (key, "strong", "strong")
+
+
+def test_weak_matches_stay_behind_strong_ones_and_are_not_hidden(notes: Memory) -> None:
+    answer = notes.search("the cat Biscuit")
+    assert answer.results[0].key == "office-cat"
+    assert answer.match == "strong"
+    assert answer.hidden == 0
+    assert len(answer.results) == 6
+    assert [each.match for each in answer.results].count("weak") >= 4
+
+
+def test_what_a_min_score_hides_is_counted(notes: Memory) -> None:
+    answer = notes.search("the cat Biscuit", min_score=0.99)
+    assert keys(answer) == ["office-cat"]
+    assert answer.hidden > 0
+
+
+def test_a_model_that_knows_no_word_of_the_question_has_no_vote_where_words_have_one(notes: Memory) -> None:
+    for asked, key in (("E4017", "payment-retry"), ("田中", "tokyo")):
+        answer = notes.search(asked)
+        assert keys(answer) == [key]
+        assert answer.mode == "hybrid"
+        assert answer.degraded == ()
+
+
+def test_an_answer_without_results_has_no_match(tmp_path: Path) -> None:
+    assert opened(tmp_path).search("heron").match == "none"
 
 
 def test_an_empty_store_answers_with_nothing(tmp_path: Path) -> None:
@@ -375,11 +418,14 @@ def test_a_file_that_is_no_text_is_reported_and_the_rest_answers(
     memory.add_source(folder)
     for _ in range(2):  # known to be bad, it is still said
         answer = memory.search("heron")
-        assert [passage.path for passage in answer.results] == [str(folder / "good.md")]
+        assert answer.results[0].path == str(folder / "good.md")
         assert answer.coverage.failed == 1
         assert any("bad.md" in line and why in line for line in answer.degraded)
     (folder / "bad.md").write_text("Now the heron is readable.\n")
-    assert len(memory.search("heron").results) == 2
+    assert {each.path for each in memory.search("heron").results[:2]} == {
+        str(folder / "good.md"),
+        str(folder / "bad.md"),
+    }
     assert memory.search("heron").degraded == ()
 
 
@@ -404,7 +450,7 @@ def test_a_source_that_went_away_is_reported_and_the_rest_answers(tmp_path: Path
     assert memory.search("heron").results
     shutil.rmtree(folder)
     answer = memory.search("heron")
-    assert answer.results == ()
+    assert answer.match == "weak"
     assert any("is gone" in line for line in answer.degraded)
     assert keys(memory.search("E4017"))[0] == "payment-retry"
 

@@ -205,8 +205,9 @@ def worked_out(numbers: Any) -> float:
         + numbers["exact_factor"] * numbers["exact"]
     )
     assert parts == pytest.approx(numbers["sum"], abs=1e-6)
-    lifted = parts * numbers["superseded"] + numbers["above_superseded"]
-    return float(lifted * numbers.get("crowding", 1.0))
+    heard = sum(numbers[name] for name in ("own", "named", "asking", "when", "how_many"))
+    lifted = (parts + heard) * numbers["superseded"] + numbers["above_superseded"]
+    return float(lifted * numbers.get("crowding", 1.0) + numbers["raised"])
 
 
 def vault(base: Path, memory: Memory) -> None:

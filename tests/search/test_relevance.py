@@ -1,23 +1,20 @@
-"""Relevance: whether a passage is an answer at all."""
+"""Relevance: how likely a passage answers, and what that is called."""
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING
+import math
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from vademecum.index import lexicon
-from vademecum.index.embed.static import Static
-from vademecum.index.words import LOW, terms
+from vademecum.index.words import terms
 from vademecum.search import relevance
+from vademecum.search.relevance import Asked, Signs
 
-if TYPE_CHECKING:
-    from vademecum.search.relevance import Asked
-
-LIMIT = 0.35  # the default of `min_score`
-MODEL = Static()
-FILLER = {"quarterly", "kettle", "fence", "yellow", "bus", "tired", "umbrella", "seven", "lamp", "gravel"}
+FAMILIES = ("static", "minilm", "none", "other")
+shares = st.floats(0, 1)
 
 
 def weigh(question: str, *, count: int = 1000, **frequency: int) -> Asked:
@@ -25,35 +22,27 @@ def weigh(question: str, *, count: int = 1000, **frequency: int) -> Asked:
     return relevance.weigh(question, asked, frequency=frequency, count=count, rank=lexicon.rank)
 
 
-def words(text: str) -> set[str]:
-    return set(re.findall(r"\w+", text.lower()))
-
-
-def held(asked: Asked, text: set[str], *, vectors: bool = True) -> list[float]:
-    found = [1.0 if word in text else 0.0 for word in asked.words]
-    if not vectors:
-        return found
-    (meant,) = relevance.near(asked, [text - LOW], MODEL.words)
-    return [max(pair) for pair in zip(found, meant, strict=True)]
-
-
-def answer(question: str, text: str, *, likeness: float | None = 0.2, vectors: bool = True) -> float:
-    asked = weigh(question)
-    found = held(asked, words(text), vectors=vectors)
-    return relevance.relevance(asked, found, len(words(text) - LOW), likeness=likeness)
+def signs(question: str, held: str, *, size: int = 15, alike: float = 0.2, apart: float = 2.0) -> Signs:
+    """What speaks for a passage that holds some of the question's words."""
+    asked = terms(question).words
+    frequency = dict.fromkeys(asked, 3)
+    weigher = relevance.Weigher(
+        question, asked, frequency=frequency, count=1000, scores=[1.0, 2.0, 9.0], rank=lexicon.rank
+    )
+    has = [word in held.split() for word in asked]
+    return weigher(
+        has, size, around=6.0 * sum(has), score=5.0 * sum(has), exact=0.0, alike=alike, apart=apart
+    )
 
 
 def test_the_weights_of_a_question_are_shares_of_one() -> None:
-    assert sum(
-        weigh("Which database does Gustav use for billing?", gustav=8, use=300).weights
-    ) == pytest.approx(1)
+    asked = weigh("Which database does Gustav use for billing?", gustav=8, use=300)
+    assert sum(asked.weights) == pytest.approx(1)
 
 
-def test_a_question_without_words_has_no_weights() -> None:
-    asked = weigh("")
-    assert asked.weights == ()
-    assert relevance.near(asked, [{"anything"}], MODEL.words) == [[]]
-    assert relevance.relevance(asked, [], 10, likeness=0.0) < LIMIT
+def test_a_question_without_words_has_no_weights_and_no_answer() -> None:
+    assert weigh("").weights == ()
+    assert relevance.curve("none")(signs("", "", alike=0, apart=0)) < relevance.LIKELY
 
 
 def test_a_name_tells_more_than_the_words_around_it() -> None:
@@ -91,70 +80,70 @@ def test_a_name_is_a_capital_inside_a_sentence(question: str, names: set[str]) -
     assert relevance.names_in(question, terms(question).words) == names
 
 
-def test_a_word_of_like_meaning_counts_in_part() -> None:
-    asked = weigh("couch")
-    sofa, gravel = relevance.near(asked, [{"sofa"}, {"gravel"}], MODEL.words)
-    assert gravel[0] < 0.2 < sofa[0] < 1
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_word_of_the_question_is_certain(family: str) -> None:
+    found = signs("wall paint", "wall paint", size=400, alike=0, apart=0)
+    assert relevance.curve(family)(found) == 1.0
 
 
-def test_a_name_stands_for_itself_alone() -> None:
-    assert relevance.near(weigh("What did Anna say?"), [{"maria"}], MODEL.words)[0][0] == 0
+@pytest.mark.parametrize("family", FAMILIES)
+def test_an_identifier_that_is_most_of_the_question_is_certain(family: str) -> None:
+    nothing = Signs(0, 0, 0, 0, 0, 0, 0, 0, 0, relevance.identified(0.5, certain=True))
+    assert relevance.curve(family)(nothing) == 1.0
+    assert relevance.curve(family)(nothing._replace(exact=0.4)) < 1.0
 
 
-def test_a_word_unknown_to_the_model_is_like_no_other() -> None:
-    assert relevance.near(weigh("xyzzy"), [{"src", "plugh"}], MODEL.words) == [[0.0]]
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_passage_with_nothing_of_the_question_is_a_weak_match(family: str) -> None:
+    found = signs("when did Anna paint the kitchen wall", "", alike=0, apart=0)
+    assert relevance.match(relevance.curve(family)(found)) == "weak"
 
 
-def test_a_passage_without_words_holds_nothing() -> None:
-    assert relevance.near(weigh("paint"), [set()], MODEL.words) == [[0.0]]
+@pytest.mark.parametrize("family", FAMILIES)
+@given(st.lists(shares, min_size=13, max_size=13), st.integers(0, 12), shares)
+def test_more_of_any_sign_never_makes_an_answer_less_likely(
+    family: str, values: list[float], at: int, more: float
+) -> None:
+    curve = relevance.curve(family)
+    raised = [*values]
+    raised[at] = max(values[at], more)
+    before, after = curve(Signs(*values)), curve(Signs(*raised))
+    assert 0 <= before <= after <= 1
 
 
-def test_no_passages_are_no_trouble() -> None:
-    assert relevance.near(weigh("paint"), [], MODEL.words) == []
+@given(
+    st.lists(st.booleans(), min_size=5, max_size=5),
+    st.integers(0, 10_000),
+    st.floats(-1, 1),
+    st.floats(-9, 99),
+)
+def test_every_sign_lies_between_0_and_1(held: list[bool], size: int, alike: float, apart: float) -> None:
+    question = "kitchen wall paint Anna yellow"
+    weigher = relevance.Weigher(
+        question, terms(question).words, frequency={"wall": 2}, count=7, scores=[], rank=lexicon.rank
+    )
+    found = weigher(held, size, around=apart, score=apart, exact=0.3, alike=alike, apart=apart)
+    assert all(0 <= sign <= 1 for sign in found), found
 
 
-def test_every_word_in_the_passage_is_certain() -> None:
-    text = "the paint for the wall " + " ".join(FILLER)
-    assert answer("wall paint", text, likeness=0.0) == 1.0
-
-
-def test_an_exact_match_is_never_hidden() -> None:
-    asked = weigh("what on earth is error E4017 about again")
-    assert relevance.relevance(asked, [0.0] * len(asked.words), 400, likeness=0.0, exact=True) == 1.0
-
-
-@pytest.mark.parametrize("vectors", [True, False])
-def test_a_question_about_another_person_is_refused(vectors: bool) -> None:
-    text = "Fiona cannot eat sesame: it gives her a rash."
-    likeness = 0.25 if vectors else None
-    assert answer("What is Fiona allergic to?", text, likeness=likeness, vectors=vectors) >= LIMIT
-    assert answer("What is Hector allergic to?", text, likeness=likeness, vectors=vectors) < LIMIT
-
-
-def test_more_of_the_question_in_the_passage_is_never_less_relevant() -> None:
-    asked = weigh("When did Anna paint the kitchen wall?")
-    size = len(asked.words)
-    values = [
-        relevance.relevance(asked, [0.9] * part + [0.0] * (size - part), 20, likeness=0.1)
-        for part in range(size + 1)
-    ]
-    assert values == sorted(values)
-
-
-def test_relevance_stays_between_0_and_1() -> None:
-    asked = weigh("When did Anna paint the kitchen wall?")
-    size = len(asked.words)
-    for share in (0.0, 0.5, 0.99):
-        for likeness in (None, -1.0, 0.0, 1.0):
-            for length in (0, 15, 10_000):
-                value = relevance.relevance(asked, [share] * size, length, likeness=likeness)
-                assert 0 <= value <= 1
+def test_words_alone_say_nothing_of_meaning() -> None:
+    with_meaning = signs("kitchen wall paint", "wall", alike=0.9, apart=7.0)
+    without = signs("kitchen wall paint", "wall", alike=0.0, apart=0.0)
+    curve = relevance.curve("none")
+    assert curve(with_meaning) == curve(without)
 
 
 def test_a_long_passage_must_say_more_of_the_question() -> None:
-    asked = weigh("kitchen wall paint")
-    short, long = (relevance.relevance(asked, [0.5, 0.5, 0.0], size, likeness=0.1) for size in (8, 300))
-    assert long < short
+    curve = relevance.curve("none")
+    short, long = (curve(signs("kitchen wall paint", "wall", size=size)) for size in (8, 300))
+    assert long <= short
+
+
+def test_a_relevance_is_called_by_its_limits() -> None:
+    called = [relevance.match(value) for value in (1.0, relevance.STRONG, relevance.LIKELY, 0.0)]
+    assert called == ["strong", "strong", "likely", "weak"]
+    assert relevance.match(math.nextafter(relevance.STRONG, 0)) == "likely"
+    assert relevance.match(math.nextafter(relevance.LIKELY, 0)) == "weak"
 
 
 def test_the_shipped_model_ranks_words_by_how_common_they_are() -> None:
@@ -167,9 +156,3 @@ def test_the_shipped_model_ranks_words_by_how_common_they_are() -> None:
         == lexicon.RAREST
     )
     assert lexicon.rank("café") == lexicon.rank("cafe")
-
-
-def test_the_vector_of_a_word_has_unit_length_or_is_zero() -> None:
-    rows = MODEL.words(["house", "xyzzy", "café"])
-    assert (rows * rows).sum(axis=1).tolist() == pytest.approx([1, 0, 1], abs=1e-5)
-    assert MODEL.words([]).shape == (0, MODEL.dimension)

@@ -110,14 +110,27 @@ def test_a_message_is_found_with_its_session_turn_line_and_relevance(memory: Mem
     assert all(hit.session == log.session for hit in answer.hits)
 
 
-def test_a_question_about_nothing_that_was_said_finds_nothing(memory: Memory) -> None:
+def matches(memory: Memory, query: str) -> set[str]:
+    return {hit.match for hit in memory.session_search(query).hits}
+
+
+def test_a_question_about_nothing_that_was_said_finds_weak_matches_at_most(memory: Memory) -> None:
     talk(
         memory, "x", "Please write a test of the parser.", "The parser now has a test, and all of them pass."
     )
     assert found(memory, "what did Petra play at the violin concert in Vienna") == []
-    assert found(memory, "parser of the Viennese violin concert that Petra played yesterday evening") == []
+    assert matches(memory, "parser of the Viennese violin concert that Petra played yesterday evening") <= {
+        "weak"
+    }
     assert found(memory, "") == []
-    assert found(memory, "parser test")
+    assert "strong" in matches(memory, "parser test")
+
+
+def test_of_weak_matches_alone_only_three_are_returned(memory: Memory) -> None:
+    for number in range(8):
+        talk(memory, f"s{number}", f"Please write test number {number} of the other parser for us today.")
+    hits = memory.session_search("parser of the Viennese violin concert that Petra played at home").hits
+    assert [hit.match for hit in hits] == ["weak"] * 3
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -137,7 +150,7 @@ def test_words_of_any_script_and_marks_are_found(memory: Memory) -> None:
     assert found(memory, "schlussel") == ["Der Schlüssel liegt unter der MATTE."]
     assert found(memory, "マット") == ["鍵はマットの下です"]
     assert found(memory, "C++") == ["We write it in C++ now."]
-    assert found(memory, "C#") == []
+    assert matches(memory, "C#") <= {"weak"}
 
 
 def test_tools_are_found_by_name_argument_and_result_but_not_thoughts_rules_and_asides(
@@ -171,7 +184,7 @@ def test_a_page_of_output_that_has_every_word_somewhere_is_no_answer(memory: Mem
     filler = " ".join(f"entry{number} of the listing" for number in range(300))
     page = f"violin {filler} Vienna {filler} Petra {filler} concert"
     talk(memory, "x", "Please look.", Message(Role.TOOL, (ToolResult("1", (Text(page),)),)))
-    assert found(memory, "the violin concert of Petra in Vienna") == []
+    assert matches(memory, "the violin concert of Petra in Vienna") == {"weak"}
     (preview,) = found(memory, "Vienna")
     assert len(preview) == PREVIEW
     assert "Vienna" in preview[250:350]

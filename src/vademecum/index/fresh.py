@@ -130,7 +130,7 @@ class Fresh:
 
     def _due(self, report: Report, *, anything: bool) -> bool:
         """Whether everything has to be compared."""
-        if report.pending or not self._watched:
+        if report.pending or report.outdated or not self._watched:
             return True
         if self._watch.working:
             return anything or self.age > max(RECONCILE, SHARE * self._cost)

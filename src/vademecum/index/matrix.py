@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from vademecum.index.speech import Speech
 from vademecum.index.sqlite import Mark
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 EXACT = 20_000  # rows up to which every dimension is looked at
 RESCORED = 1_000  # candidates that half of the dimensions choose above that
-_COLUMNS = ("ids", "files", "orders", "source", "replaced", "alone", "living")
+_COLUMNS = ("ids", "files", "orders", "source", "replaced", "alone", "living", "speech")
 _SPARSE = 0.5  # the share of dead rows from which on the matrix is made anew
 
 
@@ -32,6 +33,7 @@ class Nearest(NamedTuple):
     rows: Ids
     cosines: Floats
     floor: float
+    deviation: float  # of the cosines of the store from that
 
 
 def pack(vectors: Floats) -> list[bytes]:
@@ -54,16 +56,20 @@ class Matrix:
     def __init__(self) -> None:
         self._version: tuple[int, int] | None = None
         self._disturbed: tuple[str | None, str | None] = (None, None)
+        self._respoken: str | None = None
         self._clear()
 
     def _clear(self) -> None:
         self.size = 0
         self.alive = 0
         self.sources: list[str] = []
+        self.speeches: list[Speech] = []  # each once
+        self._numbers: dict[tuple[Any, ...], int] = {}
         self.ids: Ids = np.zeros(0, np.int64)
         self.files: Ids = np.zeros(0, np.int64)
         self.orders: Ids = np.zeros(0, np.int64)
         self.source: Ids = np.zeros(0, np.int64)
+        self.speech: Ids = np.zeros(0, np.int64)
         self.alone: Mask = np.zeros(0, np.bool_)
         self.replaced: Mask = np.zeros(0, np.bool_)
         self.living: Mask = np.zeros(0, np.bool_)
@@ -88,8 +94,10 @@ class Matrix:
             return
         # Of another length, vectors were all made anew, under the same ids.
         disturbed = (f"{index.meta('made')} {index.meta('dimension')}", index.meta("disturbed"))
-        if disturbed[0] != self._disturbed[0]:  # another file: the same ids are other chunks
-            self._clear()
+        respoken = index.meta("respoken")
+        if disturbed[0] != self._disturbed[0] or respoken != self._respoken:
+            self._clear()  # another file, where the same ids are other chunks, or rows that say more now
+        self._respoken = respoken
         foreign = foreign and disturbed != self._disturbed
         self._disturbed = disturbed
         if self.size and lowest is not None and lowest <= self.ids[self.size - 1]:
@@ -117,7 +125,8 @@ class Matrix:
         half = size > EXACT
         scores = self.narrow[:size] @ query[: self.narrow.shape[1]]
         mask = self.living[:size] if self.alive < size else None
-        floor = self._floor(query) if half else float((scores if mask is None else scores[mask]).mean())
+        sample = self._sample(query) if half else scores if mask is None else scores[mask]
+        floor, deviation = float(sample.mean()), max(float(sample.std()), 1e-3)
         if allowed is not None:
             mask = allowed if mask is None else mask & allowed
         if mask is not None:
@@ -130,7 +139,7 @@ class Matrix:
         if len(exact) > limit:
             top = np.argpartition(exact, len(exact) - limit)[len(exact) - limit :]
             chosen, exact = chosen[top], exact[top]
-        return Nearest(chosen, np.asarray(exact, np.float32), floor)
+        return Nearest(chosen, np.asarray(exact, np.float32), floor, deviation)
 
     def exact(self, rows: Ids) -> Floats:
         """The whole vectors of some rows."""
@@ -151,9 +160,10 @@ class Matrix:
 
     def marks(self, rows: Ids) -> dict[int, Mark]:
         """What ranking needs of the chunks of some rows."""
-        columns = (self.files, self.orders, self.source, self.replaced, self.alone)
+        columns = (self.files, self.orders, self.source, self.replaced, self.alone, self.speech)
         values = [column[rows].tolist() for column in columns]
         values[2] = [self.sources[number] for number in values[2]]
+        values[5] = [self.speeches[number] for number in values[5]]
         return dict(zip(self.ids[rows].tolist(), map(Mark, *values), strict=True))
 
     def mask(self, *, files: Sequence[int] | None = None, chunks: Sequence[int] | None = None) -> Mask:
@@ -162,11 +172,11 @@ class Matrix:
             return np.isin(self.ids[: self.size], np.array(chunks, np.int64))
         return np.isin(self.files[: self.size], np.array(files, np.int64))
 
-    def _floor(self, query: Floats) -> float:
-        """The mean cosine, from a sample."""
+    def _sample(self, query: Floats) -> Floats:
+        """The cosines of some, for what holds of all."""
         living = np.flatnonzero(self.living[: self.size])
         sample = living[:: max(1, len(living) // 5000)]
-        return float((self.exact(sample) @ query).mean())
+        return self.exact(sample) @ query
 
     def _kill(self, rows: Ids) -> None:
         living = rows[self.living[rows]]
@@ -176,13 +186,13 @@ class Matrix:
     def _append(self, added: Sequence[tuple[Any, ...]]) -> None:
         if not added:
             return
-        dimension = len(added[0][6])
+        dimension = len(added[0][-1])
         if self.dimension not in (0, dimension):
             self._clear()
         start, self.dimension = self.size, dimension
         end = start + len(added)
         self._grow(end)
-        kept = np.frombuffer(b"".join(row[6] for row in added), np.int8).reshape(len(added), dimension)
+        kept = np.frombuffer(b"".join(row[-1] for row in added), np.int8).reshape(len(added), dimension)
         full = unpack(kept)
         self.narrow[start:end] = full[:, : self.narrow.shape[1]]
         if self.packed is not None:
@@ -198,9 +208,18 @@ class Matrix:
         self.source[start:end] = [known[row[3]] for row in added]
         self.replaced[start:end] = [row[4] for row in added]
         self.alone[start:end] = [row[5] for row in added]
+        self.speech[start:end] = [self._spoken(row[6:9]) for row in added]
         self.living[start:end] = True
         self.size = end
         self.alive += len(added)
+
+    def _spoken(self, said: tuple[Any, ...]) -> int:
+        """The number of what is known of a passage beside its words: few differ, and most say nothing."""
+        number = self._numbers.get(said)
+        if number is None:
+            number = self._numbers[said] = len(self.speeches)
+            self.speeches.append(Speech(*said))
+        return number
 
     def _grow(self, size: int) -> None:
         """Make more room than is asked for, so that adding one by one copies nothing most of the time."""

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import apsw
 
 from vademecum.errors import IndexFailed, IndexNewer, Malformed
-from vademecum.index import pages, words
+from vademecum.index import pages, speech, words
+from vademecum.index.speech import SILENT, Speech
 from vademecum.store import clock, document, outgoing, texts
 from vademecum.store.joining import read_tags
 from vademecum.types import Scope
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
     from vademecum.index.chunk import Chunk
     from vademecum.types import Place
 
-VERSION = 2
+VERSION = 3
+UPGRADED = 2  # the version that is brought up to date in place
 _MARK = 4  # bytes that stand for a stem
 _MOST_ALIASES, _LONGEST_ALIAS = 20, 100  # names that a note goes by beside its title, and their characters
 _MOST_WORDS = 200_000  # words whose stems are remembered
@@ -77,7 +79,10 @@ create table chunks(
     ended text,
     alone integer not null,
     size integer not null,
-    stems blob not null
+    stems blob not null,
+    speaker text,
+    asks integer,
+    says integer
 );
 create index chunks_file on chunks(file, ord);
 create table vectors(
@@ -100,6 +105,14 @@ create virtual table narrow_words using fts5vocab('narrow', 'instance');
 create virtual table wide_words using fts5vocab('wide', 'instance');
 """
 
+
+# A row of an earlier version has none of these until its file is looked at again: `asks` is null there.
+_UPGRADE = """
+alter table chunks add column speaker text;
+alter table chunks add column asks integer;
+alter table chunks add column says integer;
+insert or replace into meta values('upgrading', '1');
+"""
 
 _ORDER = " ".join(f"when '{scope}' then {at}" for at, scope in enumerate(Scope))
 _PRECEDENCE = f"case f.scope {_ORDER} end"
@@ -144,6 +157,7 @@ class Mark(NamedTuple):
     source: str
     superseded: bool
     alone: bool  # whether its file has no other chunk
+    speech: Speech = SILENT
 
 
 class Row(NamedTuple):
@@ -170,6 +184,8 @@ class Row(NamedTuple):
     time: str | None
     origin: str | None
     superseded: str | None
+    size: int  # how many different words say something
+    stems: bytes  # the marks of all its words
 
 
 class Index:
@@ -292,6 +308,25 @@ class Index:
         ).fetchone()
         return None if row is None else Known(row[0], row[1], row[2:6], row[6], row[7:])
 
+    @property
+    def upgrading(self) -> bool:
+        """Whether some rows are still those of an earlier version."""
+        return self.meta("upgrading") is not None
+
+    def outdated(self) -> set[int]:
+        """The files with rows of an earlier version; none are left when the upgrade is done."""
+        if not self.upgrading:
+            return set()
+        return {row[0] for row in self.connection.execute("select file from chunks where asks is null")}
+
+    def finish_upgrade(self) -> None:
+        """Note that no row of an earlier version is left, when that is so."""
+        with self.writing():
+            self.connection.execute(
+                """delete from meta
+                where key = 'upgrading' and not exists (select 1 from chunks where asks is null)"""
+            )
+
     def every_file(self) -> list[int]:
         """The ids of all files."""
         return [row[0] for row in self.connection.execute("select id from files")]
@@ -329,8 +364,14 @@ class Index:
         ).fetchone()
         kept = 0 if known is None else self._unchanged(known, item, labels, cut)
         file = self._put_file(item, digest, None, labels)
+        said = [words.all_in(each.text) for each in cut]
+        speeches = _speeches(cut, said)
+        if known is not None and kept == len(cut):
+            self._put_speech(file, speeches)
+            return
         if known is not None:
             self._remove_chunks(file, kept)
+            self._put_speech(file, speeches[:kept])
         heads = [head(labels.title, each.heading, each.time, labels.tags, each.text) for each in cut]
         folded = [words.fold(f"{top}\n{each.text}") for top, each in zip(heads, cut, strict=True)]
         alone = len(cut) == 1
@@ -338,10 +379,15 @@ class Index:
         first = 1 + int(self.value("select seq from sqlite_sequence where name = 'chunks'") or 0) - kept
         self.connection.executemany(
             """insert into chunks(id, file, ord, start, last, body, heading, time, moment, origin, superseded,
-            ended, alone, size, stems)
-            values(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
+            ended, alone, size, stems, speaker, asks, says)
+            values(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
             [
-                (*_chunk_row(first + order, file, order, cut[order]), alone, *self._marks(folded[order]))
+                (
+                    *_chunk_row(first + order, file, order, cut[order]),
+                    alone,
+                    *self._marks(said[order] | words.all_in(heads[order])),
+                    *speeches[order],
+                )
                 for order in range(kept, len(cut))
             ],
         )
@@ -435,13 +481,16 @@ class Index:
         found: dict[int, Mark] = {}
         for start in range(0, len(ids), 500):
             part = ids[start : start + 500]
-            rows = self.connection.execute(
-                f"""select c.id, c.file, c.ord, f.source, c.superseded is not null, c.alone
+            rows: Any = self.connection.execute(
+                f"""select c.id, c.file, c.ord, f.source, c.superseded is not null, c.alone, c.speaker,
+                c.asks, c.says
                 from chunks c join files f on f.id = c.file
                 where c.id in ({",".join("?" * len(part))})""",
                 tuple(part),
             )
-            found.update((row[0], Mark(*row[1:])) for row in rows)
+            for row in rows:
+                said = Speech(row[6], row[7] or 0, row[8] or 0)
+                found[row[0]] = Mark(row[1], row[2], row[3], row[4], row[5], said)
         return found
 
     def tidy(self) -> None:
@@ -465,17 +514,13 @@ class Index:
             found.update((row[0], row[1:]) for row in rows)
         return found
 
-    def words_of(self, ids: Sequence[int], *, texts: bool) -> dict[int, tuple[int, bytes, str]]:
-        """How many words chunks have, the marks of these, and if wanted the text they stand in."""
-        found: dict[int, tuple[int, bytes, str]] = {}
-        wanted = "f.title || ' ' || c.heading || ' ' || c.body" if texts else "''"
-        files = "join files f on f.id = c.file" if texts else ""
+    def words_of(self, ids: Sequence[int]) -> dict[int, tuple[int, bytes]]:
+        """How many words chunks have, and the marks of these."""
+        found: dict[int, tuple[int, bytes]] = {}
         for start in range(0, len(ids), 500):
             part = ids[start : start + 500]
             rows = self.connection.execute(
-                f"""select c.id, c.size, c.stems, {wanted} from chunks c {files}
-                where c.id in ({",".join("?" * len(part))})""",
-                tuple(part),
+                f"select id, size, stems from chunks where id in ({','.join('?' * len(part))})", tuple(part)
             )
             found.update((row[0], row[1:]) for row in rows)
         return found
@@ -584,7 +629,7 @@ class Index:
             for row in self.connection.execute(
                 f"""select c.id, f.id, f.item, f.path, f.source, f.kind, f.scope, f.scope_id, f.title, f.key,
                 f.num, f.type, f.tags, f.updated, c.start, c.last, c.body, c.heading, c.time, c.origin,
-                c.superseded
+                c.superseded, c.size, c.stems
                 from chunks c join files f on f.id = c.file
                 where c.id in ({marks}) and {where}""",
                 (*part, *values),
@@ -595,10 +640,11 @@ class Index:
         return found
 
     def vectors(self, after: int) -> list[tuple[Any, ...]]:
-        """Of chunks with a greater id: the id, the five values of its mark, the vector."""
+        """Of chunks with a greater id: the id, the eight values of its mark, the vector."""
         return list(
             self.connection.execute(
-                """select v.chunk, c.file, c.ord, f.source, c.superseded is not null, c.alone, v.vector
+                """select v.chunk, c.file, c.ord, f.source, c.superseded is not null, c.alone, c.speaker,
+                coalesce(c.asks, 0), coalesce(c.says, 0), v.vector
                 from vectors v
                 join chunks c on c.id = v.chunk
                 join files f on f.id = c.file
@@ -677,7 +723,7 @@ class Index:
         rows: Any = self.connection.execute(
             f"""select c.id, f.id, f.item, c.ord, f.path, f.source, f.kind, f.hash, f.reason, f.title, f.key,
             f.num, f.type, f.tags, f.updated, c.start, c.last, c.body, c.heading, c.time, c.moment, c.origin,
-            c.superseded, c.ended, c.alone, c.size, c.stems, v.vector
+            c.superseded, c.ended, c.alone, c.size, c.stems, c.speaker, c.asks, c.says, v.vector
             from chunks c join files f on f.id = c.file
             left join vectors v on v.chunk = c.id
             where {clause}""",
@@ -724,6 +770,12 @@ class Index:
         _refuse_newer(found, self.path)
         if found == VERSION:
             return
+        if found == UPGRADED:
+            with self.writing():
+                if self.value("pragma user_version") == UPGRADED:
+                    self.connection.execute(_UPGRADE)
+                    self.connection.execute(f"pragma user_version = {VERSION}")
+            return
         if found:
             raise IndexFailed(f"the index {self.path} was made by an older version of vade")
         with self.writing():
@@ -765,9 +817,17 @@ class Index:
         )
         return int(made)
 
-    def _marks(self, text: str) -> tuple[int, bytes]:
-        """How many different words of a text say something, and the marks of all, each once."""
-        found = words.all_in(text)
+    def _put_speech(self, file: int, speeches: Sequence[Speech]) -> None:
+        """Say again of a file's first chunks what an earlier version did not know."""
+        if self.upgrading:
+            self.connection.executemany(
+                "update chunks set speaker = ?, asks = ?, says = ? where file = ? and ord = ?",
+                [(*each, file, order) for order, each in enumerate(speeches)],
+            )
+            self._disturb_all()
+
+    def _marks(self, found: set[str]) -> tuple[int, bytes]:
+        """How many different words say something, and the marks of all, each once."""
         return len(found - words.LOW), b"".join(sorted({self.mark(word) for word in found}))
 
     def _unchanged(self, known: tuple[Any, ...], item: Item, labels: Labels, cut: Sequence[Chunk]) -> int:
@@ -780,13 +840,16 @@ class Index:
             order by ord""",
             (known[0],),
         )
+        before = old.fetchall()
         same = 0
-        for before, now in zip(old, cut, strict=False):
+        for row, now in zip(before, cut, strict=False):
             origin = None if now.origin is None else str(now.origin)
-            if before != (now.start, now.end, now.text, now.heading, now.time, origin, now.superseded):
+            if row != (now.start, now.end, now.text, now.heading, now.time, origin, now.superseded):
                 break
             same += 1
-        return same if same > 1 else 0  # a first chunk may have been alone, or be so now
+        if same == len(cut) == len(before):
+            return same
+        return min(same, len(cut) - 1) if same > 1 else 0  # a first chunk may have been alone, or be so now
 
     def _remove_chunks(self, file: int, kept: int = 0) -> None:
         """Take the chunks of a file out, but for the first ones."""
@@ -804,6 +867,13 @@ class Index:
         self.removed += ids
         if ids:
             self._disturb()
+
+    def _disturb_all(self) -> None:
+        """Note that rows say more than before: who keeps them in memory has to read them again."""
+        self.connection.execute(
+            """insert into meta values('respoken', 1)
+            on conflict(key) do update set value = value + 1"""
+        )
 
     def _disturb(self) -> None:
         """Note that vectors did not just grow at the end: who keeps them in memory has to compare."""
@@ -846,6 +916,18 @@ def _chunk_row(id_: int, file: int, order: int, chunk: Chunk) -> tuple[Any, ...]
         chunk.superseded,
         moment(chunk.superseded),
     )
+
+
+def _speeches(cut: Sequence[Chunk], said: Sequence[set[str]]) -> list[Speech]:
+    """Who speaks in each chunk and of what; a later part of an entry, or of a line, is its first one's."""
+    found: list[Speech] = []
+    for at, (chunk, own) in enumerate(zip(cut, said, strict=True)):
+        last = cut[at - 1] if at else None
+        cut_off = last is not None and (
+            (chunk.entry is not None and chunk.entry == last.entry) or chunk.start == last.start
+        )
+        found.append(speech.of(chunk.text, own, before=found[-1].speaker if cut_off else None))
+    return found
 
 
 def _labels(item: Item, text: str) -> Labels:

@@ -30,7 +30,7 @@ _TURN = 0.5  # seconds that one transaction may last
 # New chunks from which on the keyword tables are put in order: a number, and a share of all.
 _FEW, _MANY = 100, 0.1
 _VECTORS = 512  # texts given to the embedder at once
-_WITHOUT_SECRETS = "/1"  # indexes made before this mark may hold secrets
+_UPGRADE = 0.2  # seconds that a question may spend on rows of an earlier version
 
 
 @dataclass(slots=True)
@@ -43,6 +43,7 @@ class Report:
     removed: int = 0
     pending: int = 0
     vectors_pending: int = 0
+    outdated: int = 0  # files that are found, and whose rows an earlier version made
     findings: list[Finding] = field(default_factory=list)
     degraded: list[str] = field(default_factory=list)
     ids: set[tuple[str, Place]] = field(default_factory=set, repr=False)  # of all files that are there
@@ -107,8 +108,9 @@ class Sync:
         deadline = None if seconds is None else time.monotonic() + seconds
         report = Report()
         self._renew(report, vectors=vectors)
-        waiting = self._compare(found, report, check=check)
+        waiting, outdated = self._compare(found, report, check=check)
         self._take_all(waiting, report, deadline)
+        self._upgrade(outdated, report, deadline)
         if vectors:
             self.embed(report, deadline)
         else:
@@ -207,7 +209,7 @@ class Sync:
     @property
     def _keywords(self) -> str:
         """How texts become passages; an index that was made in another way is made anew."""
-        return f"{self.tokens}/{self.overlap}{_WITHOUT_SECRETS}"
+        return f"{self.tokens}/{self.overlap}"
 
     @property
     def embedder(self) -> Embedder | None:
@@ -282,10 +284,14 @@ class Sync:
         before = f" instead of {known}" if known else ""
         return f"the model gives {dimension} dimensions now{before}: all vectors are made anew"
 
-    def _compare(self, found: Iterable[Stack | Finding], report: Report, *, check: bool) -> list[Waiting]:
-        """What has to be read; what has left is taken out at once."""
+    def _compare(
+        self, found: Iterable[Stack | Finding], report: Report, *, check: bool
+    ) -> tuple[list[Waiting], list[Waiting]]:
+        """What has to be read, and what an earlier version has read; what has left is taken out at once."""
         known = self.index.known(self.places, self.root)
+        earlier = self.index.outdated()
         waiting: list[Waiting] = []
+        outdated: list[Waiting] = []
         for stack in found:
             if isinstance(stack, Finding):
                 report.findings.append(stack)
@@ -306,6 +312,8 @@ class Sync:
                         waiting.append((stack.item(name, stamp), old))
                     elif old.reason:
                         report.findings.append(_not_indexed(path, old.reason))
+                    elif old.id in earlier:
+                        outdated.append((stack.item(name, stamp), old))
             except (OutsideMemory, OSError) as error:
                 report.beside += 1
                 report.findings.append(_unreadable(stack, error))
@@ -314,10 +322,26 @@ class Sync:
                 for gone in known.values():
                     self.index.remove(gone.id)
                     report.removed += 1
-        return waiting
+        return waiting, outdated
+
+    def _upgrade(self, outdated: Sequence[Waiting], report: Report, deadline: float | None) -> None:
+        """Bring rows of an earlier version up to date, a few at a time: they are found all the while."""
+        if not self.index.upgrading:
+            return
+        until = None if deadline is None else min(deadline, time.monotonic() + _UPGRADE)
+        changed = report.changed
+        done = self._take_some(outdated, report, until)
+        report.changed = changed  # they say what they said
+        report.outdated = len(outdated) - done
+        if not report.outdated:
+            self.index.finish_upgrade()
 
     def _take_all(self, waiting: Sequence[Waiting], report: Report, deadline: float | None) -> None:
         """Take files in, in short transactions, so that a waiting writer gets its turn between two."""
+        report.pending = len(waiting) - self._take_some(waiting, report, deadline)
+
+    def _take_some(self, waiting: Sequence[Waiting], report: Report, deadline: float | None) -> int:
+        """Take in as many files as there is time for, and say how many."""
         done = 0
         while done < len(waiting) and not _over(deadline):
             turn = time.monotonic() + _TURN
@@ -327,7 +351,7 @@ class Sync:
                     done += 1
             if self.progress is not None:
                 self.progress("files", done, len(waiting))
-        report.pending = len(waiting) - done
+        return done
 
     def _take(self, item: Item, known: Known | None, report: Report) -> None:
         """Read one file and put it in, unless it holds what it held."""
@@ -339,7 +363,8 @@ class Sync:
                 report.ids.discard((item.id, item.place))
                 return
             digest = files.digest(content)
-            if known is not None and known.hash == digest and known.labels == item.labels:
+            same = known is not None and known.hash == digest and known.labels == item.labels
+            if known is not None and same and not self.index.upgrading:
                 self.index.touch(known.id, item.stamp)
                 return
             self.index.add(item, content, digest, tokens=self.tokens, overlap=self.overlap)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
     from pathlib import Path
 
-VERSION = 1
+VERSION = 2
 _KIND = 0x76616465  # in the header, so that no other database passes for one of these
 _TOKENIZER = "porter unicode61 remove_diacritics 2"
 _SCHEMA = f"""
@@ -59,6 +59,8 @@ create table parts(
     at integer not null,
     length integer not null,
     size integer not null,
+    asks integer not null,
+    says integer not null,
     digest blob not null
 );
 create index parts_log on parts(log, line, at);
@@ -124,6 +126,8 @@ class Part(NamedTuple):
     at: int  # where the piece stands in what the message says, in characters
     length: int
     size: int  # how many different words say something
+    asks: int  # how many of a hundred sentences are questions
+    says: int  # whether it tells of times and numbers
     digest: bytes
     body: str = ""  # what is looked for; not kept
 
@@ -251,8 +255,8 @@ class Turns:
             first = 1 + int(self._value("select seq from sqlite_sequence where name = 'parts'") or 0)
             self.connection.executemany(
                 """insert into parts(id, log, line, start, last, turn, role, time, moment, at, length, size,
-                digest)
-                values(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
+                asks, says, digest)
+                values(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
                 [(first + at, kept.id, *part[:-1]) for at, part in enumerate(parts)],
             )
             self.connection.executemany(
@@ -276,7 +280,8 @@ class Turns:
         """What is kept of a log's messages, in their order."""
         with self._reported("read"):
             rows: Any = self.connection.execute(
-                """select line, start, last, turn, role, time, moment, at, length, size, digest from parts
+                """select line, start, last, turn, role, time, moment, at, length, size, asks, says, digest
+                from parts
                 where log = ?
                 order by line, at""",
                 (log.id,),
@@ -344,12 +349,12 @@ class Turns:
         columns = ", ".join(f"l.{name.strip()}" for name in _COLUMNS.split(","))
         found: Any = self.connection.execute(
             f"""select p.id, p.line, p.start, p.last, p.turn, p.role, p.time, p.moment, p.at, p.length,
-            p.size, p.digest, {columns}, l.id
+            p.size, p.asks, p.says, p.digest, {columns}, l.id
             from parts p join logs l on l.id = p.log
             where p.id in (select value from json_each(?)) and {where}""",
             (json.dumps(ids), *values),
         )
-        return {row[0]: Row(row[0], Part(*row[1:12]), _kept(row[12:])) for row in found}
+        return {row[0]: Row(row[0], Part(*row[1:14]), _kept(row[14:])) for row in found}
 
     # ---------------------------------------------------------------- looking after it
 
@@ -380,7 +385,8 @@ class Turns:
         found = {}
         for key, log in self.logs(None).items():
             rows: Any = self.connection.execute(
-                """select id, line, start, last, turn, role, time, moment, at, length, size, digest from parts
+                """select id, line, start, last, turn, role, time, moment, at, length, size, asks, says,
+                digest from parts
                 where log = ?
                 order by line, at""",
                 (log.id,),

@@ -38,6 +38,8 @@ SOFT = frozenset(
 )
 
 
+_LAST_LATIN = "\u024f"
+
 # A page pasted as a question is answered from its beginning, in bounded time.
 LONGEST_QUESTION = 10_000
 LONGEST_PHRASE = 64  # words
@@ -90,6 +92,14 @@ def terms(question: str) -> Terms:
     strong.update(dict.fromkeys(marked))
     phrases = [*(Phrase((each,), certain=True) for each in marked), *_phrases(question)]
     return Terms(tuple(strong or soft or stops), tuple(phrases[:MOST_PHRASES]))
+
+
+def is_latin(text: str) -> bool:
+    """Whether most letters of a text are Latin ones."""
+    if text.isascii():
+        return True
+    letters = [each for each in text if each.isalpha()]
+    return 2 * sum(each <= _LAST_LATIN for each in letters) >= len(letters)
 
 
 def all_in(text: str) -> set[str]:

@@ -105,7 +105,9 @@ class Injecting(Searching):
         with self._reported("read the memory"), outgoing.noticing() as hidden:
             answer = self.searcher.search(asked, options, seconds=self.settings.limits.open)
             told = self.settings.inject.knowledge
-            shown = (each for each in answer.results if told or each.type not in learned.LEARNED)
+            # Nobody asked: what may be no answer would only distract.
+            likely = (each for each in answer.results if each.match != "weak")
+            shown = (each for each in likely if told or each.type not in learned.LEARNED)
             hits = ((self._behind(each), each.time) for each in shown)
             block = reminding.build(
                 ((found, time) for found, time in hits if found is not None),
@@ -159,7 +161,11 @@ class Injecting(Searching):
         most = self.settings.inject.max_per_scope
         if query.strip():
             found = self.search(query, sources=[each.name for each in allowed], max_results=most)
-            return [injecting.Passage(each.source, each.path, each.snippet) for each in found.results]
+            return [
+                injecting.Passage(each.source, each.path, each.snippet)
+                for each in found.results
+                if each.match != "weak"
+            ]
         return [
             injecting.Passage(source.name, path, text)
             for source in allowed

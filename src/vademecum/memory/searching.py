@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import os
 import time
 from typing import TYPE_CHECKING
 
@@ -89,8 +90,12 @@ class Searching(Base):
         as_of: str | None = None,
         sort_by: str | None = None,
         explain: bool = False,
+        max_weak: int = 3,
     ) -> answering.Answer:
-        """The passages that answer a question, from everything in sight, with what was covered."""
+        """The passages that answer a question, from everything in sight, with what was covered.
+
+        When every match is weak, at most `max_weak` are returned.
+        """
         if self.settings.incognito:
             return answering.nothing("this session is incognito: nothing is read")
         # The index has a mark where a secret stood, so a mark finds it; and no note repeats the secret.
@@ -119,8 +124,8 @@ class Searching(Base):
             if asked.phrases and not found.results and not self._holds(asked, options):
                 asked = querying.without_phrases(asked)
                 found = self._found(asked, options, begun=begun)
-            found = self._with_standing(found)
-            return found._replace(notes=asked.notes) if asked.notes else found
+            found = self._with_standing(answering.without_weak(found, max_weak))
+            return found._replace(notes=(*asked.notes, *found.notes)) if asked.notes else found
 
     def recall(
         self,
@@ -215,14 +220,17 @@ class Searching(Base):
     def _with_sessions(
         self, found: answering.Answer, asked: querying.Query, options: Options, *, begun: float
     ) -> answering.Answer:
-        """An answer with what was said in sessions behind it, in places that it left free."""
-        places = answering.places_left(asked, options, len(found.results))
-        if not places or self.caller.project is None or not self.home.names("transcripts"):
+        """An answer with what was said in sessions behind it, in places that it left free or filled badly."""
+        strong = sum(each.match != "weak" for each in found.results)
+        places = answering.places_left(asked, options, strong)
+        if not places or self.caller.project is None or not os.path.isdir(f"{self.home.path}/transcripts"):
             return found
         left = self.settings.limits.open - (time.monotonic() - begun)
         passages, said = self._earlier.answer(asked, options, places=places, seconds=left)
+        free = options.max_results - len(found.results)
+        passages = tuple(each for at, each in enumerate(passages) if each.match != "weak" or at < free)
         return found._replace(
-            results=(*found.results, *passages),
+            results=answering.joined(found, passages, options.max_results),
             coverage=found.coverage._replace(sessions=said.sessions),
             degraded=(*found.degraded, *said.degraded),
         )

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from vademecum.search import relevance
 from vademecum.types import Scope
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from vademecum.search.engine import Options
     from vademecum.search.query import Query
@@ -50,6 +51,11 @@ class Passage(NamedTuple):
     stale: str | None = None  # how its entry is marked
     related: Mapping[str, str] | None = None  # to which hit, how and by whose word, when it is none itself
 
+    @property
+    def match(self) -> str:
+        """How likely it answers: `strong`, `likely` or `weak`."""
+        return relevance.match(self.relevance)
+
 
 class Coverage(NamedTuple):
     """How much of what is there an answer could draw upon."""
@@ -77,6 +83,29 @@ class Answer(NamedTuple):
     provider: str = "none"
     model: str = ""
     notes: tuple[str, ...] = ()  # how the question was read, where that is not what was typed
+    hidden: int = 0  # how many the caller's own `min_score` left out
+
+    @property
+    def match(self) -> str:
+        """How likely the best result answers: `strong`, `likely` or `weak`; `none` without results."""
+        best = max((each.relevance for each in self.results if each.related is None), default=None)
+        return "none" if best is None else relevance.match(best)
+
+
+def without_weak(found: Answer, most: int) -> Answer:
+    """An answer in which only so many are left when all are weak, and which then says so."""
+    if found.mode == "metadata" or found.match != relevance.WEAK or most < 0:
+        return found
+    note = "only weak matches were found: they may not answer the question"
+    return found._replace(results=found.results[:most], notes=(*found.notes, note))
+
+
+def joined(found: Answer, said: Sequence[Passage], most: int) -> tuple[Passage, ...]:
+    """Notes and then what was said in sessions; of the notes, weak ones at the end make room."""
+    notes = list(found.results)
+    while len(notes) + len(said) > most and notes and notes[-1].match == relevance.WEAK:
+        notes.pop()
+    return (*notes, *said)[:most]
 
 
 def places_left(query: Query, options: Options, taken: int) -> int:

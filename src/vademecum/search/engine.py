@@ -11,9 +11,9 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import EmbedderChanged, EmbedderFailed, IndexFailed
-from vademecum.index import lexicon, words
+from vademecum.index import lexicon, speech, words
 from vademecum.index.base import MEMORY
-from vademecum.index.embed.base import common_direction, likeness
+from vademecum.index.embed.base import common_direction, family, likeness
 from vademecum.search import fuse, rank, relevance
 from vademecum.search.query import Predicate, Query, View, predicate
 from vademecum.store import clock
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from vademecum.index.embed.base import Embedder, Vector
     from vademecum.index.matrix import Matrix
+    from vademecum.index.speech import Speech
     from vademecum.index.sqlite import Index, Mark, Row
     from vademecum.index.sync import Sync
 
@@ -44,10 +45,11 @@ COMMON = 0.25  # a word in more than this share of all chunks is dropped, in a s
 COMMON_FROM = 2_000  # when at least two rarer ones remain
 MOST_WORDS = 64  # of a long question the rarest words are looked for
 EXACT_ROWS = 20  # a phrase in more places than this tells nothing apart
+KEPT = 3  # places within which hybrid keeps what words alone put first through a rare one:
+RARE, RARE_SHARE = 3, 0.01  # one that stands in so many chunks at most, or in such a share of all
 NEIGHBOURS = 0.6  # what a chunk counts of what its neighbours say
 FEW = 10  # vectors whose mean says little yet
-WEIGHED = 12  # candidates whose relevance is worked out at once
-MOST_WEIGHED = 24  # and of how many, before it is said that nothing was found
+MOST_WEIGHED = 24  # candidates at least among which a caller's own limit looks for answers
 SNIPPET = 700
 
 SAME = 1e-9  # scores that lie no further apart are the same
@@ -74,6 +76,7 @@ class Found:
         self.mode = mode
         self.by_words = mode in ("bm25", "metadata")  # whether vectors were not even asked for
         self.degraded: list[str] = []
+        self.hidden = 0  # how many the caller's own limit left out
 
 
 class Options(NamedTuple):
@@ -81,7 +84,7 @@ class Options(NamedTuple):
 
     mode: str = "hybrid"
     max_results: int = 6
-    min_score: float = 0.35
+    min_score: float = 0.0
     fusion: str = "weighted"
     weights: fuse.Weights = DEFAULT_WEIGHTS
     multiplier: int = 4
@@ -156,7 +159,7 @@ class Engine:
         legs = _Legs(self.index.count())
         legs.query = meaning.vector
         self._fill(legs, asked, allowed, mode=options.mode, limit=limit)
-        if options.mode in ("hybrid", "vector") and legs.query is None:
+        if options.mode in ("hybrid", "vector") and legs.query is None and not legs.unknown:
             found.mode = "bm25"
             if legs.count or self.embedder is None:
                 found.degraded.append(f"keywords only: {legs.lacking or meaning.lacking}")
@@ -204,6 +207,9 @@ class Engine:
         seen = self._sees_all(allowed)
         if mode != "vector" or legs.query is None:
             self._keywords(asked, allowed, limit, legs, everything=seen)
+        if legs.query is not None and mode == "hybrid" and legs.narrow and not self._is_known(asked):
+            legs.query = None  # a model that does not know the question has no vote where words have one
+            legs.unknown = True
         if legs.query is not None:
             self._vectors(allowed, limit, legs, everything=seen)
         unmarked = [id_ for id_ in {**legs.narrow, **legs.exact} if id_ not in legs.marks]
@@ -213,6 +219,12 @@ class Engine:
                 raise IndexFailed("the index finds passages that it does not hold")
         legs.worded = {*legs.narrow, *legs.exact}
         legs.hear_neighbours()
+
+    def _is_known(self, asked: words.Terms) -> bool:
+        """Whether the embedder knows the script of a question, and one of its words."""
+        if self.embedder is None or family(self.embedder) == "other":
+            return True  # nothing is known of what it knows
+        return any(words.is_latin(word) and lexicon.rank(word) < lexicon.RAREST for word in asked.words)
 
     def _sees_all(self, allowed: Predicate) -> bool:
         """Whether everything in the index may be answered: then no row need be asked for its place."""
@@ -273,6 +285,7 @@ class Engine:
         nearest = matrix.nearest(asked, limit, allowed=mask)
         # The mean of a few texts is about those texts: there it must not push one of two good answers to 0.
         floor = legs.floor = nearest.floor * len(matrix) / (len(matrix) + FEW)
+        legs.mean, legs.deviation = nearest.floor, nearest.deviation
         legs.cosine = dict(zip(matrix.ids[nearest.rows].tolist(), nearest.cosines.tolist(), strict=True))
         missing = [id_ for id_ in {**legs.narrow, **legs.exact} if id_ not in legs.cosine]
         rows = nearest.rows
@@ -318,9 +331,16 @@ class Engine:
             weights=options.weights,
         )
         scores = dict(zip(files, merged.scores, strict=True))
+        wanted = speech.wanted(query.text, words.WORD.findall(query.text.lower()))
+        legs.heard = {
+            said: rank.heard(said, wanted) for said in {mark.speech for mark in legs.marks.values()}
+        }
+        for id_, mark in legs.marks.items():
+            scores[id_] += sum(legs.heard[mark.speech])
         lifted = rank.behind_living(scores, legs.marks, legs.worded) if query.as_of is None else {}
         most = max(MOST_WEIGHED, options.max_results * options.multiplier)
         ordered = self._settled(rank.spread(scores, files), most)
+        ordered = self._not_lost(ordered, merged, legs)
         spread = dict(ordered)
         scored = dict(spread)
         rows, weighed, chosen = self._choose(
@@ -330,6 +350,7 @@ class Engine:
             allowed=allowed,
             legs=legs,
             options=options,
+            found=found,
         )
         if options.sort_by is not None:
             again = self._sorted(options.sort_by, {id_: rows[id_] for id_ in chosen}, legs.keyword_shares())
@@ -349,7 +370,8 @@ class Engine:
                         spread=spread[id_],
                     ),
                     "score": scored[id_],
-                    "relevance": weighed[id_],
+                    **{f"sign_{name}": sign for name, sign in weighed[id_].signs._asdict().items()},
+                    "relevance": weighed[id_].relevance,
                 }
                 if options.explain
                 else None
@@ -358,12 +380,45 @@ class Engine:
                 Hit(
                     row,
                     scored[id_],
-                    weighed[id_],
+                    weighed[id_].relevance,
                     evidence,
                     snippet(row.body, asked.words, query.phrases),
                     arithmetic,
                 )
             )
+
+    def _not_lost(
+        self,
+        ordered: list[tuple[int, float]],
+        merged: fuse.Merged,
+        legs: _Legs,
+    ) -> list[tuple[int, float]]:
+        """Keep what words alone would put first through a rare one among the first three."""
+        if not legs.vector or not legs.narrow:
+            return ordered
+
+        def by_words(id_: int) -> tuple[float, int]:
+            _, *parts = merged.parts(id_)
+            return sum(parts) + sum(legs.heard[legs.marks[id_].speech]), -id_
+
+        first = max(legs.worded, key=by_words)
+        at = next(place for place, (id_, _) in enumerate(ordered) if id_ == first)
+        if at < KEPT or not self._holds_rare(first, legs):
+            return ordered
+        moved = [*ordered[:at], *ordered[at + 1 :]]
+        score = moved[KEPT - 1][1]
+        legs.raised[first] = score - ordered[at][1]
+        moved.insert(KEPT - 1, (first, score))
+        return moved
+
+    def _holds_rare(self, id_: int, legs: _Legs) -> bool:
+        """Whether a chunk holds a word of the question that hardly any other has."""
+        most = max(RARE, int(legs.count * RARE_SHARE))
+        rare = [word for word, seen in legs.frequency.items() if 0 < seen <= most]
+        if not rare:
+            return False
+        _, stems = self.index.words_of([id_])[id_]
+        return any(mark and mark in stems for mark in map(self.index.mark, rare))
 
     def _settled(self, ordered: list[tuple[int, float]], most: int) -> list[tuple[int, float]]:
         """Put what scores the same in the order of scopes, then of paths: no order of writing shows."""
@@ -397,25 +452,31 @@ class Engine:
         allowed: Predicate,
         legs: _Legs,
         options: Options,
-    ) -> tuple[dict[int, Row], dict[int, float], list[int]]:
-        """The first that are answers at all; no more of them are weighed than it takes to fill the page."""
+        found: Found,
+    ) -> tuple[dict[int, Row], dict[int, Weighed], list[int]]:
+        """The first in order, with how relevant each is; only a caller's own limit leaves any out."""
         weigh = _Weigh(self, question, asked, legs)
-        weighed: dict[int, float] = {}
+        weighed: dict[int, Weighed] = {}
         passing: list[int] = []
         chosen: list[int] = []
         wanted = len(ordered) if options.sort_by else options.max_results
-        step = max(wanted, WEIGHED)
+        step = len(ordered) if options.min_score > 0 else wanted
         waiting = list(ordered)
         while waiting:
             part, waiting = waiting[:step], waiting[step:]
-            weighed.update(weigh(part))
-            passing += [id_ for id_ in part if weighed.get(id_, -1.0) >= options.min_score]
+            if options.min_score > 0:
+                weighed.update(weigh(self.index.words_of(part)))
+                part = [id_ for id_ in part if weighed[id_].relevance >= options.min_score]
+            passing += part
             chosen, full = rank.with_quota(
                 passing, lambda id_: legs.marks[id_].source, wanted, free=frozenset({MEMORY})
             )
             if len(chosen) >= wanted:  # only what a full source has to make room for can change the page
                 waiting = [id_ for id_ in waiting if legs.marks[id_].source not in full]
+        found.hidden = len(weighed) - len(passing) if weighed else 0
         rows = self.index.rows(chosen, allowed.chunks, allowed.chunk_values)
+        unweighed = {id_: (row.size, row.stems) for id_, row in rows.items() if id_ not in weighed}
+        weighed.update(weigh(unweighed))
         return rows, weighed, [id_ for id_ in chosen if id_ in rows]
 
     def _sorted(
@@ -451,6 +512,9 @@ class Engine:
         """Every number that made a hit's score, so that it can be worked out again."""
         mark, total = legs.marks[id_], merged.of(id_).score
         replaced = rank.SUPERSEDED if mark.superseded and lowered else 1.0
+        heard = legs.heard[mark.speech]
+        own = (total + sum(heard)) * replaced + lifted
+        raised = legs.raised.get(id_, 0.0)
         return {
             "cosine": legs.cosine.get(id_, 0.0),
             "mean_cosine": legs.floor,
@@ -459,9 +523,11 @@ class Engine:
             "exact": legs.exact.get(id_, 0.0),
             **merged.scale,
             "sum": total,
+            **heard._asdict(),
             "superseded": replaced,
             "above_superseded": lifted,
-            "crowding": spread / (total * replaced + lifted) if total or lifted else 1.0,
+            "crowding": (spread - raised) / own if own else 1.0,
+            "raised": raised,
         }
 
     # ---------------------------------------------------------------- relevance
@@ -484,45 +550,49 @@ class Engine:
         return mean
 
 
+class Weighed(NamedTuple):
+    """How relevant a chunk is, and by which signs."""
+
+    relevance: float
+    signs: relevance.Signs
+
+
 class _Weigh:
     """How relevant chunks are to one question."""
 
     def __init__(self, engine: Engine, question: str, asked: words.Terms, legs: _Legs) -> None:
         self._engine, self._legs = engine, legs
         frequency = legs.frequency or {word: engine.index.frequency(word) for word in asked.words}
-        self._asked = relevance.weigh(
-            question, asked.words, frequency=frequency, count=legs.count, rank=lexicon.rank
+        self._weigh = relevance.Weigher(
+            question,
+            asked.words,
+            frequency=frequency,
+            count=legs.count,
+            scores=legs.narrow.values(),
+            rank=lexicon.rank,
         )
         self._marks = [engine.index.mark(word) for word in asked.words]
 
-    def __call__(self, ids: list[int]) -> dict[int, float]:
-        alike = self._engine.alike(ids, self._legs)
-        known = self._engine.index.words_of(ids, texts=alike is not None)
-        held = {
-            id_: [1.0 if mark and mark in stems else 0.0 for mark in self._marks]
-            for id_, (_, stems, _) in known.items()
-        }
-        if alike is not None:
-            self._meant({id_: row[2] for id_, row in known.items() if not all(held[id_])}, held)
-        return {
-            id_: relevance.relevance(
-                self._asked,
-                held[id_],
-                known[id_][0],
-                likeness=None if alike is None else alike.get(id_, 0.0),
-                exact=id_ in self._legs.certain or self._legs.exact.get(id_, 0.0) >= 0.5,
+    def __call__(self, chunks: dict[int, tuple[int, bytes]]) -> dict[int, Weighed]:
+        """Weigh chunks, each given with how many words it has and their marks."""
+        if not chunks:
+            return {}
+        legs, embedder = self._legs, self._engine.embedder
+        alike = self._engine.alike(list(chunks), legs)
+        curve = relevance.curve("none" if alike is None or embedder is None else family(embedder))
+        found = {}
+        for id_, (size, stems) in chunks.items():
+            signs = self._weigh(
+                [bool(mark) and mark in stems for mark in self._marks],
+                size,
+                around=legs.wide.get(legs.marks[id_].file, 0.0),
+                score=legs.narrow.get(id_, 0.0),
+                exact=relevance.identified(legs.exact.get(id_, 0.0), certain=id_ in legs.certain),
+                alike=0.0 if alike is None else alike.get(id_, 0.0),
+                apart=0.0 if alike is None else (legs.cosine.get(id_, 0.0) - legs.mean) / legs.deviation,
             )
-            for id_ in known
-        }
-
-    def _meant(self, texts: dict[int, str], held: dict[int, list[float]]) -> None:
-        """Count words that mean what is asked for, where that itself does not stand."""
-        passages = [words.all_in(text) - words.LOW for text in texts.values()]
-        from vademecum.index.embed.choose import shipped
-
-        vectors = shipped().words  # of single words, whatever embedder the texts have
-        for id_, found in zip(texts, relevance.near(self._asked, passages, vectors), strict=True):
-            held[id_] = [max(pair) for pair in zip(held[id_], found, strict=True)]
+            found[id_] = Weighed(curve(signs), signs)
+        return found
 
 
 class _Legs:
@@ -537,10 +607,14 @@ class _Legs:
         self.vector: dict[int, float] = {}
         self.cosine: dict[int, float] = {}
         self.floor = 0.0
+        self.mean, self.deviation = 0.0, 1.0  # of the cosines of the whole store
         self.frequency: dict[str, int] = {}
         self.worded: set[int] = set()  # hold words of the question themselves
         self.certain: set[int] = set()  # hold an identifier of the question as it stands: never hidden
         self.query: Any = None
+        self.heard: dict[Speech, rank.Heard] = {}
+        self.raised: dict[int, float] = {}  # what was added so that a rare word is not lost
+        self.unknown = False  # whether the model knows nothing of the question
         self.lacking = ""
 
     def hear_neighbours(self) -> None:
@@ -550,7 +624,7 @@ class _Legs:
         """
         scored = {(self.marks[id_].file, self.marks[id_].order): score for id_, score in self.narrow.items()}
         heard = scored.get
-        for id_, (file, order, _, _, alone) in self.marks.items():
+        for id_, (file, order, _, _, alone, _) in self.marks.items():
             if alone:
                 if id_ in self.narrow:
                     self.wide[file] = self.narrow[id_]

@@ -3,18 +3,49 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+from vademecum.index import speech
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Mapping, Sequence
 
+    from vademecum.index.speech import Speech, Wanted
     from vademecum.index.sqlite import Mark, Row
 
 CROWDING = 0.93  # what a further chunk of the same file keeps of its score
 SUPERSEDED = 0.85  # what an entry keeps that a later one has replaced
 ABOVE = 1e-6  # what lies this far above another is before it
+# What a passage gains or loses by who speaks in it, whether it asks, and what it tells of. Hand-set, on
+# scores whose best is about 1; docs/retrieval.md has what each does alone.
+OWN = 0.25  # said by the person themselves, when they ask about themselves
+NAMED = 0.20  # said by who is named in the question
+ASKING = -0.10  # times the share of its sentences that are questions
+WHEN, HOW_MANY = 0.10, 0.05  # a time or a number, when that is asked for
 # The share of places that one source beside memory may take while others have something to say.
 OTHERS_SHARE = 2 / 3
+
+
+class Heard(NamedTuple):
+    """What is added to a passage's score for who speaks, whether it asks, and times and numbers."""
+
+    own: float = 0.0
+    named: float = 0.0
+    asking: float = 0.0
+    when: float = 0.0
+    how_many: float = 0.0
+
+
+def heard(said: Speech, asked: Wanted) -> Heard:
+    """What is added to a passage's score, by what is known of it and what is asked."""
+    speaker, asks, says = said
+    return Heard(
+        OWN if asked.personal and speaker in speech.PERSON else 0.0,
+        NAMED if speaker is not None and speech.is_named(speaker, asked) else 0.0,
+        ASKING * asks / 100,
+        WHEN if asked.when and says & speech.TIME else 0.0,
+        HOW_MANY if asked.how_many and says & speech.NUMBER else 0.0,
+    )
 
 
 def spread(scores: Mapping[int, float], file_of: Mapping[int, int]) -> list[tuple[int, float]]:

@@ -1,53 +1,111 @@
-"""Whether a passage answers a question at all, from 0 to 1, whatever its place among others.
+"""How likely a passage answers a question, from 0 to 1, whatever its place among others.
 
-Knows words, numbers and word vectors; knows nothing of records, legs or databases.
+A few signs, each from 0 to 1 and each such that more of it never makes an answer less likely, are summed on
+the scale of log odds. What each weighs was fitted for each kind of embedder on several kinds of stores
+(`tools/calibrate.py`); docs/retrieval.md says how far to believe it. Knows words and numbers; knows nothing
+of records, legs or databases.
 """
 
 from __future__ import annotations
 
+import functools
+import json
 import math
 import re
-from itertools import compress
 from operator import mul
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from vademecum.lazy import LazyModule
-
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence, Set
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
-    import numpy as np
-    from numpy.typing import NDArray
+STRONG, LIKELY = 0.75, 0.4  # from which relevance on a match is called so
+MATCHES = ("strong", "likely", "weak")
+WEAK = MATCHES[-1]
+MOST_WEAK = 3  # how many are returned when none is better
 
-    Rows = Callable[[Sequence[str]], NDArray[np.float32]]
-else:
-    np = LazyModule("numpy")
-
-# relevance = SHARE × how much of the question the passage says + LIKENESS × the centred cosine
-#             − LENGTH × ln(words of the passage / 15) − MISSING × the share of names it lacks + BASE
-# Found together on four kinds of stores so that 0.35 parts them; `python -m bench nothing` repeats the
-# measurement, and docs/retrieval.md says how far to believe it.
-SHARE, LIKENESS, LENGTH, MISSING, BASE = 0.80, 0.42, 0.12, 0.04, -0.04
-# What likeness and near words give to an ordinary answer, where there are no vectors to tell.
-UNKNOWN = 0.15
-
-NEAR = 0.30  # the cosine at which two words begin to mean something alike
+BM25_MOST = 2.2  # times its idf: what FTS5 gives a word at most
+WHOLE = 0.999  # of the question
 NAME = 2.0  # a name tells so many times as much as another word
-USUAL, SHORTEST, LONGEST = 15, 6, 30  # different words: a passage of the usual length gains or loses nothing
+USUAL, SHORTEST, LONGEST = 15, 6, 60  # different words: a passage of the usual length gains or loses nothing
 KNOWN_TO_ALL = 14  # a word of this rank among all English words tells nothing
 LEAST = 0.5  # yet it counts a little
-MOST = 64  # of a long question, as many words are looked for by meaning
+CURVES = Path(__file__).with_name("relevance.json")
 
 # A word, and what shows that a sentence begins with it: there a capital says nothing.
 _BEGUN = re.compile(r"(^\W*|[.!?]\s+)?([^\W_]+)")
 
 
 class Asked(NamedTuple):
-    """The words of a question, how much each tells (together 1), and which are names."""
+    """The words of a question, how much each tells (together 1), which are names, which stand nowhere."""
 
     words: tuple[str, ...]
     weights: tuple[float, ...]
     names: tuple[bool, ...]
+    unknown: float  # how much of the question stands in no passage at all
+
+
+class Signs(NamedTuple):
+    """What speaks for a passage, each from 0 to 1."""
+
+    share: float  # how much of the question's words it holds
+    heaviest: float  # how little the most telling word weighs that it lacks
+    names: float  # the share of the question's names that it holds, 1 when it has none
+    known: float  # how much of the question stands anywhere in the store
+    several: float  # how many different words it holds, 1 for four
+    short: float  # how few words it has: a long text holds any word
+    rare: float  # how rare the rarest word is that it holds
+    around: float  # how much of the question its file holds
+    lead: float  # how far its words stand out from those of the other candidates
+    exact: float  # whether it holds an identifier of the question as it stands, 1 when that is most of it
+    alike: float = 0.0  # how like the question it is in meaning, without what all texts share
+    apart: float = 0.0  # how far that stands out from the rest of the store
+    both: float = 0.0  # words and meaning together
+
+
+class Curve(NamedTuple):
+    """What each sign weighs for one kind of embedder."""
+
+    base: float
+    weights: tuple[float, ...]
+
+    def __call__(self, signs: Signs) -> float:
+        """The probability that a passage with these signs is an answer.
+
+        With every word of the question, or an identifier that is most of it, a passage is what was asked for.
+        """
+        if is_sure(signs):
+            return 1.0
+        return 1 / (1 + math.exp(-self.base - sum(map(mul, self.weights, signs))))
+
+
+def curve(family: str) -> Curve:
+    """The curve of a family of embedders: `static`, `minilm`, `none` for words alone, and one for others."""
+    return _curves()[family]
+
+
+@functools.cache
+def _curves() -> dict[str, Curve]:
+    kept = json.loads(CURVES.read_bytes())
+    return {
+        kind: Curve(each["base"], tuple(each["weights"][name] for name in Signs._fields))
+        for kind, each in kept.items()
+    }
+
+
+def is_sure(signs: Signs) -> bool:
+    """Whether nothing needs to be weighed."""
+    return signs.share > WHOLE or signs.exact >= 1
+
+
+def identified(share: float, *, certain: bool) -> float:
+    """How far an exact match goes: by its share of the question, and at least some of an identifier."""
+    return 1.0 if share >= 0.5 else 0.5 if certain else share
+
+
+def match(relevance: float) -> str:
+    """What a relevance is called."""
+    return MATCHES[0] if relevance >= STRONG else MATCHES[1] if relevance >= LIKELY else MATCHES[2]
 
 
 def weigh(
@@ -73,9 +131,9 @@ def weigh(
         general = max(LEAST, math.log(rank(word) / KNOWN_TO_ALL))
         weights.append(general * (NAME if word in names else math.sqrt(own)))
     total = sum(weights) or 1.0
-    return Asked(
-        tuple(words), tuple(weight / total for weight in weights), tuple(word in names for word in words)
-    )
+    shares = tuple(weight / total for weight in weights)
+    unknown = sum(share for share, word in zip(shares, words, strict=True) if not frequency.get(word))
+    return Asked(tuple(words), shares, tuple(word in names for word in words), unknown)
 
 
 def names_in(question: str, words: Sequence[str]) -> frozenset[str]:
@@ -89,51 +147,95 @@ def _is_name(found: re.Match[str]) -> bool:
     return found[1] is None and found[2][0].isupper()
 
 
-def near(asked: Asked, passages: Sequence[Set[str]], vectors: Rows) -> list[list[float]]:
-    """How far words of passages mean what the words of a question mean: "sofa" in part for "couch".
+class Weigher:
+    """Gathers the signs of one question's passages."""
 
-    A name stands for itself alone, since one name is always like another. `vectors` gives unit rows.
-    """
-    found = [[0.0] * len(asked.words) for _ in passages]
-    common = [at for at, name in enumerate(asked.names) if not name]
-    chosen = sorted(common, key=asked.weights.__getitem__, reverse=True)[:MOST]
-    listed = list(set().union(*passages))
-    if not chosen or not listed:
-        return found
-    told: dict[str, list[tuple[int, float]]] = {}
-    wanted, rows = vectors([asked.words[at] for at in chosen]), vectors(listed)
-    cosines = np.empty((len(listed), len(chosen)), np.float32)
-    # A product this small is not shared among threads: waiting for them took five times as long on a busy
-    # machine.
-    step = 1024 // len(chosen)
-    for start in range(0, len(listed), step):
-        cosines[start : start + step] = rows[start : start + step] @ wanted.T
-    which, places = np.nonzero(cosines > NEAR)
-    values = np.minimum((cosines[which, places] - NEAR) / (1 - NEAR), 1)
-    for word, at, value in zip(which.tolist(), places.tolist(), values.tolist(), strict=True):
-        told.setdefault(listed[word], []).append((chosen[at], value))
-    for best, passage in zip(found, passages, strict=True):
-        for each in told.keys() & passage:
-            for at, value in told[each]:
-                best[at] = max(best[at], value)
-    return found
+    def __init__(
+        self,
+        question: str,
+        words: Sequence[str],
+        *,
+        frequency: Mapping[str, int],
+        count: int,
+        scores: Collection[float],
+        rank: Callable[[str], int],
+    ) -> None:
+        self._asked = weigh(question, words, frequency=frequency, count=count, rank=rank)
+        top = math.log(1 + max(1, count))
+        seen = [frequency.get(word, 0) for word in words]
+        idf = [math.log(1 + count / each) if each else top for each in seen]
+        self._rarity = [min(1.0, each / top) for each in idf]
+        self._most = BM25_MOST * sum(idf) or 1.0
+        self._usual = sum(scores) / len(scores) if scores else 0.0
+        spread = sum((each - self._usual) ** 2 for each in scores)
+        self._spread = math.sqrt(spread / len(scores)) if spread else 1.0
+
+    def __call__(
+        self,
+        held: Sequence[bool],
+        size: int,
+        *,
+        around: float,
+        score: float,
+        exact: float,
+        alike: float = 0.0,
+        apart: float = 0.0,
+    ) -> Signs:
+        """Gather the signs of a passage.
+
+        Which words it holds, how many it has, the BM25 of its file (`around`) and its own (`score`), and its
+        meaning.
+        """
+        return _signs(
+            self._asked,
+            held,
+            size,
+            rarity=self._rarity,
+            around=around / self._most,
+            lead=(score - self._usual) / self._spread,
+            exact=exact,
+            alike=alike,
+            apart=apart,
+        )
 
 
-def relevance(
-    asked: Asked, held: Sequence[float], size: int, *, likeness: float | None, exact: bool = False
-) -> float:
-    """Weigh the evidence: how far each word stands in the passage, how many words that has, and the cosine.
-
-    `likeness` is the centred cosine, None when nothing is known of that. A passage with an exact match, or
-    with every word of the question, is never hidden.
-    """
-    if exact or (held and min(held) > 0.999):
-        return 1.0
-    share: float = sum(map(mul, asked.weights, held))
-    lacking = [1 - value for value in compress(held, asked.names)]
-    length = math.log(min(max(size, SHORTEST), LONGEST) / USUAL)
-    value = SHARE * share - LENGTH * length + BASE
-    value += UNKNOWN if likeness is None else LIKENESS * max(likeness, 0.0)
-    if lacking:
-        value -= MISSING * sum(lacking) / len(lacking)
-    return min(1.0, max(0.0, value))
+def _signs(
+    asked: Asked,
+    held: Sequence[bool],
+    size: int,
+    *,
+    rarity: Sequence[float],
+    around: float,
+    lead: float,
+    exact: float,
+    alike: float,
+    apart: float,
+) -> Signs:
+    share = lacking = 0.0
+    names = named = count = 0
+    rare = 0.0
+    for weight, has, name, rareness in zip(asked.weights, held, asked.names, rarity, strict=True):
+        names += name
+        if has:
+            share += weight
+            count += 1
+            named += name
+            rare = max(rare, rareness)
+        else:
+            lacking = max(lacking, weight)
+    length = math.log(min(max(size, SHORTEST), LONGEST) / SHORTEST) / math.log(LONGEST / SHORTEST)
+    return Signs(
+        share,
+        1 - lacking,
+        named / names if names else 1.0,
+        1 - asked.unknown,
+        min(count, 4) / 4,
+        1 - length,
+        rare,
+        min(max(around, 0.0), 1.0),
+        min(max(lead, 0.0) / 4, 1.0),
+        min(exact, 1.0),
+        min(max(alike, 0.0), 1.0),
+        min(max(apart, 0.0) / 8, 1.0),
+        math.sqrt(share * min(max(alike, 0.0), 1.0)),
+    )

@@ -455,6 +455,11 @@ class Searcher:
         degraded = [*self.trouble, *scanning, *report.degraded, *found.degraded]
         if coverage.pending:
             degraded.append(f"{report.pending} files are not indexed yet; `vade index` finishes it")
+        if report.outdated and self.caller.audience is not Audience.GROUP:
+            degraded.append(
+                f"the index is being upgraded: {report.outdated} of {report.files} files are ranked as "
+                "before; `vade index` finishes it"
+            )
         if failed:
             first = findings[0]
             degraded.append(f"{failed} files could not be read, first {first.where}: {first.why}")
@@ -469,6 +474,7 @@ class Searcher:
             tuple(degraded),
             provider,
             model,
+            hidden=found.hidden,
         )
 
 

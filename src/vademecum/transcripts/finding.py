@@ -17,10 +17,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from vademecum.errors import IndexFailed, IndexNewer, InvalidKey, OutsideMemory, StorageFailed, VadeError
-from vademecum.index import lexicon, turns, words
+from vademecum.index import lexicon, speech, turns, words
+from vademecum.index.speech import Speech
 from vademecum.index.sqlite import moment
 from vademecum.index.turns import Kept, Part, Row, Turns
-from vademecum.search import relevance
+from vademecum.search import rank, relevance
 from vademecum.search.answer import TRANSCRIPT, Passage
 from vademecum.search.engine import COMMON, COMMON_FROM, EXACT_ROWS, MOST_WORDS
 from vademecum.store import files, names, reading, scopes, secrets
@@ -60,7 +61,7 @@ class Wanted(NamedTuple):
 
     text: str
     max_results: int
-    min_score: float = 0.35
+    min_score: float = 0.0
     max_sessions: int | None = None
     after: str | None = None
     before: str | None = None
@@ -127,10 +128,10 @@ class Earlier:
         """The messages that answer best, from so many sessions at most, after a look at what is new."""
         text = _readable(query)
         wanted = Wanted(text, max_results, min_score, max_sessions, phrases=words.phrases_in(text))
-        found = self._recalled(wanted, self._view(all=all), seconds)
+        found = self._without_weak(self._recalled(wanted, self._view(all=all), seconds))
         if found.hits or not wanted.phrases:
             return found
-        again = self._recalled(wanted._replace(phrases=()), self._view(all=all), seconds)
+        again = self._without_weak(self._recalled(wanted._replace(phrases=()), self._view(all=all), seconds))
         said = " and ".join(names.shown(each) for each in wanted.phrases)
         return again._replace(
             degraded=(*again.degraded, f"no message holds the phrase {said}; its words were searched")
@@ -160,6 +161,11 @@ class Earlier:
             found = found._replace(degraded=(*found.degraded, "keywords only: sessions have no vectors"))
         place = scopes.place_for(self.caller, Scope.PROJECT)
         return tuple(passage(hit, place, explain=options.explain) for hit in hits), found
+
+    def _without_weak(self, found: Recalled) -> Recalled:
+        """What was found; of weak matches alone, a few."""
+        weak = all(hit.match == relevance.WEAK for hit in found.hits)
+        return found._replace(hits=found.hits[: relevance.MOST_WEAK]) if weak else found
 
     def _recalled(self, wanted: Wanted, view: View, seconds: float) -> Recalled:
         until = time.monotonic() + seconds
@@ -524,7 +530,12 @@ def _best(index: Turns, wanted: Wanted, where: str, values: list[Any]) -> list[_
     best = max(matched.values(), default=0.0) or 1.0
     scores = {id_: matched.get(id_, 0.0) / best + exact.get(id_, 0.0) for id_ in {**matched, **exact}}
     rows = index.rows(list(scores), where, values)
-    weights = relevance.weigh(wanted.text, asked.words, frequency=frequency, count=count, rank=lexicon.rank)
+    question = speech.wanted(wanted.text, words.WORD.findall(wanted.text.lower()))
+    for id_, row in rows.items():
+        scores[id_] += sum(rank.heard(Speech(row.part.role, row.part.asks, row.part.says), question))
+    weigh = relevance.Weigher(
+        wanted.text, asked.words, frequency=frequency, count=count, scores=matched.values(), rank=lexicon.rank
+    )
     chosen: list[_Scored] = []
     sessions: set[int] = set()
     seen: set[object] = set()
@@ -535,9 +546,15 @@ def _best(index: Turns, wanted: Wanted, where: str, values: list[Any]) -> list[_
         for id_ in ids:
             row = rows[id_]
             marks: tuple[object, ...] = ((row.log.id, row.part.line), row.part.digest)
-            held = [1.0 if id_ in having else 0.0 for having in holding]
-            sure = id_ in certain or exact.get(id_, 0.0) >= 0.5
-            weight = relevance.relevance(weights, held, row.part.size, likeness=None, exact=sure)
+            held = [id_ in having for having in holding]
+            signs = weigh(
+                held,
+                row.part.size,
+                around=matched.get(id_, 0.0),
+                score=matched.get(id_, 0.0),
+                exact=relevance.identified(exact.get(id_, 0.0), certain=id_ in certain),
+            )
+            weight = relevance.curve("none")(signs)
             if weight < wanted.min_score or not (any(held) or id_ in exact) or not seen.isdisjoint(marks):
                 continue
             full = wanted.max_sessions is not None and len(sessions) >= wanted.max_sessions

@@ -15,7 +15,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import InvalidKey, OutsideMemory, StorageFailed
-from vademecum.index import words
+from vademecum.index import speech, words
 from vademecum.index.base import stamp as stamp_of
 from vademecum.index.sqlite import head, moment
 from vademecum.index.turns import Kept, Part
@@ -352,7 +352,8 @@ class Batch:
         day = head("", "", when, (), "")
         for at, length in pieces(text):
             piece = text[at : at + length]
-            size = len(words.all_in(piece[:_WEIGHED]) - words.LOW)
+            own = words.all_in(piece[:_WEIGHED])
+            said = speech.of(piece[:_WEIGHED], own)
             self.parts.append(
                 Part(
                     raw.number,
@@ -364,7 +365,9 @@ class Batch:
                     moment(when),
                     at,
                     length,
-                    size,
+                    len(own - words.LOW),
+                    said.asks,
+                    said.says,
                     digest(piece),
                     f"{day}\n{_BLOB.sub(' ', piece)}",
                 )

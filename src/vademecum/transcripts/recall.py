@@ -12,6 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.errors import NotFound, OutsideMemory, StorageFailed, UnknownName, UsageError
+from vademecum.search import relevance
 from vademecum.store import names
 from vademecum.store.outgoing import clean_text
 from vademecum.transcripts.events import Event, Said
@@ -60,6 +61,11 @@ class Hit(NamedTuple):
     keyword_hits: int
     exact: bool
     relevance: float = 0.0  # from 0 to 1; the ranking by keywords knows none
+
+    @property
+    def match(self) -> str:
+        """How likely it answers: `strong`, `likely` or `weak`; empty where only words were counted."""
+        return relevance.match(self.relevance) if self.relevance else ""
 
 
 class Recalled(NamedTuple):

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 else:
     np = LazyModule("numpy")
 
+SHIPPED_MODEL = "static-minilm-256"
 # Plain sentences with nothing in common but being sentences: what their vectors share, all texts share.
 PROBES = (
     "The meeting was moved to Thursday afternoon.",
@@ -135,6 +136,13 @@ def gather(parts: Iterable[Part], count: int, *, dimension: int) -> Vectors:
     return vectors
 
 
+def family(embedder: Embedder) -> str:
+    """Which models it was measured with: `static` for the one we ship, `minilm`, or `other`."""
+    if embedder.provider == "minilm":
+        return "minilm"
+    return "static" if embedder.provider == "local" and embedder.model == SHIPPED_MODEL else "other"
+
+
 def common_direction(embedder: Embedder) -> Vector:
     """Find what all texts of a model have in common: its own word for it, or the mean of the probes.
 
@@ -150,7 +158,7 @@ def likeness(vectors: Vectors, query: Vector, *, mean: Vector) -> Vector:
     """Compare rows with a query by the cosine of what is left without the common direction.
 
     Plain cosines of two models cannot be compared: unrelated texts have 0.33 in ours and 0.01 in MiniLM.
-    Without the common direction they fall around 0 in each, and below the 0.35 of `min_score`.
+    Without the common direction they fall around 0 in each.
     """
     rows, wanted = vectors - mean, query - mean
     lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows)) * np.sqrt(wanted @ wanted)

@@ -191,21 +191,6 @@ class Static:
                     sums[number] += self._sum(words[start : start + PART])
         return unit(sums)
 
-    def words(self, words: Sequence[str]) -> Vectors:
-        """Give each word a row of unit length, in order; one that is not whole in the table gets zeros.
-
-        A word put together from pieces has a vector, but a poor one: "xyzzy" would be like "src".
-        """
-        table, _ = self._table
-        tokens = np.array([self._token(word) or 0 for word in words], np.intp)
-        rows: Vectors = table[tokens].astype(np.float32)
-        lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
-        rows *= np.where((tokens > 0) & (lengths > 0), 1 / np.maximum(lengths, 1e-9), 0)[:, None]
-        return rows
-
-    def _token(self, word: str) -> int | None:
-        return self._vocabulary.get(word if word.isascii() else "".join(words_of(word)))
-
     def _sum(self, words: list[str]) -> Vector:
         if self._rows is None or len(self._numbers) > MAX_WORDS:
             self._numbers, self._rows = {}, np.zeros((4096, self.dimension), np.float32)

@@ -236,6 +236,7 @@ class RecordStore(BaseStore):
                 sources=("memory",),
                 max_results=_CANDIDATES,
                 min_score=self._min_score,
+                max_weak=_CANDIDATES,
             )
             for each in answer.results:
                 if each.path in by_path and each.superseded is None:

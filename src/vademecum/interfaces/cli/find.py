@@ -10,6 +10,7 @@ import click
 
 from vademecum.interfaces.cli import output
 from vademecum.interfaces.cli.options import TYPES, common, scope_option, words_argument
+from vademecum.search.relevance import MATCHES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +29,11 @@ _BAR = 24
 @click.command()
 @words_argument(required=True)
 @click.option("--max-results", type=click.IntRange(1, 1000), help="How many passages.  [default: 6]")
-@click.option("--min-score", type=click.FloatRange(0, 1), help="The least relevance.  [default: 0.35]")
+@click.option(
+    "--min-score",
+    type=click.FloatRange(0, 1),
+    help="Hide matches with less relevance than this.  [default: 0, which hides nothing]",
+)
 @click.option("--mode", type=MODES, help="Which legs answer.  [default: hybrid]")
 @scope_option("Only this scope.")
 @click.option(
@@ -56,6 +61,9 @@ def search(
 
     QUERY is one or more words and needs no quotes. It may hold "phrases" and filters: scope:, type:, tag:,
     after:, before:, path:. Put `--` before a query that begins with a dash.
+
+    Each match is strong, likely or weak. A weak one may not be an answer; when all are weak, at most three
+    are shown.
     """
     answer = door().search(
         query,
@@ -171,9 +179,13 @@ def show_answer(answer: Answer, query: str, *, explain: bool, as_json: bool) -> 
     if as_json:
         output.as_json(answer_json(answer, explain=explain))
         return
-    for number, passage in enumerate(answer.results, 1):
+    heading = False
+    for number, passage in enumerate(_by_match(answer), 1):
         if number > 1:
             output.line()
+        if passage.match == "weak" and passage.related is None and not heading:
+            heading = True
+            output.line("weak matches, which may not answer this:\n")
         output.line(_title(passage))
         text = output.plain(passage.snippet)
         click.echo("\n".join(f"  {each}" for each in _highlighted(text, query).split("\n")))
@@ -185,6 +197,9 @@ def show_answer(answer: Answer, query: str, *, explain: bool, as_json: bool) -> 
             _explain(passage)
     if not answer.results:
         output.line("nothing found")
+    if answer.hidden:
+        hidden = output.plural(answer.hidden, "result")
+        output.error(f"{hidden} hidden by the minimum score: --min-score 0 shows all")
     covered = answer.coverage
     if explain or covered.indexed < covered.files:
         said = f" and {output.plural(covered.sessions, 'session')}" if covered.sessions else ""
@@ -199,6 +214,8 @@ def answer_json(answer: Answer, *, explain: bool) -> dict[str, Any]:
     covered = answer.coverage
     return {
         "results": [passage_json(each, explain=explain) for each in answer.results],
+        "match": answer.match,
+        "hidden": answer.hidden,
         "provider": answer.provider,
         "model": answer.model,
         "mode": answer.mode,
@@ -223,6 +240,7 @@ def passage_json(passage: Passage, *, explain: bool) -> dict[str, Any]:
         "endLine": passage.end,
         "score": passage.score,
         "relevance": passage.relevance,
+        "match": passage.match,
         "snippet": passage.snippet,
         "source": passage.source,
         "scope": str(passage.place.scope),
@@ -253,7 +271,20 @@ def _title(passage: Passage) -> str:
     if passage.related is not None:
         said = passage.related
         return f"{passage.path}{lines} · {said['relation']} {said['to']} ({said['origin']}){marks}"
-    return f"{passage.path}{lines} · {passage.relevance:.2f}{marks}"
+    return f"{passage.path}{lines} · {passage.match}{marks}"
+
+
+def _by_match(answer: Answer) -> list[Passage]:
+    """The results as people read them: strong, likely, then weak ones, each in their order.
+
+    What only lists, or was put in an order of the caller's, stays as it is.
+    """
+    if answer.mode == "metadata":
+        return list(answer.results)
+    hits = [each for each in answer.results if each.related is None]
+    order = {match: number for number, match in enumerate(MATCHES)}
+    beside = [each for each in answer.results if each.related is not None]
+    return [*sorted(hits, key=lambda each: order[each.match]), *beside]
 
 
 def _highlighted(text: str, query: str) -> str:

@@ -108,7 +108,8 @@ def search(
         if number:
             output.line()
         title = f" · {each.title}" if each.title else ""
-        output.line(f"{each.session}#L{each.line} · turn {each.turn} · {each.role} · {each.score:.1f}{title}")
+        sure = each.match or f"{each.score:.1f}"
+        output.line(f"{each.session}#L{each.line} · turn {each.turn} · {each.role} · {sure}{title}")
         output.line("\n".join(f"  {line}" for line in each.preview.split("\n")))
     if not found:
         output.line("nothing found")
@@ -306,6 +307,7 @@ def hit_json(hit: Hit) -> dict[str, Any]:
         "preview": hit.preview,
         "score": hit.score,
         "relevance": hit.relevance,
+        "match": hit.match or None,
         "keyword_hits": hit.keyword_hits,
         "exact": hit.exact,
     }

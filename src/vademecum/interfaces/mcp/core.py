@@ -46,6 +46,7 @@ _PASSAGE = answers(
         "source": TEXT,
     },
     relevance=FIGURE,
+    match=TEXT,
     key=TEXT,
     scope=TEXT,
     type=TEXT,
@@ -56,6 +57,8 @@ _PASSAGE = answers(
 ANSWER = answers(
     {
         "results": many(_PASSAGE),
+        "match": TEXT,
+        "hidden": COUNT,
         "provider": TEXT,
         "model": TEXT,
         "mode": TEXT,
@@ -378,7 +381,13 @@ CORE: tuple[Tool, ...] = (
         (
             Argument("query", STRING, "A question, or words to look for.", required=True),
             Argument("maxResults", WHOLE, "How many passages at most; 6 when left out.", least=1, most=100),
-            Argument("minScore", NUMBER, "The least relevance; 0.35 when left out.", least=0, most=1),
+            Argument(
+                "minScore",
+                NUMBER,
+                "Hide results with less relevance; 0 when left out.",
+                least=0,
+                most=1,
+            ),
             Argument("mode", STRING, "How to search; hybrid when left out.", choices=MODES),
             ONLY_SCOPE,
             Argument(

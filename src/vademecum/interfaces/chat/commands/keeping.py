@@ -74,7 +74,7 @@ def _list(chat: Chat) -> None:
 def _search(chat: Chat, query: str) -> None:
     answer = chat.person.search(query)
     for each in answer.results:
-        output.line(f"{each.path}#L{each.start}-L{each.end} · {each.relevance:.2f}")
+        output.line(f"{each.path}#L{each.start}-L{each.end} · {each.match}")
         output.line("\n".join(f"  {line}" for line in each.snippet.split("\n")))
     if not answer.results:
         output.line("nothing found")

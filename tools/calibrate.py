@@ -1,0 +1,260 @@
+"""Fit what each sign of relevance weighs (`src/vademecum/search/relevance.json`), for each kind of embedder.
+
+    python -m tools.calibrate --data FOLDER [--embedder local]... [--write]
+
+Fitted on the halves for tuning of the sets in `bench/sets`, on generated notes and on the development part of
+LongMemEval (MIT); told for the other halves, and for LoCoMo and SciFact, which nothing is fitted to. A sign
+never counts against an answer, so that more evidence never lowers the relevance.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import pickle
+import tempfile
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from bench import nothing, realistic, small_sets
+from bench.scoring import auc
+
+from vademecum.search.relevance import CURVES, LIKELY, STRONG, Signs, is_sure
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from vademecum.memory import Memory
+    from vademecum.search.answer import Passage
+
+    Floats = NDArray[np.float64]
+
+FIRST = 5  # results of a question that are looked at
+FITTED = ("realistic tune", "our own", "LongMemEval")
+SURE = 9.0
+STEPS, RATE, DECAY = 20_000, 0.05, 0.05
+# By name of the embedder: what its curve is called. Words alone are asked of any store.
+KINDS = {"local": "static", "minilm": "minilm"}
+
+
+class Sample(NamedTuple):
+    """What a question got: the signs of its first results, and which of them are right."""
+
+    signs: Floats
+    right: NDArray[np.bool_]
+    answerable: bool
+
+
+# ---------------------------------------------------------------- what was asked
+
+
+def gathered(data: Path | None, embedder: str, mode: str) -> Iterator[tuple[str, list[Sample]]]:
+    """Every store with all that is asked of it."""
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory())).resolve()
+        (folder / "realistic").mkdir()
+        real = realistic.Store(folder / "realistic", embedder)
+        stack.enter_context(closing(real.memory.searcher))
+        for half in (small_sets.TUNE, small_sets.HELD):
+            asked = [(each.text, each.gold) for each in realistic.questions() if each.half == half]
+            yield f"realistic {half}", _asked(real.memory, asked, real.entries_of, mode)
+        for name in small_sets.SETS:
+            notes = small_sets.read(name)
+            (folder / name).mkdir()
+            memory = small_sets.fill(
+                folder / name, [(each.id, each.text) for each in notes], embedder=embedder
+            )
+            stack.enter_context(closing(memory.searcher))
+            foreign = [each.text for each in realistic.questions() if not each.gold]
+            for half in (small_sets.TUNE, small_sets.HELD):
+                mine = [each for each in notes if small_sets.half(each.id) == half]
+                asked = [(text, frozenset({each.id})) for each in mine for text in each.questions]
+                asked += [(text, frozenset()) for text in foreign[half == small_sets.HELD :: 2]]
+                yield f"{name} {half}", _asked(memory, asked, _key, mode)
+        settings = [nothing.own()]
+        for load in nothing.SETS.values() if data is not None else ():
+            settings += load(data)  # type: ignore[arg-type]  # a folder was given
+        for number, setting in enumerate(settings):
+            place = folder / str(number)
+            place.mkdir()
+            store = nothing.Store(place, setting, embedder)
+            stack.enter_context(closing(store.memory.searcher))
+            asked = [(each.text, each.gold) for some in setting.answerable.values() for each in some]
+            asked += [(text, frozenset()) for some in setting.nothing.values() for text in some]
+
+            def ids(passage: Passage, store: nothing.Store = store) -> frozenset[str]:
+                return frozenset({store.note_at(passage.path, passage.key, passage.end)})
+
+            yield setting.name, _asked(store.memory, asked, ids, mode)
+
+
+def _key(passage: Passage) -> frozenset[str]:
+    return frozenset({passage.key or ""})
+
+
+def _asked(
+    memory: Memory,
+    asked: Sequence[tuple[str, frozenset[str]]],
+    ids: Callable[[Passage], frozenset[str]],
+    mode: str,
+) -> list[Sample]:
+    found = []
+    for text, gold in asked:
+        results = memory.search(text, mode=mode, explain=True, max_weak=FIRST).results[:FIRST]
+        signs = [
+            [(each.arithmetic or {}).get(f"sign_{name}", 0.0) for name in Signs._fields] for each in results
+        ]
+        right = [bool(ids(each) & gold) for each in results]
+        found.append(
+            Sample(np.array(signs, float).reshape(-1, len(Signs._fields)), np.array(right, bool), bool(gold))
+        )
+    return found
+
+
+# ---------------------------------------------------------------- the fit
+
+
+def fit(sets: Sequence[Sequence[Sample]], used: Sequence[str]) -> tuple[float, Floats]:
+    """Weigh the signs so that right results and the results of questions about nothing part best.
+
+    Each set counts the same, and so do right and wrong in it. A wrong result of an answerable question says
+    little: it may tell half of the answer, so it counts a quarter.
+    """
+    rows, targets, counts = [], [], []
+    for samples in sets:
+        own_rows = np.concatenate([each.signs for each in samples])
+        own = np.concatenate([each.right for each in samples])
+        weight = np.concatenate(
+            [np.where(each.right, 1.0, 0.25 if each.answerable else 1.0) for each in samples]
+        )
+        weight[own] /= weight[own].sum() or 1.0
+        weight[~own] /= weight[~own].sum() or 1.0
+        rows.append(own_rows)
+        targets.append(own)
+        counts.append(weight)
+    x, y, w = np.concatenate(rows), np.concatenate(targets).astype(float), np.concatenate(counts)
+    w /= w.sum()
+    mask = np.array([name in used for name in Signs._fields], float)
+    weights, base = np.zeros(x.shape[1]), 0.0
+    for _ in range(STEPS):  # gradient descent that never leaves the weights that are allowed
+        p = 1 / (1 + np.exp(-(x @ weights + base)))
+        slope = x.T @ (w * (p - y)) + DECAY * weights / len(sets)
+        weights = np.maximum(0.0, weights - RATE * 20 * slope) * mask
+        base -= RATE * 20 * float((w * (p - y)).sum())
+    return base, weights
+
+
+def settled(sets: Sequence[Sequence[Sample]], base: float, weights: Floats) -> tuple[float, Floats]:
+    """Shift and stretch the scale so that the two limits fall where they should, on the average over sets.
+
+    Seven of eight right results are likely, and one question about nothing in a hundred has a strong result.
+    """
+    right = [np.concatenate([_odds(each, base, weights)[each.right] for each in samples]) for samples in sets]
+    tops = [
+        np.array([_top(each, base, weights) for each in samples if not each.answerable]) for samples in sets
+    ]
+    likely = float(np.mean([np.quantile(each, 0.12) for each in right]))
+    # What needs no weighing is strong wherever the limit lies.
+    strong = float(np.mean([np.quantile(each[each < SURE], 0.99) for each in tops]))
+    odds = [float(np.log(p / (1 - p))) for p in (LIKELY, STRONG)]
+    stretch = (odds[1] - odds[0]) / max(strong - likely, 1e-3)
+    return odds[0] + stretch * (base - likely), weights * stretch
+
+
+def _odds(sample: Sample, base: float, weights: Floats) -> Floats:
+    """The log odds of each result; of one that needs no weighing, as large as they get."""
+    odds: Floats = sample.signs @ weights + base
+    odds[[is_sure(Signs(*row)) for row in sample.signs]] = SURE
+    return odds
+
+
+def _top(sample: Sample, base: float, weights: Floats) -> float:
+    return float(_odds(sample, base, weights).max()) if len(sample.signs) else -SURE
+
+
+def report(name: str, samples: Sequence[Sample], base: float, weights: Floats) -> str:
+    """How well the labels part answers from the rest."""
+
+    def p(sample: Sample) -> Floats:
+        made: Floats = 1 / (1 + np.exp(-_odds(sample, base, weights)))
+        return made
+
+    right = [value for each in samples if each.answerable for value in p(each)[each.right]]
+    tops = {
+        kind: [
+            float(p(each).max()) if len(each.signs) else 0.0 for each in samples if each.answerable is kind
+        ]
+        for kind in (True, False)
+    }
+    # Of the answerable ones those that found their answer: the others are rightly weak.
+    told = [f"{name:18} right {len(right):4}"]
+    if right:
+        told.append(f"likely+ {np.mean(np.array(right) >= LIKELY):.2f}")
+    if tops[False]:
+        tops_ = np.array(tops[False])
+        told.append(f"nothing {len(tops_):4} likely+ {(tops_ >= LIKELY).mean():.2f}")
+        told.append(f"strong {(tops_ >= STRONG).mean():.2f}")
+    if right and tops[False]:
+        told.append(f"AUC {auc(tops[True], tops[False]):.3f}")
+    return "  ".join(told)
+
+
+def main() -> None:
+    """Fit, tell, and write when asked to."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--data", type=Path, help="the folder with LoCoMo, LongMemEval and SciFact")
+    parser.add_argument("--embedder", choices=sorted(KINDS), action="append")
+    parser.add_argument("--write", action="store_true", help="keep what was fitted")
+    parser.add_argument("--cache", type=Path, help="keep what was asked in this folder, and use it again")
+    chosen = parser.parse_args()
+    fitted = {}
+    meaning = ("alike", "apart", "both")
+    everything: dict[str, list[Sample]] = {}
+    for embedder in chosen.embedder or KINDS:
+        modes = {"hybrid": KINDS[embedder], **({"bm25": "none"} if embedder == "local" else {})}
+        for mode, kind in modes.items():
+            sets = _sets(chosen, embedder, mode)
+            used = [name for name in Signs._fields if kind != "none" or name not in meaning]
+            fitted[kind] = _fitted(kind, sets, used)
+            if kind != "none":
+                everything |= {f"{kind} {name}": samples for name, samples in sets.items()}
+    # For models that nobody measured: what holds for all of them, without the cosine's own scale.
+    if len({kind.split()[0] for kind in everything}) > 1:
+        fitted["other"] = _fitted("other", everything, [name for name in Signs._fields if name != "alike"])
+    if chosen.write:
+        kept = json.loads(CURVES.read_text()) | fitted
+        CURVES.write_text(json.dumps(dict(sorted(kept.items())), indent=2) + "\n")
+
+
+def _fitted(kind: str, sets: dict[str, list[Sample]], used: Sequence[str]) -> dict[str, object]:
+    fitting = [samples for name, samples in sets.items() if name.endswith(FITTED)]
+    base, weights = settled(fitting, *fit(fitting, used))
+    print(
+        f"\n{kind}: base {base:.2f} "
+        + " ".join(f"{n} {w:.2f}" for n, w in zip(Signs._fields, weights, strict=True))
+    )
+    for name, samples in sets.items():
+        print(report(name, samples, base, weights))
+    rounded = {name: round(float(weight), 3) for name, weight in zip(Signs._fields, weights, strict=True)}
+    return {"base": round(base, 3), "weights": rounded}
+
+
+def _sets(chosen: argparse.Namespace, embedder: str, mode: str) -> dict[str, list[Sample]]:
+    file = None if chosen.cache is None else chosen.cache / f"{embedder}-{mode}.pickle"
+    if file is not None and file.exists():
+        return pickle.loads(file.read_bytes())  # type: ignore[no-any-return]  # our own file
+    sets: dict[str, list[Sample]] = {}
+    for name, samples in gathered(chosen.data, embedder, mode):
+        sets.setdefault(name, []).extend(samples)
+    if file is not None:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(pickle.dumps(sets))
+    return sets
+
+
+if __name__ == "__main__":
+    main()
