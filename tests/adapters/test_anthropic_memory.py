@@ -200,7 +200,7 @@ def test_a_record_is_a_file_and_a_file_is_a_record(memory: Memory, tool: MemoryT
     assert content(tool, "/memories/testing.md") == ["Use pytest."]
     do(tool, "create", "/memories/deploys.md", file_text="Deploys happen on Fridays.")
     assert memory.show("deploys").text == "Deploys happen on Fridays."
-    assert [hit.key for hit in memory.search("When do deploys happen?").results] == ["deploys"]
+    assert memory.search("When do deploys happen?").results[0].key == "deploys"
     do(tool, "rename", old_path="/memories/testing.md", new_path="/memories/tests.md")
     moved = memory.show("tests")
     assert (moved.type, moved.tags) == ("feedback", ("python",))
