@@ -129,7 +129,9 @@ def test_list_shows_category_lock_span_count_and_limit(vade: Vade) -> None:
     assert "preference" in listed
     assert "🔒" in listed
     assert "→" in listed
-    assert "1 of 200" in listed
+    assert "global: 1 record, 0 of 200 towards decay.max_count\n" in listed  # a protected one does not count
+    assert ": 1 record, 1 of 200 towards decay.max_count\n" in listed
+    assert "of 200" not in vade("list", "--tag", "preference")
     assert "tabs" not in vade("list", "--scope", "project")
     assert "topic" not in vade("list", "--tag", "preference")
     assert "tabs" not in vade("list", "--type", "rule")

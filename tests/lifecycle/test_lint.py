@@ -230,11 +230,32 @@ def test_a_record_that_many_others_name(world: World) -> None:
 def test_what_has_grown_too_large(world: World) -> None:
     world.settings["VADE_DECAY_MAX_COUNT"] = "2"
     for name in ("red", "green", "blue"):
-        world.write(f"{name}.md", f"The colour {name}.\n")
+        world.write(f"{name}.md", f"## 2026-01-02T03:04:05Z\nThe colour {name}.\n")
     (world.home / "memory/global/MEMORY.md").write_text("A sentence about colours.\n" * 400)
     found = world.memory().lint()
     assert one(found, "oversize_pinned").mend == "vade edit MEMORY.md --scope global"
     assert one(found, "over_budget").mend == "vade sweep --scope global --apply"
+    assert one(found, "over_budget").why == "3 notes in global count, more than decay.max_count = 2"
+
+
+def test_lint_finds_too_many_records_exactly_where_the_cap_would_act(world: World) -> None:
+    world.settings["VADE_DECAY_MAX_COUNT"] = "2"
+    dated = "## 2026-01-02T03:04:05Z\n"
+    world.write("red.md", f"{dated}The colour red.\n")
+    world.write("green.md", f"{dated}The colour green.\n")
+    world.write("undated.md", "The colour blue.\n")
+    world.write("long.md", f"{dated}{'The colour of the sea changes. ' * 30}\n")
+    world.write("brought.md", f"{dated}The colour grey.\n<!-- origin: import -->\n")
+    world.write("reference.md", f"---\ntype: reference\n---\n{dated}The colours are in the handbook.\n")
+
+    def capped() -> list[str]:
+        return [each.what for each in world.memory().sweep(scope="global").proposals if each.what == "cap"]
+
+    assert "over_budget" not in kinds(world.memory().lint())
+    assert capped() == []
+    world.write("white.md", f"{dated}The colour white.\n")
+    assert one(world.memory().lint(), "over_budget").why.startswith("3 notes in global")
+    assert capped() == ["cap"]
 
 
 def test_journals_pinned_documents_and_sources_are_looked_at_too(world: World) -> None:

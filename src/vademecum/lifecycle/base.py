@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from vademecum.store.home import Shelf
+    from vademecum.store.records import Found
     from vademecum.types import Place, Record
 
 # What a person says about themselves and about the work stays until a person takes it away.
@@ -66,7 +67,7 @@ def renewed(record: Record) -> datetime | None:
     return max((each for each in moments if each is not None), default=None)
 
 
-def ours(seen: Seen) -> bool:
+def ours(seen: Seen | Found) -> bool:
     """Whether a record may be put away at all: no stranger's, and none that a person protects."""
     return seen.shelf.trusted and not seen.record.protected
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from vademecum.lifecycle.base import Seen
     from vademecum.store.home import Shelf
+    from vademecum.store.records import Found
     from vademecum.types import Place, Record
 
 SUMMARIZE, CUT = "summarize", "cut"
@@ -93,7 +94,7 @@ class Cap:
         return Edit(shelf, archive.RECORDS, f"{key}.md", None, whole.encode())
 
 
-def countable(seen: Seen) -> bool:
+def countable(seen: Seen | Found) -> bool:
     """Whether a record counts towards the cap, and so may go because of it: a short note of this memory."""
     record = seen.record
     return (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,18 +15,20 @@ from vademecum.store.records import Found, key_of, parse_type
 from vademecum.types import Finding, Noted, Origin, Record, Scope, Stored
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from vademecum.knowledge import claims as claiming
+    from vademecum.lifecycle import cap as capping
     from vademecum.store import approvals as approving
     from vademecum.store import editing, pinned, reading, repository, sources, versions
     from vademecum.store import purge as purging
     from vademecum.store import runs as running
     from vademecum.store.home import Shelf
-    from vademecum.types import Entry, RecordType
+    from vademecum.types import Entry, Place, RecordType
 else:
     approving = LazyModule("vademecum.store.approvals")
     editing = LazyModule("vademecum.store.editing")
+    capping = LazyModule("vademecum.lifecycle.cap")
     claiming = LazyModule("vademecum.knowledge.claims")
     pinned = LazyModule("vademecum.store.pinned")
     purging = LazyModule("vademecum.store.purge")
@@ -43,7 +46,8 @@ class Listing(NamedTuple):
 
     records: tuple[Record, ...]
     findings: tuple[Finding, ...]
-    limit: int
+    limit: int  # how many notes a scope may hold before the cap acts
+    counted: Mapping[Place, int]  # how many there are in each scope, whether listed or not
 
 
 class Keeping(Tidying):
@@ -138,13 +142,16 @@ class Keeping(Tidying):
             self._only_a_person("look into every project", "vade list --all")
         found: list[Record] = []
         findings: list[Finding] = []
+        counted: Counter[Place] = Counter()
         for each in self._everything(self._places(scope, all=all)):
             if isinstance(each, Finding):
                 findings.append(each)
-            elif (kind is None or each.record.type == kind) and (tag is None or tag in each.record.tags):
+                continue
+            counted[each.record.place] += capping.countable(each)
+            if (kind is None or each.record.type == kind) and (tag is None or tag in each.record.tags):
                 found.append(each.record if reveal else outgoing.clean_record(each.record))
         found.sort(key=_order)
-        return Listing(tuple(found), tuple(findings), self.settings.decay.max_count)
+        return Listing(tuple(found), tuple(findings), self.settings.decay.max_count, dict(counted))
 
     def show(self, name: str | int, *, scope: str | Scope | None = None, reveal: bool = False) -> Record:
         """One record with all its entries, by key, number or id.

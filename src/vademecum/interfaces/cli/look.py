@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -63,6 +64,7 @@ def list_(
                 ],
                 "count": len(listing.records),
                 "limit": listing.limit,
+                "counted": {str(place): count for place, count in listing.counted.items()},
                 "written": written,
                 "findings": [finding_json(finding) for finding in listing.findings],
             }
@@ -74,12 +76,12 @@ def list_(
             ["#", "key", "scope", "type", "category", "age", "", "text"],
         )
         output.line()
-    counts: dict[str, int] = {}
-    for record in listing.records:
-        counts[str(record.place)] = counts.get(str(record.place), 0) + 1
+    counts = Counter(record.place for record in listing.records)
     filtered = scope or kind or tag
     if counts:
-        output.line(", ".join(f"{name}: {count} of {listing.limit}" for name, count in counts.items()))
+        for place, count in counts.items():
+            limit = f", {listing.counted[place]:,} of {listing.limit:,} towards decay.max_count"
+            output.line(f"{place}: {output.plural(count, 'record')}{'' if kind or tag else limit}")
     elif memory.settings.incognito:
         output.line("incognito: nothing is read")
     elif filtered or listing.findings:

@@ -29,6 +29,6 @@ def check(material: Material, *, documents: Iterable[Pinned], max_count: int) ->
     folders = {each.record.place: each.record.path.rpartition("/")[0] for each in material.seen}
     for place, count in counts.items():
         if count > max_count:
-            why = f"{count:,} records in {place}, more than {max_count:,}"
+            why = f"{count:,} notes in {place} count, more than decay.max_count = {max_count:,}"
             mend = f"vade sweep --scope {place.scope} --apply"
             yield Finding(SCOPE, folders[place], why, mend, place=place)
