@@ -149,9 +149,10 @@ def fit(sets: Sequence[Sequence[Sample]], used: Sequence[str]) -> tuple[float, F
 
 
 def settled(sets: Sequence[Sequence[Sample]], base: float, weights: Floats) -> tuple[float, Floats]:
-    """Shift and stretch the scale so that the two limits fall where they should, on the average over sets.
+    """Shift and stretch the scale so that the two limits fall where they should.
 
-    Seven of eight right results are likely, and one question about nothing in a hundred has a strong result.
+    Seven of eight right results are likely on the average over the sets, and in no set has more than one
+    question about nothing in twenty-five a strong result.
     """
     right = [np.concatenate([_odds(each, base, weights)[each.right] for each in samples]) for samples in sets]
     tops = [
@@ -159,7 +160,7 @@ def settled(sets: Sequence[Sequence[Sample]], base: float, weights: Floats) -> t
     ]
     likely = float(np.mean([np.quantile(each, 0.12) for each in right]))
     # What needs no weighing is strong wherever the limit lies.
-    strong = float(np.mean([np.quantile(each[each < SURE], 0.99) for each in tops]))
+    strong = float(np.max([np.quantile(each[each < SURE], 0.96) for each in tops]))
     odds = [float(np.log(p / (1 - p))) for p in (LIKELY, STRONG)]
     stretch = (odds[1] - odds[0]) / max(strong - likely, 1e-3)
     return odds[0] + stretch * (base - likely), weights * stretch
@@ -224,7 +225,9 @@ def main() -> None:
                 everything |= {f"{kind} {name}": samples for name, samples in sets.items()}
     # For models that nobody measured: what holds for all of them, without the cosine's own scale.
     if len({kind.split()[0] for kind in everything}) > 1:
-        fitted["other"] = _fitted("other", everything, [name for name in Signs._fields if name != "alike"])
+        fitted["other"] = _fitted(
+            "other", everything, [name for name in Signs._fields if name not in ("alike", "both")]
+        )
     if chosen.write:
         kept = json.loads(CURVES.read_text()) | fitted
         CURVES.write_text(json.dumps(dict(sorted(kept.items())), indent=2) + "\n")
