@@ -37,6 +37,7 @@ PLACES = (1, 3, 5)
 NOW = datetime(2026, 9, 14, 6, tzinfo=UTC)  # when all of it is asked: the Monday after the last entry
 GOOD = ("strong", "likely")
 COUNT = "word count"
+HOOK = "prompt hook"
 
 
 class Asked(NamedTuple):
@@ -207,6 +208,14 @@ class Store:
         ]
         return hits, seconds
 
+    def remind(self, prompt: str) -> tuple[list[Hit], float]:
+        """The records that the prompt hook brings back, with all their entries."""
+        begun = time.perf_counter()
+        block = self.memory.remind(prompt)
+        seconds = time.perf_counter() - begun
+        paths = [item.path for section in block.sections for item in section.items]
+        return [Hit(frozenset(id_ for id_, _ in self._entries[path])) for path in paths], seconds
+
     def entries_of(self, passage: Passage) -> frozenset[str]:
         return frozenset(
             id_
@@ -265,6 +274,7 @@ def measure(chosen: argparse.Namespace) -> dict[str, Rows]:
     asking: dict[str, dict[str, str | float]] = {DEFAULTS: {}, NO_LIMIT: {"min_score": 0.0}}
     asking |= {f"mode={mode}": {"mode": mode} for mode in chosen.mode or ("bm25",)}
     found = _ask(answerable + nothing, asking, chosen.embedder)
+    reminded = found.pop(HOOK)
     if chosen.out is not None:
         _write_rankings(chosen.out, found)
     size = f"{len(records())} records and {len(_days())} journal days"
@@ -275,6 +285,7 @@ def measure(chosen: argparse.Namespace) -> dict[str, Rows]:
             {system: answers for system, answers in found.items() if system != COUNT}, halves
         ),
         "realistic: how far the labels and the relevance can be relied on": _labelled(found, halves, asking),
+        "realistic: what the prompt hook brings back": _reminded(reminded, halves),
     }
     return {title: rows for title, rows in tables.items() if rows}
 
@@ -294,6 +305,7 @@ def _ask(
                 name: lambda text, how=how: store.find(text, how)  # type: ignore[misc]
                 for name, how in asking.items()
             }
+            finders[HOOK] = store.remind
             finders[FLOOR] = lambda text: _floor(floor.find(text))
             finders[COUNT] = lambda text: _floor(count.find(text))
             for find in finders.values():
@@ -302,6 +314,27 @@ def _ask(
                 for system, find in finders.items():
                     found[system].append(Found(question, *find(question.text)))
     return found
+
+
+def _reminded(found: Sequence[Found], halves: Iterable[str]) -> Rows:
+    """How often the prompt hook brings the right record, and how often one for a question about nothing."""
+    keys = {record["key"] for record in records()}
+    rows: Rows = []
+    for half in halves:
+        inside = [each for each in found if each.question.half == half]
+        # The hook brings records: what only the journal answers is not asked of it.
+        asked = [each for each in inside if any(id_.partition("#")[0] in keys for id_ in each.question.gold)]
+        nothing = [each for each in inside if not each.question.gold]
+        rows.append(
+            {
+                "half": half,
+                "answered by a record": len(asked),
+                "brought": _share(each.place > 0 for each in asked),
+                "about nothing": len(nothing),
+                "brought all the same": _share(bool(each.hits) for each in nothing),
+            }
+        )
+    return rows
 
 
 def _floor(answer: tuple[list[str], list[str], float]) -> tuple[list[Hit], float]:
