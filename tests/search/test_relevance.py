@@ -29,7 +29,7 @@ def signs(question: str, held: str, *, size: int = 15, alike: float = 0.2, apart
     weigher = relevance.Weigher(
         question, asked, frequency=frequency, count=1000, scores=[1.0, 2.0, 9.0], rank=lexicon.rank
     )
-    has = [word in held.split() for word in asked]
+    has = tuple(word in held.split() for word in asked)
     return weigher(
         has, size, around=6.0 * sum(has), score=5.0 * sum(has), exact=0.0, alike=alike, apart=apart
     )
@@ -122,7 +122,7 @@ def test_every_sign_lies_between_0_and_1(held: list[bool], size: int, alike: flo
     weigher = relevance.Weigher(
         question, terms(question).words, frequency={"wall": 2}, count=7, scores=[], rank=lexicon.rank
     )
-    found = weigher(held, size, around=apart, score=apart, exact=0.3, alike=alike, apart=apart)
+    found = weigher(tuple(held), size, around=apart, score=apart, exact=0.3, alike=alike, apart=apart)
     assert all(0 <= sign <= 1 for sign in found), found
 
 

@@ -47,6 +47,7 @@ MOST_WORDS = 64  # of a long question the rarest words are looked for
 EXACT_ROWS = 20  # a phrase in more places than this tells nothing apart
 KEPT = 3  # places within which hybrid keeps what words alone put first through a rare one:
 RARE, RARE_SHARE = 3, 0.01  # one that stands in so many chunks at most, or in such a share of all
+NO_MARK = bytes(5)  # longer than any mark can match by chance
 NEIGHBOURS = 0.6  # what a chunk counts of what its neighbours say
 FEW = 10  # vectors whose mean says little yet
 MOST_WEIGHED = 24  # candidates at least among which a caller's own limit looks for answers
@@ -571,19 +572,22 @@ class _Weigh:
             scores=legs.narrow.values(),
             rank=lexicon.rank,
         )
-        self._marks = [engine.index.mark(word) for word in asked.words]
+        # A word that is none has no mark, and nothing holds it.
+        self._marks = [engine.index.mark(word) or NO_MARK for word in asked.words]
 
     def __call__(self, chunks: dict[int, tuple[int, bytes]]) -> dict[int, Weighed]:
         """Weigh chunks, each given with how many words it has and their marks."""
         if not chunks:
             return {}
-        legs, embedder = self._legs, self._engine.embedder
+        legs = self._legs
         alike = self._engine.alike(list(chunks), legs)
-        curve = relevance.curve("none" if alike is None or embedder is None else family(embedder))
+        # Words alone do without the embedder: naming it would load it.
+        embedder = None if alike is None else self._engine.embedder
+        curve = relevance.curve("none" if embedder is None else family(embedder))
         found = {}
         for id_, (size, stems) in chunks.items():
             signs = self._weigh(
-                [bool(mark) and mark in stems for mark in self._marks],
+                tuple([mark in stems for mark in self._marks]),
                 size,
                 around=legs.wide.get(legs.marks[id_].file, 0.0),
                 score=legs.narrow.get(id_, 0.0),

@@ -27,7 +27,8 @@ MOST_WEAK = 3  # how many are returned when none is better
 BM25_MOST = 2.2  # times its idf: what FTS5 gives a word at most
 WHOLE = 0.999  # of the question
 NAME = 2.0  # a name tells so many times as much as another word
-USUAL, SHORTEST, LONGEST = 15, 6, 60  # different words: a passage of the usual length gains or loses nothing
+SHORTEST, LONGEST = 6, 60  # different words, between which a passage's length says something
+_LENGTHS = math.log(LONGEST / SHORTEST)
 KNOWN_TO_ALL = 14  # a word of this rank among all English words tells nothing
 LEAST = 0.5  # yet it counts a little
 CURVES = Path(__file__).with_name("relevance.json")
@@ -147,6 +148,16 @@ def _is_name(found: re.Match[str]) -> bool:
     return found[1] is None and found[2][0].isupper()
 
 
+class _Held(NamedTuple):
+    """What the words of a question that a passage holds tell, whichever passage it is."""
+
+    share: float
+    heaviest: float
+    names: float
+    several: float
+    rare: float
+
+
 class Weigher:
     """Gathers the signs of one question's passages."""
 
@@ -167,12 +178,13 @@ class Weigher:
         self._rarity = [min(1.0, each / top) for each in idf]
         self._most = BM25_MOST * sum(idf) or 1.0
         self._usual = sum(scores) / len(scores) if scores else 0.0
-        spread = sum((each - self._usual) ** 2 for each in scores)
+        spread = sum([(each - self._usual) ** 2 for each in scores])
         self._spread = math.sqrt(spread / len(scores)) if spread else 1.0
+        self._known: dict[tuple[bool, ...], _Held] = {}  # many passages hold the same words
 
     def __call__(
         self,
-        held: Sequence[bool],
+        held: tuple[bool, ...],
         size: int,
         *,
         around: float,
@@ -186,56 +198,42 @@ class Weigher:
         Which words it holds, how many it has, the BM25 of its file (`around`) and its own (`score`), and its
         meaning.
         """
-        return _signs(
-            self._asked,
-            held,
-            size,
-            rarity=self._rarity,
-            around=around / self._most,
-            lead=(score - self._usual) / self._spread,
-            exact=exact,
-            alike=alike,
-            apart=apart,
+        words = self._known.get(held)
+        if words is None:
+            words = self._known[held] = self._held(held)
+        alike = _share(alike)
+        return Signs(
+            words.share,
+            words.heaviest,
+            words.names,
+            1 - self._asked.unknown,
+            words.several,
+            1 - math.log(min(max(size, SHORTEST), LONGEST) / SHORTEST) / _LENGTHS,
+            words.rare,
+            _share(around / self._most),
+            _share((score - self._usual) / self._spread / 4),
+            exact,
+            alike,
+            _share(apart / 8),
+            math.sqrt(words.share * alike) if alike else 0.0,
         )
 
+    def _held(self, held: tuple[bool, ...]) -> _Held:
+        share = lacking = rare = 0.0
+        names = named = 0
+        for weight, has, name, rareness in zip(
+            self._asked.weights, held, self._asked.names, self._rarity, strict=True
+        ):
+            names += name
+            if has:
+                share += weight
+                named += name
+                rare = max(rare, rareness)
+            else:
+                lacking = max(lacking, weight)
+        share = min(share, 1.0)
+        return _Held(share, 1 - lacking, named / names if names else 1.0, min(sum(held), 4) / 4, rare)
 
-def _signs(
-    asked: Asked,
-    held: Sequence[bool],
-    size: int,
-    *,
-    rarity: Sequence[float],
-    around: float,
-    lead: float,
-    exact: float,
-    alike: float,
-    apart: float,
-) -> Signs:
-    share = lacking = 0.0
-    names = named = count = 0
-    rare = 0.0
-    for weight, has, name, rareness in zip(asked.weights, held, asked.names, rarity, strict=True):
-        names += name
-        if has:
-            share += weight
-            count += 1
-            named += name
-            rare = max(rare, rareness)
-        else:
-            lacking = max(lacking, weight)
-    length = math.log(min(max(size, SHORTEST), LONGEST) / SHORTEST) / math.log(LONGEST / SHORTEST)
-    return Signs(
-        share,
-        1 - lacking,
-        named / names if names else 1.0,
-        1 - asked.unknown,
-        min(count, 4) / 4,
-        1 - length,
-        rare,
-        min(max(around, 0.0), 1.0),
-        min(max(lead, 0.0) / 4, 1.0),
-        min(exact, 1.0),
-        min(max(alike, 0.0), 1.0),
-        min(max(apart, 0.0) / 8, 1.0),
-        math.sqrt(share * min(max(alike, 0.0), 1.0)),
-    )
+
+def _share(value: float) -> float:
+    return 0.0 if value < 0 else 1.0 if value > 1 else value

@@ -546,7 +546,7 @@ def _best(index: Turns, wanted: Wanted, where: str, values: list[Any]) -> list[_
         for id_ in ids:
             row = rows[id_]
             marks: tuple[object, ...] = ((row.log.id, row.part.line), row.part.digest)
-            held = [id_ in having for having in holding]
+            held = tuple([id_ in having for having in holding])
             signs = weigh(
                 held,
                 row.part.size,
