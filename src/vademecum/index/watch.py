@@ -33,11 +33,12 @@ def wakings(folders: Sequence[str], *, ignore: Callable[[str], bool], stop: thre
 
 
 def _heard(folders: Sequence[str], *, ignore: Callable[[str], bool], stop: threading.Event) -> Iterator[str]:
-    # The library counts a file that is written again and again as one change, and so as quiet; and what is
-    # ignored counts there as a change. It only listens, in short steps; the waiting is done here.
+    # The library counts a file that is written again and again as one change, and so as quiet; and while what
+    # is ignored changes all the time, as an index that others ask, it would say nothing at all. It only
+    # listens, in short steps; ignoring and waiting are done here.
     heard = watchfiles.watch(
         *folders,
-        watch_filter=lambda _, path: not ignore(path),
+        watch_filter=None,
         debounce=500,
         step=100,
         rust_timeout=250,
@@ -45,7 +46,8 @@ def _heard(folders: Sequence[str], *, ignore: Callable[[str], bool], stop: threa
         stop_event=stop,
         raise_interrupt=False,
     )
-    for why in grouped((bool(changes) for changes in heard), clock=time.monotonic):
+    told = (any(not ignore(path) for _, path in changes) for changes in heard)
+    for why in grouped(told, clock=time.monotonic):
         yield why
         if stop.is_set():
             return

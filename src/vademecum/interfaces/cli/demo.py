@@ -178,7 +178,8 @@ def find_the_lines(tour: Tour) -> str:
     check({each: answers(tour.memory(), each) for each in asked} == before, "the same without the old index")
     plain = tour.memory(VADE_EMBEDDER="none").search("/v3")
     check(plain.mode == "bm25" and "api-versioning" in plain.results[0].path, "keywords without the model")
-    check(not tour.memory().search("a recipe for chocolate cake").results, "nothing about what is not there")
+    cake = tour.memory().search("a recipe for chocolate cake")
+    check(cake.match == "weak" and len(cake.results) <= 3, "a few weak matches for what is not there")
     return tour.say(
         "Search by meaning and by name; the same with the index deleted and without the model", *shown
     )
