@@ -278,6 +278,35 @@ def test_notes_and_pinned_sections_are_judged_by_the_same_rule(tmp_path: Path) -
     assert memory.trust_of(day.entries[0]).level is Level.VERIFIED
 
 
+def test_what_waits_can_be_verified_by_the_name_and_by_the_path_it_is_listed_with(tmp_path: Path) -> None:
+    shelf = tmp_path / "home" / "memory" / "global"
+    (shelf / "records").mkdir(parents=True)
+    (shelf / "journal").mkdir()
+    (tmp_path / "work" / ".vade").mkdir(parents=True)
+    brought = "<!-- origin: import -->"
+
+    def bring(number: int) -> None:
+        for name in ("MEMORY.md", "context.md"):
+            (shelf / name).write_text(f"## Style\nShort sentences {name} {number}.\n{brought}\n")
+        (tmp_path / "work" / ".vade" / "context.md").write_text(f"# Build\n\nRun make {number}.\n")
+        day = f"# 2026-11-14\n\n## 2026-11-14T08:00:00Z\nA release, number {number}.\n{brought}\n"
+        (shelf / "journal" / "2026-11-14.md").write_text(day)
+        (shelf / "records" / "deploys.md").write_text(f"Deploys happen on day {number}.\n{brought}\n")
+
+    for number, called in enumerate(("name", "path")):
+        bring(number)
+        memory = person(tmp_path)
+        waiting = memory.waiting()
+        assert len(waiting) == 5
+        for each in waiting:
+            [entry] = memory.verify(getattr(each, called))
+            assert entry.text == each.text
+        assert memory.waiting() == []
+    for wrong in ("memory/global/nothing.md", "memory/global/records/nothing.md", "nowhere/MEMORY.md"):
+        with pytest.raises(NotFound):
+            memory.verify(wrong)
+
+
 def test_the_rule_is_a_table() -> None:
     def judged(origin: Origin, *, folder: bool = True, verified: bool = False, sessions: int = 0) -> Level:
         return trust.judge(origin, folder=folder, verified=lambda: verified, sessions=lambda: sessions).level

@@ -283,16 +283,17 @@ class Learning(Tidying):
 
     def _verifiable(self, name: str, scope: str | Scope | None) -> tuple[Found | None, Sequence[Entry]]:
         """The entries of what a name stands for, and its record if it is one."""
-        if not pinned.is_name(name) and "/" not in name:
-            found = self._find(name, scope, only=True)
-            return found, found.record.live
-        places = self._places(scope, all=False)
-        if pinned.is_name(name):
+        document = pinned.is_name(name)
+        if document or "/" in name:
+            places = self._places(scope, all=False)
             documents, _ = _split(self.documents.all(places))
-            sections = [each.sections for each in documents if each.name.lower() == name.lower()]
-        else:
-            days = [each for each in self.journal.days(places) if not isinstance(each, Finding)]
-            sections = [day.entries for day in days if day.path == name]
-        if not sections:
-            raise NotFound(f"{names.shown(name)} is not a record, pinned document or journal in sight")
-        return None, sections[0]
+            for each in documents:
+                if each.path == name or (document and each.name.lower() == name.lower()):
+                    return None, each.sections
+            for day in self.journal.days(places):
+                if not isinstance(day, Finding) and day.path == name:
+                    return None, day.entries
+            if document:
+                raise NotFound(f"{names.shown(name)} is not a pinned document in sight")
+        found = self._find(name, scope, only=True)
+        return found, found.record.live
