@@ -76,6 +76,51 @@ def test_splitting_gives_each_statement_its_own_record_and_undo_takes_that_back(
     assert memory.show(stored.key).entries[0].superseded
 
 
+def test_what_was_split_is_not_merged_again_by_a_sweep_or_by_storing_it_again(world: World) -> None:
+    memory = world.memory()
+    for key, text in (("one", ONE), ("other", OTHER)):
+        memory.store(text, key=key, scope="global")
+    [duplicates] = memory.sweep(scope="global").proposals  # what a sweep does with these two by itself
+    assert duplicates.what == "duplicates"
+    memory.split(merged(memory, ONE, OTHER).key, scope="project")
+    apart = standing(memory)
+    assert memory.sweep(scope="project", apply=True).proposals == ()
+    assert [memory.store(text).outcome for text in (ONE, OTHER, ONE)] == [Outcome.CONFIRMED] * 3
+    assert standing(memory) == apart
+    kept = world.home / "decisions" / "distinct"
+    assert len([*kept.iterdir()]) == 1
+    assert all(text.encode() not in each.read_bytes() for each in kept.iterdir() for text in (ONE, OTHER))
+    # Another wording joins the one that it resembles most, and the other one stays as it is.
+    memory.store(f"{ONE.rstrip('.')}!")
+    assert sorted(text for texts in standing(memory).values() for text in texts) == sorted(
+        [f"{ONE.rstrip('.')}!", OTHER, ONE, OTHER]
+    )
+
+
+def test_a_split_that_was_undone_is_no_longer_a_decision(world: World) -> None:
+    memory = world.memory()
+    stored = merged(memory, ONE, OTHER)
+    outcome = memory.split(stored.key, scope="project")
+    memory.undo(outcome.run)
+    assert [*(world.home / "decisions" / "distinct").iterdir()] == []
+    again = memory.store(ONE)
+    assert (again.outcome, again.key) == (Outcome.CONSOLIDATED, stored.key)
+
+
+def test_lessons_that_were_split_are_not_one_when_they_are_learned_again(world: World) -> None:
+    memory = world.memory()
+    memory.learn("discovery", fact=ONE)
+    key = memory.learn("discovery", fact=OTHER).key
+    assert len(memory.knowledge()) == 1
+    memory.split(key, scope="project")
+    apart = standing(memory)
+    assert sorted(apart.values()) == [[ONE], [OTHER]]
+    for fact in (OTHER, ONE, OTHER):
+        memory.learn("discovery", fact=fact)
+    memory.sweep(scope="project", apply=True)
+    assert standing(memory) == apart
+
+
 def test_what_was_never_merged_cannot_be_split(world: World) -> None:
     memory = world.memory()
     stored = memory.store(ONE, key="ledger")

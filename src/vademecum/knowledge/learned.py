@@ -417,16 +417,26 @@ def likely(text: str) -> Callable[[bytes], bool]:
 
 
 def known(
-    kind: RecordType, fields: Mapping[str, Any], *, origin: Origin, threshold: float
+    kind: RecordType,
+    fields: Mapping[str, Any],
+    *,
+    origin: Origin,
+    threshold: float,
+    distinct: Callable[[str], bool] = lambda text: False,
 ) -> Callable[[Iterable[Record]], Known | None]:
-    """How to find, among the records of a type, the one that already teaches this: the most alike wins."""
+    """How to find, among the records of a type, the one that already teaches this: the most alike wins.
+
+    `distinct` tells of a text, however alike, that somebody decided that it is another lesson.
+    """
 
     def pick(records: Iterable[Record]) -> Known | None:
         best: tuple[float, Known] | None = None
         for record in records:
             for entry in record.live:
                 found = match(kind, fields, parse(kind, entry.text), threshold=threshold)
-                if found is not None and (best is None or found.likeness > best[0]):
+                if found is None or distinct(entry.text):
+                    continue
+                if best is None or found.likeness > best[0]:
                     stays = found.less or not may_supersede(record, entry, origin=origin)
                     best = found.likeness, Known(record, entry, stays)
         return None if best is None else best[1]

@@ -19,7 +19,7 @@ from vademecum.store.texts import decode
 from vademecum.types import Origin
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from datetime import datetime
 
     from vademecum.lifecycle.base import Seen
@@ -57,6 +57,7 @@ class Duplicates:
     """The pass, with how alike two texts are at least that can count as one."""
 
     threshold: float = similarity.THRESHOLD
+    distinct: Callable[[str, str], bool] = lambda one, other: False  # whether somebody decided that they are
     name: str = "duplicates"
 
     def propose(self, seen: Sequence[Seen], *, now: datetime) -> Iterator[Proposal]:
@@ -132,7 +133,8 @@ class Duplicates:
         apart = len(one.words ^ other.words)
         if one.exact != other.exact or apart > _APART + min(len(one.words), len(other.words)) // 4:
             return None
-        return similarity.same(one.statement, other.statement, threshold=self.threshold)
+        found = similarity.same(one.statement, other.statement, threshold=self.threshold)
+        return None if found is None or self.distinct(one.statement.text, other.statement.text) else found
 
     def _merge(
         self, here: Sequence[Seen], keeper: int, others: Sequence[tuple[int, float]]

@@ -2,11 +2,13 @@
 
 A text that was stored without a key and taken for a rewording stands in the record of the older one, which
 is marked superseded. Nothing of that is removed: the newer text stays where it is, marked, and is copied to
-its own record, so that a run of this takes nothing away and can be undone.
+its own record, so that a run of this takes nothing away and can be undone. That the two are distinct is kept
+as a decision, which the sweep and every later store ask.
 """
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
@@ -16,7 +18,7 @@ from vademecum.knowledge import learned
 from vademecum.lifecycle import runner
 from vademecum.lifecycle.base import LEARNED, Proposal
 from vademecum.lifecycle.lint.base import at
-from vademecum.store import archive, audit, clock, document, frontmatter, ids, names, similarity
+from vademecum.store import archive, audit, clock, decisions, document, frontmatter, ids, names, similarity
 from vademecum.store.runs import Edit
 from vademecum.store.texts import decode
 from vademecum.types import Finding, Outcome, RecordType
@@ -141,7 +143,23 @@ def last(records: Records, found: Found) -> runner.Outcome:
         seen, every[-1:], taken=taken, actor=records.caller.actor, now=records.now(), what=SPLIT
     )
     run, told = runner.apply(records, [proposal], what=SPLIT)
+    if run and all(each.done for each in told):
+        _remember(records, proposal, run)
     return runner.Outcome((proposal,), told, run)
+
+
+def _remember(records: Records, proposal: Proposal, run: str) -> None:
+    """Keep the decision, or the next sweep would merge again what was just split."""
+    said = [
+        [entry.text for entry in document.parse(decode(edit.after)).entries if entry.live]
+        for edit in proposal.edits
+        if edit.after is not None
+    ]
+    at, by = clock.stamp(records.now()), records.caller.actor
+    for mine, theirs in itertools.combinations(said, 2):
+        for one, other in itertools.product(mine, theirs):
+            if not document.same(one, other):
+                decisions.keep_distinct(records.home, one, other, at=at, by=by, run=run)
 
 
 def taken_apart(

@@ -8,6 +8,7 @@ does nothing at all when it would put away much.
 from __future__ import annotations
 
 import contextlib
+import functools
 from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,7 +17,7 @@ from vademecum.lifecycle.cap import Cap
 from vademecum.lifecycle.duplicates import Duplicates
 from vademecum.lifecycle.expiry import Expiry
 from vademecum.lifecycle.retention import Retention
-from vademecum.store import aging, archive, audit, files, frontmatter
+from vademecum.store import aging, archive, audit, decisions, files, frontmatter
 from vademecum.store.records import key_of
 from vademecum.store.texts import decode
 from vademecum.types import Swept
@@ -36,10 +37,11 @@ ASKED, BY_ITSELF = "sweep", "sweep by itself"
 EVERY = timedelta(days=1)
 
 
-def every_pass(settings: Settings, *, actor: str) -> list[Pass]:
+def every_pass(home: Home, settings: Settings, *, actor: str) -> list[Pass]:
     """The passes of a sweep that somebody asked for."""
     retention, cap = automatic(settings, actor=actor)
-    return [Expiry(), retention, Duplicates(settings.dedup.threshold), cap]
+    distinct = functools.partial(decisions.are_distinct, home)
+    return [Expiry(), retention, Duplicates(settings.dedup.threshold, distinct), cap]
 
 
 def automatic(settings: Settings, *, actor: str) -> list[Pass]:
@@ -74,7 +76,7 @@ def asked(
     records: Records, places: Iterable[Place], settings: Settings, *, apply: bool, large: bool
 ) -> runner.Outcome:
     """A sweep that somebody asked for: only told, or done; much at once only when they said so."""
-    passes = every_pass(settings, actor=records.caller.actor)
+    passes = every_pass(records.home, settings, actor=records.caller.actor)
     with records.home.lock("sweep") if apply else contextlib.nullcontext():
         now = records.now()
         outcome = runner.propose(records, places, passes)

@@ -77,7 +77,11 @@ class Learning(Tidying):
             largest=self.settings.limits.content_bytes,
         )
         known = learned.known(
-            kind, lesson.fields, origin=self.caller.origin, threshold=self.settings.dedup.threshold
+            kind,
+            lesson.fields,
+            origin=self.caller.origin,
+            threshold=self.settings.dedup.threshold,
+            distinct=lambda text: decisions.are_distinct(self.home, lesson.draft.text, text),
         )
         trouble = len(self.index_trouble)
         with self._reported("keep this"):

@@ -209,6 +209,8 @@ class Tidying(Searching):
         with self._reported("undo"):
             undone, told = running.undo(self.home, self.caller, run, now=self.now, announce=self._announce)
             notices.drop(self.home, undone)
+            if all(each.done for each in told):
+                decisions.drop_distinct(self.home, undone)
             return undone, told
 
     @property

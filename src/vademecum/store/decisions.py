@@ -6,7 +6,7 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
-from vademecum.store import files
+from vademecum.store import document, files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,6 +65,30 @@ def unverify(home: Home, text: str) -> bool:
 def exactly(text: str) -> str:
     """The name that exactly this text is decided about under."""
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
+
+
+DISTINCT = "distinct"
+
+
+def keep_distinct(home: Home, one: str, other: str, *, at: str, by: str, run: str) -> None:
+    """Keep the word that two texts are two statements; the undo of the run that split them drops it."""
+    put(home, DISTINCT, _pair(one, other), {"at": at, "by": by, "run": run})
+
+
+def are_distinct(home: Home, one: str, other: str) -> bool:
+    """Whether it was decided that these two texts are two statements, however alike they are."""
+    return get(home, DISTINCT, _pair(one, other)) is not None
+
+
+def drop_distinct(home: Home, run: str) -> None:
+    """Take back what was decided when a run split a record."""
+    for name, decision in [*every(home, DISTINCT)]:
+        if decision.get("run") == run:
+            drop(home, DISTINCT, name)
+
+
+def _pair(one: str, other: str) -> str:
+    return exactly("\0".join(sorted((document.normalised(one), document.normalised(other)))))
 
 
 def damaged(home: Home) -> Iterator[str]:

@@ -925,7 +925,9 @@ class Records:
         for found in recent:
             for entry in found.record.live:
                 likeness = similarity.same(text, entry.text, threshold=dedup.threshold)
-                if likeness is not None and (best is None or likeness > best[0]):
+                if likeness is None or decisions.are_distinct(self.home, text, entry.text):
+                    continue
+                if best is None or likeness > best[0]:
                     best = likeness, found, entry
         return None if best is None else best[1:]
 
