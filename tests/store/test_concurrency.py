@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from vademecum.errors import Conflict, Locked, Malformed, NotFound, VadeError
+from vademecum.errors import Conflict, Locked, Malformed, NotFound, PendingReview, PersonsText, VadeError
 from vademecum.memory import Memory, connect
 from vademecum.store import files, locks
 from vademecum.types import Origin
@@ -308,7 +308,11 @@ def nap(rng: random.Random) -> None:
 
 
 def scene_editing(home: str, rounds: int, seed: int, planted: bool = False) -> dict[str, Any]:
-    """A person edits a file by hand while an agent keeps writing to it; which lines are nowhere?"""
+    """A person edits a file by hand while others write to it; which lines are nowhere?
+
+    Every other writer speaks for the person too, as commands in another terminal do; an agent may not
+    replace or forget what the person has typed by then.
+    """
     if planted:
         plain_update()
     lost: list[str] = []
@@ -316,13 +320,13 @@ def scene_editing(home: str, rounds: int, seed: int, planted: bool = False) -> d
     for number in range(rounds):
         rng = random.Random(f"{seed} {number}")
         key = f"topic-{number}"
-        memory = opened(home)
-        memory.store(f"start of {number}", key=key, scope="global")
+        opened(home).store(f"start of {number}", key=key, scope="global")
+        memory = opened(home, origin=Origin.AGENT if number % 2 else Origin.USER)
         path = Path(home, "memory", "global", "records", f"{key}.md")
-        buffer = path.read_text()  # opened before the agent may forget it
+        buffer = path.read_text()  # opened before the writer may forget it
         person = fork(partial(edit_by_hand, path, buffer, number, random.Random(rng.random())))
-        agent = fork(partial(write_by_agent, memory, key, number, random.Random(rng.random())))
-        lines = [line for lines in joined([person, agent]) for line in lines]
+        writer = fork(partial(write_by_door, memory, key, number, random.Random(rng.random())))
+        lines = [line for lines in joined([person, writer]) for line in lines]
         typed += len(lines)
         found = everything(Path(home), key)
         lost += [f"round {number}: {line}" for line in lines if line.encode() not in found]
@@ -346,14 +350,14 @@ def edit_by_hand(path: Path, buffer: str, number: int, rng: random.Random) -> li
     return typed
 
 
-def write_by_agent(memory: Memory, key: str, number: int, rng: random.Random) -> list[str]:
+def write_by_door(memory: Memory, key: str, number: int, rng: random.Random) -> list[str]:
     written = []
     for step in range(3):
         nap(rng)
-        line = f"agent {number}-{step} wrote this line"
+        line = f"writer {number}-{step} wrote this line"
         act = rng.choice(("append", "append", "replace", "forget"))
         # What could not be done was not acknowledged.
-        with contextlib.suppress(NotFound, Malformed, Conflict):
+        with contextlib.suppress(NotFound, Malformed, Conflict, PendingReview, PersonsText):
             if act == "forget":
                 memory.forget(key, scope="global")
             else:
