@@ -9,9 +9,10 @@ import pytest
 
 from hooks.calls import World, wait_until
 from mcp_door.talking import call, home_of, in_process, refusal, talk
-from vademecum.errors import Malformed, NewerFormat
+from vademecum.errors import Malformed, NewerFormat, StorageFailed
 from vademecum.interfaces.cli.app import run
 from vademecum.memory import connect
+from vademecum.store.folders import Folder
 from vademecum.store.home import FORMAT
 from vademecum.types import Origin
 
@@ -136,6 +137,23 @@ def test_a_number_behind_a_link_or_in_a_folder_is_told(tmp_path: Path) -> None:
     path.rmdir()
     path.symlink_to(tmp_path / "elsewhere")
     with pytest.raises(Malformed, match="cannot be read"):
+        opened(tmp_path).note("A note.")
+    assert [each.what for each in opened(tmp_path).status().findings] == ["format"]
+
+
+def test_a_disk_that_fails_is_told_as_one_and_not_as_a_wrong_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened(tmp_path).store("Use pytest.", key="testing")
+    real = Folder.open
+
+    def failing(self: Folder, name: str, flags: int, mode: int = 0o600) -> int:
+        if name == "format":
+            raise OSError(5, "Input/output error")
+        return real(self, name, flags, mode)
+
+    monkeypatch.setattr(Folder, "open", failing)
+    with pytest.raises(StorageFailed, match=r"cannot read .*format: Input/output error"):
         opened(tmp_path).note("A note.")
     assert [each.what for each in opened(tmp_path).status().findings] == ["format"]
 

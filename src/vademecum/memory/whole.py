@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum import config
-from vademecum.errors import Malformed, NewerFormat, OutsideMemory, VadeError
+from vademecum.errors import Malformed, NewerFormat, OutsideMemory, StorageFailed, VadeError
 from vademecum.lazy import LazyModule
 from vademecum.memory.base import _audience, _split
 from vademecum.memory.injecting import Injecting
@@ -150,7 +150,7 @@ class Memory(Reviewing, Injecting):
         """That this home cannot be written to, because a newer version keeps it or nobody knows which."""
         try:
             self.home.check_format()
-        except (NewerFormat, Malformed) as error:
+        except (NewerFormat, Malformed, StorageFailed) as error:
             yield Finding("format", FORMAT_FILE, str(error), error.hint, "error")
 
     def _shared_settings(self) -> Iterator[Finding]:
@@ -252,7 +252,7 @@ def connect(
         loaded = config.load(
             home=place,
             project_root=root,
-            trusted=root is not None and scopes.is_trusted(Home(place), root),
+            trusted=root is not None and _trusted(Home(place), root),
             environ=environ,
             flags=flags,
         )
@@ -281,6 +281,14 @@ def connect(
         with contextlib.suppress(VadeError, OSError):  # a convenience, which a read-only home does without
             scopes.join_by_path(memory.home, project, at=clock.stamp(now()))
     return memory
+
+
+def _trusted(home: Home, root: Path) -> bool:
+    """Whether the settings of a folder count; where that cannot be asked, whoever acts on it is told."""
+    try:
+        return scopes.is_trusted(home, root)
+    except OutsideMemory:
+        return False
 
 
 def _working_directory() -> Path | None:

@@ -79,8 +79,9 @@ class Home:
     def format(self) -> int:
         """The number of the format this home is kept in; one that says nothing is of the first."""
         try:
-            content = (self.read(FORMAT_FILE) or b"").strip()
-        except (OutsideMemory, OSError) as error:
+            with files.reported(f"read {self.path / FORMAT_FILE}"):  # a disk that fails says nothing of it
+                content = (self.read(FORMAT_FILE) or b"").strip()
+        except OutsideMemory as error:
             raise Malformed(f"{self.path / FORMAT_FILE} cannot be read: {error}", hint=_RENUMBER) from error
         if not content:
             return 1
