@@ -16,7 +16,7 @@ from unittest import mock
 
 from vademecum.errors import StorageFailed, UsageError, VadeError
 from vademecum.memory import Memory, connect
-from vademecum.store import audit, ids, locks, purge
+from vademecum.store import audit, consolidation, ids, locks, purge
 from vademecum.store.home import Home
 from vademecum.types import Origin
 
@@ -392,6 +392,11 @@ def _gone(memory: Memory, *keys: str) -> bool:
     return not {record.key for record in memory.list().records} & set(keys)
 
 
+def _parts(memory: Memory) -> set[str]:
+    """The keys of all that was consolidated."""
+    return {key for record in memory.list().records for key in consolidation.parts(record)}
+
+
 def _decided(memory: Memory, kind: str, text: str) -> bool:
     folder = memory.home.path / "decisions" / kind
     return any(text in json.dumps(json.loads(each.read_text())) for each in folder.glob("*.json"))
@@ -577,6 +582,14 @@ OPERATIONS = (
         lambda here, memory: memory.sweep(apply=True),
         _store_after,
         lambda memory: _gone(memory, "neighbour", "build") and len(memory.list().records) == 2,
+        earlier=(NEIGHBOUR, FIRST, SECOND),
+    ),
+    Operation(
+        "store-part",
+        _swept,
+        lambda here, memory: memory.store(THIRD, key="build", scope="global"),
+        _store_after,
+        lambda memory: _says(memory, FIRST) and _says(memory, THIRD) and _parts(memory) == {"neighbour"},
         earlier=(NEIGHBOUR, FIRST, SECOND),
     ),
     Operation(

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lifecycle.stores import NOW, World, aged
-from vademecum.errors import NotFound
+from vademecum.errors import NotFound, StorageFailed
 from vademecum.interfaces.cli.app import run
 from vademecum.lifecycle import runner
 from vademecum.lifecycle.cap import Cap
-from vademecum.store import audit
+from vademecum.store import audit, joining
 from vademecum.types import Origin, RecordType, Scope
 
 if TYPE_CHECKING:
@@ -219,6 +219,43 @@ def test_a_text_for_a_consolidated_key_makes_it_a_record_again_and_joins_it(worl
     assert consolidated(memory) == []  # nothing is left in it, and it is in the archive
     assert not [each for each in memory.status().findings if each.what in ("edited", "deleted")]
     assert audit.verify(memory.home).problems == ()
+
+
+def test_a_return_that_a_dead_process_left_half_done_is_finished_by_the_next_text(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = filled(world)
+    with monkeypatch.context() as dying:
+        dying.setattr(type(memory.records), "release", lambda *given: None)
+        memory.store("Fact 0 changed.", key="r000", scope="global", mode="replace")
+    assert consolidated(memory)[0].aliases == ("r000", "r001")
+    memory.store("Fact 0 goes on.", key="r000", scope="global")
+    assert consolidated(memory)[0].aliases == ("r001",)
+    live = [each.text for each in memory.show("r000").live]
+    assert live == ["Fact 0 changed.", "Fact 0 goes on."]
+
+
+def test_what_only_the_consolidation_says_stays_in_it_when_the_key_has_a_file_again(world: World) -> None:
+    memory = filled(world)
+    world.write("r000.md", aged("Typed by hand.", 1))
+    memory.store("Fact 0 goes on.", key="r000", scope="global")
+    assert "Fact 0 of many." in [each.text for each in consolidated(memory)[0].entries]
+
+
+def test_a_text_that_cannot_be_written_leaves_the_consolidation_and_its_part_as_they_were(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = filled(world)
+    before = world.tree()
+
+    def full(*given: object, **named: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as failing:
+        failing.setattr(joining.Joining, "__call__", full)
+        with pytest.raises(StorageFailed):
+            memory.store("Fact 0 goes on.", key="r000", scope="global")
+    assert world.tree() == before
 
 
 def test_without_the_archive_a_part_comes_back_from_the_consolidation(world: World) -> None:

@@ -430,11 +430,11 @@ class Records:
         seen = copies.labels(self._numbered_shelves(), wanted=is_record)
         with self.locked(shelf, name), self._folder(shelf, create=True) as folder:
             current = files.read(folder, name)
-            held = None if fresh or current is not None else self._aliased(key_of(name), [shelf])
-            if held is not None and held.part:
-                current = self._put_back(held, folder)
+            held = None if fresh else self._held_as_part(shelf, name, current)
+            back = self._content_of(held) if held is not None and current is None else None
             if current is None:
                 self._check_free(folder, name)
+                current = back
             num = self._number(shelf, name, current, above=copies.highest(seen))
             join = Joining(
                 draft,
@@ -450,14 +450,19 @@ class Records:
             if current is not None and draft.mode == "replace":
                 # The pre-image goes first.
                 archive.keep(self.home, shelf, archive.RECORDS, name, current, why="replace", at=at)
-            written = files.update(folder, name, join, mode=shelf.file_mode)
+            written = files.update(
+                folder, name, lambda found: join(back if found is None else found), mode=shelf.file_mode
+            )
+            if back is not None and written.before is None:
+                self._log_back(shelf, name, back)
+                written = written._replace(before=back)
             record = self._labelled(shelf, name, written.after)
             self._log(shelf, name, join, record=record.id, heard=heard)
             if heard is None:
                 self._vouch(shelf, join)
             done = join.outcome if join.beside is None or join.said is not None else Outcome.APPENDED
             self._audit(str(done), record, before=written.before, after=written.after)
-        if held is not None and held.part:
+        if held is not None and _says_all(written.before, held.record):
             self.release(shelf, held.part)
         self.announce(Change(ChangeKind.WRITTEN, shelf.place, record.path))
         merged = _merged(record, join)
@@ -766,8 +771,8 @@ class Records:
             for name in filter(is_record, folder.names()):
                 try:
                     content = files.read(folder, name)
-                except (OutsideMemory, Malformed, OSError):
-                    continue
+                except (OutsideMemory, Malformed, PermissionError):
+                    continue  # told by the listing; a disk that fails is told, or a key would begin twice
                 if content is not None and all(each in content for each in with_):
                     yield name, content
 
@@ -791,28 +796,37 @@ class Records:
         shelf, name = found.shelf, f"{found.part}.md"
         with self.locked(shelf, name), self._folder(shelf, create=True) as folder:
             if files.read(folder, name) is None:
-                self._put_back(found, folder)
+                self._check_free(folder, name)
+                content = self._content_of(found)
+                written = files.update(folder, name, lambda current: current or content, mode=shelf.file_mode)
+                self._log_back(shelf, name, written.after)
         self.announce(Change(ChangeKind.WRITTEN, shelf.place, shelf.name_of(archive.RECORDS, name)))
         self.release(shelf, found.part)
         return shelf, name
 
-    def _put_back(self, found: Found, folder: Folder) -> bytes:
-        """Write the file that a part of a consolidation had; the caller holds its lock."""
-        shelf, name, content = found.shelf, f"{found.part}.md", self._content_of(found)
-        self._check_free(folder, name)
-        written = files.update(folder, name, lambda current: current or content, mode=shelf.file_mode)
-        record = self.parse(shelf, name, written.after)
+    def _held_as_part(self, shelf: Shelf, name: str, current: bytes | None) -> Found | None:
+        """The part of a consolidation that this file was, if it is to be a record of its own again.
+
+        One that is a file already is still a part where a process died before it took it out, and only what
+        was archived once can be one.
+        """
+        if current is not None and not archive.images(self.home, shelf, archive.RECORDS, name):
+            return None
+        held = self._aliased(key_of(name), [shelf])
+        return held if held is not None and held.part else None
+
+    def _log_back(self, shelf: Shelf, name: str, content: bytes) -> None:
+        """Say that a part of a consolidation has the file again that it had."""
+        record = self.parse(shelf, name, content)
         archive.log_returned(self.home, shelf, archive.RECORDS, name, record.entries, record=record.id)
-        self._audit("restore", record, after=written.after)
-        return written.after
+        self._audit("restore", record, after=content)
 
     def _content_of(self, found: Found) -> bytes:
         """The file a part had: its archived version if that says all the part says, else made anew."""
-        texts = {entry.text for entry in found.record.entries}
         images = archive.images(self.home, found.shelf, archive.RECORDS, f"{found.part}.md")
         for image in reversed([each for each in images if each.why in archive.FORGOTTEN]):
             content = self.home.read(*image.parts) or b""
-            if texts <= {entry.text for entry in _entries(content)}:
+            if _says_all(content, found.record):
                 return content
         return consolidation.revived(found.record).encode()
 
@@ -1137,6 +1151,11 @@ def _from_front(shelf: Shelf, name: str, values: Mapping[str, Any]) -> Record:
         trusted=shelf.trusted,
         fields=values,
     )
+
+
+def _says_all(content: bytes | None, record: Record) -> bool:
+    """Whether a file has every text of a record, so that none is missed when the record goes."""
+    return {entry.text for entry in record.entries} <= {entry.text for entry in _entries(content or b"")}
 
 
 def _entries(content: bytes) -> tuple[Entry, ...]:
