@@ -18,7 +18,7 @@ SUPERSEDED = 0.85  # what an entry keeps that a later one has replaced
 ABOVE = 1e-6  # what lies this far above another is before it
 # What a passage gains or loses by who speaks in it, whether it asks, and what it tells of. Hand-set, on
 # scores whose best is about 1; docs/retrieval.md has what each does alone.
-OWN = 0.25  # said by the person themselves, when they ask about themselves
+OWN = 0.30  # said by the person themselves, when they ask about themselves
 NAMED = 0.20  # said by who is named in the question
 ASKING = -0.10  # times the share of its sentences that are questions
 WHEN, HOW_MANY = 0.10, 0.05  # a time or a number, when that is asked for
