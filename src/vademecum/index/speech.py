@@ -63,6 +63,9 @@ _CLOCK = re.compile(
 )
 
 
+_DIGIT = re.compile(r"(?<![^\W_])\d")  # at the beginning of a word
+
+
 class Speech(NamedTuple):
     """What is kept of a passage beside its words."""
 
@@ -118,7 +121,7 @@ def share_of_questions(text: str) -> int:
 
 
 def _told(text: str, words: Set[str]) -> int:
-    number = not _NUMBERS.isdisjoint(words) or any(word[0].isdecimal() for word in words)
+    number = not _NUMBERS.isdisjoint(words) or _DIGIT.search(text) is not None
     spans = not _SPANS.isdisjoint(words)
     time = not _TIMES.isdisjoint(words) or (spans and (number or not _NEARBY.isdisjoint(words)))
     return TIME * (time or _CLOCK.search(text) is not None) + NUMBER * number

@@ -19,6 +19,7 @@ from vademecum.errors import (
     Untrusted,
     VadeError,
 )
+from vademecum.lazy import LazyModule
 from vademecum.store import (
     archive,
     audit,
@@ -34,7 +35,6 @@ from vademecum.store import (
     names,
     numbers,
     scopes,
-    similarity,
     standing,
 )
 from vademecum.store.joining import Draft, Joining, Known, may_supersede, read_tags, saying
@@ -58,9 +58,12 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from vademecum.config import Dedup
+    from vademecum.store import similarity
     from vademecum.store.folders import Folder
     from vademecum.store.home import Home, Shelf
     from vademecum.types import Place, Scope
+else:
+    similarity = LazyModule("vademecum.store.similarity")  # word lists that only a text without a key needs
 
 _TRUST = list(Origin)
 _BEGINNING = 80  # characters of a superseded wording that are told
