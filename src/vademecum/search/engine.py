@@ -1,7 +1,7 @@
 """Answering a question: ask both legs, merge, rank, and say how it came about.
 
 Relevance and rank are two things. The score orders answers among each other; the relevance says, on its own
-scale, whether one is an answer at all, so that a question about nothing in the store is answered by nothing.
+scale, how likely one is an answer at all, and hides nothing.
 """
 
 from __future__ import annotations
@@ -322,26 +322,8 @@ class Engine:
         options: Options,
         found: Found,
     ) -> None:
-        files = {id_: mark.file for id_, mark in legs.marks.items()}
-        merged = (fuse.reciprocal if options.fusion == "rrf" else fuse.weighted)(
-            files,
-            vector=legs.vector,
-            narrow=legs.narrow,
-            wide=legs.wide,
-            exact=legs.exact,
-            weights=options.weights,
-        )
-        scores = dict(zip(files, merged.scores, strict=True))
-        wanted = speech.wanted(query.text, words.WORD.findall(query.text.lower()))
-        legs.heard = {
-            said: rank.heard(said, wanted) for said in {mark.speech for mark in legs.marks.values()}
-        }
-        for id_, mark in legs.marks.items():
-            scores[id_] += sum(legs.heard[mark.speech])
-        lifted = rank.behind_living(scores, legs.marks, legs.worded) if query.as_of is None else {}
         most = max(MOST_WEIGHED, options.max_results * options.multiplier)
-        ordered = self._settled(rank.spread(scores, files), most)
-        ordered = self._not_lost(ordered, merged, legs)
+        ordered, merged, lifted = self._ordered(query, legs, options, most)
         spread = dict(ordered)
         scored = dict(spread)
         rows, weighed, chosen = self._choose(
@@ -387,6 +369,30 @@ class Engine:
                     arithmetic,
                 )
             )
+
+    def _ordered(
+        self, query: Query, legs: _Legs, options: Options, most: int
+    ) -> tuple[list[tuple[int, float]], fuse.Merged, dict[int, float]]:
+        """All candidates in order with their scores, how legs were merged, and who was lifted by how much."""
+        files = {id_: mark.file for id_, mark in legs.marks.items()}
+        merged = (fuse.reciprocal if options.fusion == "rrf" else fuse.weighted)(
+            files,
+            vector=legs.vector,
+            narrow=legs.narrow,
+            wide=legs.wide,
+            exact=legs.exact,
+            weights=options.weights,
+        )
+        scores = dict(zip(files, merged.scores, strict=True))
+        wanted = speech.wanted(query.text, words.WORD.findall(query.text.lower()))
+        legs.heard = {
+            said: rank.heard(said, wanted) for said in {mark.speech for mark in legs.marks.values()}
+        }
+        for id_, mark in legs.marks.items():
+            scores[id_] += sum(legs.heard[mark.speech])
+        lifted = rank.behind_living(scores, legs.marks, legs.worded) if query.as_of is None else {}
+        ordered = self._settled(rank.spread(scores, files), most)
+        return self._not_lost(ordered, merged, legs), merged, lifted
 
     def _not_lost(
         self,
