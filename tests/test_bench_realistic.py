@@ -98,7 +98,7 @@ def test_a_result_is_joined_to_the_entry_whose_lines_it_shows(tmp_path: Path) ->
 
 
 def test_a_limited_run_asks_every_system_the_same() -> None:
-    answered, refused, labelled = realistic.measure(_chosen(limit=6)).values()
+    answered, refused, labelled, reminded = realistic.measure(_chosen(limit=6)).values()
     totals = [row for row in answered if row["questions"] == "all"]
     assert [row["asked with"] for row in totals] == [
         "defaults", "min_score=0", "mode=bm25", "plain FTS5", "word count"
@@ -108,6 +108,7 @@ def test_a_limited_run_asks_every_system_the_same() -> None:
     assert {row["half"] for row in (*answered, *refused, *labelled)} == {"tune"}
     assert {row["any result"] for row in refused if row["asked with"] == "plain FTS5"} == {"6 (1.00)"}
     assert len(labelled) == 3
+    assert [row["about nothing"] for row in reminded] == [6]
 
 
 def test_rankings_are_written_of_the_half_to_tune_on_alone(tmp_path: Path) -> None:

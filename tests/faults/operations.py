@@ -579,7 +579,7 @@ OPERATIONS = (
     Operation(
         "sweep-cap",
         _too_many,
-        lambda here, memory: memory.sweep(apply=True),
+        lambda here, memory: _whole(memory.sweep(apply=True)),
         _store_after,
         lambda memory: _gone(memory, "neighbour", "build") and len(memory.list().records) == 2,
         earlier=(NEIGHBOUR, FIRST, SECOND),
@@ -595,7 +595,7 @@ OPERATIONS = (
     Operation(
         "sweep-duplicates",
         _said_twice,
-        lambda here, memory: memory.sweep(apply=True),
+        lambda here, memory: _whole(memory.sweep(apply=True)),
         _store_after,
         lambda memory: _gone(memory, "third") and memory.show("build").tags == ("ninja",),
         earlier=(NEIGHBOUR, FIRST, LIKE_FIRST),

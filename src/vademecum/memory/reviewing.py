@@ -205,15 +205,17 @@ class Reviewing(Relating, Moving, Approving, Projects):
         """The runs and reviews that changed something in sight, newest first."""
         found = [*super().runs()]
         if self.caller.audience is Audience.PRIVATE and not self.settings.incognito:
-            found += [
-                running.Brief(each.id, REVIEW, each.at, len(each.done), each.undone)
-                for each in reviews.every(self.home)
-            ]
+            with self._reported("list the reviews"):
+                found += [
+                    running.Brief(each.id, REVIEW, each.at, len(each.done), each.undone)
+                    for each in reviews.every(self.home)
+                ]
         return sorted(found, key=lambda each: each.run, reverse=True)
 
     def undo(self, run: str | None = None) -> tuple[str, Sequence[running.Told]]:
         """Bring back what a run or a review changed, the newest unless named; says what it could not."""
-        sittings = {each.id: each for each in reviews.every(self.home)}
+        with self._reported("undo"):
+            sittings = {each.id: each for each in reviews.every(self.home)}
         if run is None and sittings:
             # What a review did by runs is taken back with the review.
             inside = {line.get("run") for each in sittings.values() for line in each.done}

@@ -1180,7 +1180,7 @@ def _updated(folder: Folder, name: str) -> datetime | None:
         if stamp is not None:
             return clock.parse(stamp[1].decode())
         values = frontmatter.parse(decode(content)).values
-    except (Malformed, OutsideMemory, OSError):
+    except (Malformed, OutsideMemory, PermissionError):  # a disk that fails is told: it may hold the same
         return None
     return clock.parse(_text(values.get("updated") or values.get("created")))
 
