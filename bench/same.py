@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from rapidfuzz import fuzz
 
-from vademecum.store import similarity
+from vademecum.text import similarity
 
 SETS = Path(__file__).parent / "sets" / "same"
 THRESHOLD = 85

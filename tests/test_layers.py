@@ -22,7 +22,8 @@ LAYERS = [
     ["index"],
     ["store"],
     ["llm", "config"],
-    ["types", "errors", "lazy", "tokens", "visible"],
+    ["text"],
+    ["types", "errors", "lazy", "tokens"],
 ]
 
 # Inside the store: what may not be known.
@@ -52,7 +53,7 @@ FOREIGN = {
     "prompt_toolkit": ("interfaces/chat/prompting",),
     "pydantic": ("llm/kinds", "llm/remote"),
     "pydantic_ai": ("interfaces/adapters/pydantic_ai", "llm/failures", "llm/remote"),
-    "rapidfuzz": ("store/similarity",),
+    "rapidfuzz": ("text/similarity",),
     "rich": ("interfaces/chat/screen", "interfaces/cli"),
     "starlette": ("interfaces/mcp/",),
     "tomlkit": ("interfaces/install",),

@@ -25,6 +25,7 @@ from langgraph.store.memory import InMemoryStore
 from vademecum.errors import Malformed, ScopeUnresolved
 from vademecum.interfaces.adapters.langgraph_store import RecordStore, parse, record_key, render, tag_of
 from vademecum.store import document
+from vademecum.text.words import is_same_text
 from vademecum.types import Entry, Origin, Place, Record, Scope
 
 from .worlds import opened, origins
@@ -65,7 +66,7 @@ def test_an_item_comes_back_from_its_text_as_it_was(
 @given(one=st.text(), other=st.text())
 def test_values_that_differ_are_never_taken_for_the_same_text(one: str, other: str) -> None:
     texts = [render(("a",), "k", {"text": each}) for each in (one, other)]
-    assert document.same(*texts) == (one == other)
+    assert is_same_text(*texts) == (one == other)
 
 
 @pytest.mark.parametrize(

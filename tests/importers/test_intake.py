@@ -14,6 +14,7 @@ from vademecum.interfaces.cli.app import run
 from vademecum.knowledge.intake import Notes, Section, Topic
 from vademecum.memory import connect
 from vademecum.store import document
+from vademecum.text.words import normalise
 from vademecum.types import Entry, Origin, Scope
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ _ENTRIES = st.lists(st.builds(Entry, _TEXTS, _TIMES), min_size=1, max_size=4)
 
 
 def words(texts: list[str]) -> list[str]:
-    return sorted(document.normalised(text) for text in texts)
+    return sorted(normalise(text) for text in texts)
 
 
 def check(entries: list[Entry], text: str) -> None:
@@ -75,8 +76,8 @@ def check(entries: list[Entry], text: str) -> None:
         for each in (*record.entries, *day.entries, *sections):
             assert each.origin is Origin.IMPORT
             assert each.live
-        said = document.normalised(" ".join(section.text for section in sections))
-        assert all(document.normalised(line) in said for line in text.split("\n"))
+        said = normalise(" ".join(section.text for section in sections))
+        assert all(normalise(line) in said for line in text.split("\n"))
         again = memory.import_memory(pieces, system="test")
         assert {each.outcome for each in again.mapped} == {"same"}
         assert not again.run

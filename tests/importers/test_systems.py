@@ -14,6 +14,7 @@ from importers import samples
 from importers.worlds import snapshot
 from vademecum.interfaces.importers import registry
 from vademecum.store import document
+from vademecum.text.words import normalise
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -476,12 +477,11 @@ def test_a_real_workspace_comes_whole_once_and_goes(vade: Vade, tmp_path: Path) 
     originals = snapshot(top)
     report = vade.json("import", "openclaw", top)
     words = " ".join(
-        document.normalised(document.unescape(each.read_text()))
-        for each in (vade.home / "memory").rglob("*.md")
+        normalise(document.unescape(each.read_text())) for each in (vade.home / "memory").rglob("*.md")
     )
     for path in top.rglob("memory/**/*.md"):
         for line in path.read_text().split("\n"):
-            said = document.normalised(line)
+            said = normalise(line)
             assert said.startswith("# ") or said in words, (path, said)
     assert vade.json("import", "openclaw", top)["run"] is None
     vade("undo", report["run"])

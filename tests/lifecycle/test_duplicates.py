@@ -11,7 +11,7 @@ from bench import lifecycle as bench
 from lifecycle.stores import World, aged
 from vademecum.lifecycle import runner
 from vademecum.lifecycle.duplicates import Duplicates
-from vademecum.store import similarity
+from vademecum.text import similarity
 from vademecum.types import Place, Scope
 
 if TYPE_CHECKING:

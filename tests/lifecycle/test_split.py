@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from vademecum.errors import NotFound
 from vademecum.interfaces.cli.app import cli
-from vademecum.store import sentences, similarity
+from vademecum.text import sentences, similarity
 from vademecum.types import Outcome
 
 if TYPE_CHECKING:

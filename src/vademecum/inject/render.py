@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.store.outgoing import clean_text
-from vademecum.visible import visible
+from vademecum.text.visible import visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

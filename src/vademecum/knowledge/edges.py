@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import UnknownName
 from vademecum.store import decisions, names
-from vademecum.visible import visible
+from vademecum.text.visible import visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -20,6 +20,7 @@ from vademecum.store import secrets as secret
 from vademecum.store.joining import category, read_tags
 from vademecum.store.records import key_of
 from vademecum.store.texts import accept, decode
+from vademecum.text.words import normalise
 from vademecum.types import Entry, Origin, Place, RecordType, Scope, SecretPolicy
 
 if TYPE_CHECKING:
@@ -276,8 +277,8 @@ class Intake:
             content = self.staged.content(shelf, archive.RECORDS, name)
             if content is None:
                 return shelf, name
-            there = Counter(document.normalised(each.text) for each in _entries(content))
-            same = all(document.normalised(each.text) in there for each in ready.entries)
+            there = Counter(normalise(each.text) for each in _entries(content))
+            same = all(normalise(each.text) in there for each in ready.entries)
             if ready.piece.named or same:
                 return shelf, name
         raise _Left(f"there are too many records called {key}")
@@ -456,7 +457,7 @@ class Intake:
         listed = _sources(frontmatter.parse(text).values)
         mine = next((each for each in listed if each.get("resource") == resource), {"resource": resource})
         seen = [str(each) for each in mine.get("seen") or ()]
-        known = Counter(document.normalised(each.text) for each in document.blocks(text))
+        known = Counter(normalise(each.text) for each in document.blocks(text))
         wanted = [each for each in parts if _digest(each) not in seen]
         new = [each for each in wanted if not _counted(known, each)]
         if new:
@@ -567,14 +568,14 @@ def clock_or(*stamps: object) -> str:
 
 def _missing(entries: Iterable[Entry], there: Iterable[Entry]) -> Iterator[Entry]:
     """The entries that are not there; one that was said twice must be there twice."""
-    known = Counter(document.normalised(each.text) for each in there)
+    known = Counter(normalise(each.text) for each in there)
     for each in entries:
         if not _counted(known, each.text):
             yield each
 
 
 def _counted(known: Counter[str], text: str) -> bool:
-    said = document.normalised(text)
+    said = normalise(text)
     if known[said]:
         known[said] -= 1
         return True
@@ -653,7 +654,7 @@ def _entries(content: bytes) -> tuple[Entry, ...]:
 
 
 def _digest(text: str) -> str:
-    return hashlib.sha256(document.normalised(text).encode()).hexdigest()[:12]
+    return hashlib.sha256(normalise(text).encode()).hexdigest()[:12]
 
 
 def _text(value: object) -> str | None:

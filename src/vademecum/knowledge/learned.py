@@ -12,9 +12,11 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import InvalidText, UnknownName, UsageError
-from vademecum.store import clock, document, names, similarity, texts
+from vademecum.store import clock, names, texts
 from vademecum.store.consolidation import is_consolidation
 from vademecum.store.joining import Draft, Known, may_supersede
+from vademecum.text import similarity
+from vademecum.text.words import is_same_text
 from vademecum.types import Entry, RecordType
 
 if TYPE_CHECKING:
@@ -453,7 +455,7 @@ def _likeness(name: str, new: Any, known: Any, threshold: float) -> float | None
         each = [_likeness("", one, other, threshold) for one, other in zip(new, known, strict=True)]
         return None if None in each else min((found for found in each if found is not None), default=100.0)
     found = similarity.same(new, known, threshold=threshold)
-    if found is not None and document.same(new, known):
+    if found is not None and is_same_text(new, known):
         return 100.0
     if name == "path":
         return None

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import Malformed, SecretFound, VadeError
 from vademecum.knowledge import learned
-from vademecum.store import clock, document, secrets
+from vademecum.store import clock, secrets
 from vademecum.store.joining import Draft, read_tags
+from vademecum.text.words import normalise
 from vademecum.types import Finding, RecordType, SecretPolicy
 
 if TYPE_CHECKING:
@@ -406,7 +407,7 @@ class Reader:
         for found in records.typed(shelves, *map(str, learned.LEARNED)):
             # Words that others have replaced since are known all the same.
             for entry in reversed(found.record.entries):
-                self.index[found.record.type, document.normalised(entry.text)].append(found)
+                self.index[found.record.type, normalise(entry.text)].append(found)
 
     def read(self, value: Raw) -> Imported:
         """Keep everything in a file: its entries as records, the rest in a record of its own."""
@@ -467,7 +468,7 @@ class Reader:
 
     def _known(self, slot: Slot, item: Item, text: str) -> Found | None:
         """The record that holds this entry already, and no other entry of this file."""
-        listed = self.index.get((str(item.kind), document.normalised(text)), [])
+        listed = self.index.get((str(item.kind), normalise(text)), [])
         free = [found for found in listed if found.record.path not in self.used]
         there = [found for found in free if _aside(found.record).get("at") == slot.at]
         alike = [found for found in free if _aside(found.record).get("has") == beside(slot.raw, item)["has"]]

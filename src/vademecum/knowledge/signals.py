@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from vademecum.knowledge import cues
 from vademecum.knowledge.cues import Kind, Reason
 from vademecum.store import secrets
-from vademecum.visible import visible
+from vademecum.text.visible import visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

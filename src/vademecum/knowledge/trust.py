@@ -10,7 +10,9 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from vademecum.store import archive, decisions, document, similarity
+from vademecum.store import archive, decisions
+from vademecum.text import similarity
+from vademecum.text.words import is_same_text
 from vademecum.types import Entry, Origin, Record
 
 if TYPE_CHECKING:
@@ -117,4 +119,4 @@ def sessions(entry: Entry, record: Record, records: Records) -> set[str]:
 
 def _one_statement(one: str, other: str) -> bool:
     """Whether two wordings say the same; a doubt costs a badge, no more."""
-    return document.same(one, other) or similarity.same(one, other) is not None
+    return is_same_text(one, other) or similarity.same(one, other) is not None

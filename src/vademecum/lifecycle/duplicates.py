@@ -1,6 +1,6 @@
 """Near-duplicates: two records of one folder and type that say the same, worded a little differently.
 
-Whether two texts say the same is decided in `vademecum.store.similarity`, as it is for every text that is
+Whether two texts say the same is decided in `vademecum.text.similarity`, as it is for every text that is
 stored. Each record is compared only with those that share rare words with it, so the time grows with the
 number of records and not with its square."""
 
@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.errors import Malformed
 from vademecum.lifecycle.base import Proposal, renewed
-from vademecum.store import clock, frontmatter, sentences, similarity
+from vademecum.store import clock, frontmatter
 from vademecum.store.consolidation import is_consolidation
 from vademecum.store.texts import decode
+from vademecum.text import sentences, similarity
 from vademecum.types import Origin
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from vademecum.store import similarity
+from vademecum.text import similarity
 
 # In this order: what one pattern takes, the next ones do not see. A code span is a fact as a whole.
 _PATTERNS = (

@@ -20,13 +20,13 @@ from vademecum.llm.base import Limits
 from vademecum.store import archive, clock, decisions, document, frontmatter, pinned, secrets
 from vademecum.store.runs import Edit, Run
 from vademecum.store.texts import decode
+from vademecum.text.visible import visible
 from vademecum.transcripts import echo, views
 from vademecum.transcripts.events import Said, Started
 from vademecum.transcripts.messages import Role
 from vademecum.transcripts.sessions import IMPORT
 from vademecum.transcripts.small_talk import is_command
 from vademecum.types import Audience, Origin, Scope
-from vademecum.visible import visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

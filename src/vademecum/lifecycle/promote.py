@@ -28,12 +28,13 @@ from vademecum.store import (
     names,
     scopes,
     secrets,
-    similarity,
     versions,
 )
 from vademecum.store import pinned as pinning
 from vademecum.store.runs import Edit
 from vademecum.store.texts import decode
+from vademecum.text import similarity
+from vademecum.text.words import normalise
 from vademecum.transcripts.events import Said
 from vademecum.types import Entry, Finding, Origin, RecordType
 
@@ -208,13 +209,13 @@ def _filled_in(spoken: Iterable[Statement]) -> set[str]:
     found: dict[str, set[str]] = {}
     for each in spoken:
         if any(char.isdigit() for char in each.text):
-            found.setdefault(form(each.text), set()).add(document.normalised(each.text))
+            found.setdefault(form(each.text), set()).add(normalise(each.text))
     return {each for each, texts in found.items() if len(texts) >= FORM}
 
 
 def form(text: str) -> str:
     """A text with its numbers left open."""
-    return re.sub(r"\d+(?:[.,:]\d+)*", "#", document.normalised(text).casefold())
+    return re.sub(r"\d+(?:[.,:]\d+)*", "#", normalise(text).casefold())
 
 
 def lasts(text: str, *, whole: bool = True) -> bool:
@@ -288,7 +289,7 @@ class _Index:
 
     def _keys(self, at: int, text: str) -> list[str]:
         rare = sorted({word for word in self._words[at] if self._count[word] > 1}, key=self._order)
-        return [*rare[:_RARE], f"={document.normalised(text).casefold()}"]
+        return [*rare[:_RARE], f"={normalise(text).casefold()}"]
 
     def _order(self, word: str) -> tuple[int, str]:
         return self._count[word], word
@@ -302,7 +303,7 @@ def same(one: str, other: str, *, threshold: float) -> bool:
 def unknown(groups: Sequence[Group], known: Iterable[str], *, threshold: float) -> list[Group]:
     """The groups of which memory, or a group before them, says nothing yet; `known` is what memory has."""
     parts = [piece for text in known for piece in pieces(text)]
-    words = "\n".join(document.normalised(part).casefold() for part in parts)
+    words = "\n".join(normalise(part).casefold() for part in parts)
     texts = [group.members[0].text for group in groups]
     index = _Index([*texts, *parts], threshold=threshold)
     new: list[int] = []
@@ -314,7 +315,7 @@ def unknown(groups: Sequence[Group], known: Iterable[str], *, threshold: float) 
 
 
 def _plain(text: str) -> str:
-    return document.normalised(text).casefold().rstrip(".!")
+    return normalise(text).casefold().rstrip(".!")
 
 
 # -------------------------------------------------------------------- what was recalled

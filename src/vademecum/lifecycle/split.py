@@ -18,9 +18,11 @@ from vademecum.knowledge import learned
 from vademecum.lifecycle import runner
 from vademecum.lifecycle.base import LEARNED, Proposal
 from vademecum.lifecycle.lint.base import at
-from vademecum.store import archive, audit, clock, decisions, document, frontmatter, ids, names, similarity
+from vademecum.store import archive, audit, clock, decisions, document, frontmatter, ids, names
 from vademecum.store.runs import Edit
 from vademecum.store.texts import decode
+from vademecum.text import similarity
+from vademecum.text.words import is_same_text
 from vademecum.types import Finding, Outcome, RecordType
 
 if TYPE_CHECKING:
@@ -158,7 +160,7 @@ def _remember(records: Records, proposal: Proposal, run: str) -> None:
     at, by = clock.stamp(records.now()), records.caller.actor
     for mine, theirs in itertools.combinations(said, 2):
         for one, other in itertools.product(mine, theirs):
-            if not document.same(one, other):
+            if not is_same_text(one, other):
                 decisions.keep_distinct(records.home, one, other, at=at, by=by, run=run)
 
 

@@ -15,7 +15,8 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from vademecum.store import clock, document, files
+from vademecum.store import clock, files
+from vademecum.text.words import normalise
 from vademecum.types import Entry, parse_origin
 
 if TYPE_CHECKING:
@@ -187,7 +188,7 @@ def missing(
 
 def fingerprint(entry: Entry) -> str:
     """What makes two entries the same: their time and what they say."""
-    return hashlib.sha256(f"{entry.time}\0{document.normalised(entry.text)}".encode()).hexdigest()
+    return hashlib.sha256(f"{entry.time}\0{normalise(entry.text)}".encode()).hexdigest()
 
 
 def _log(home: Home, shelf: Shelf, kind: str, name: str, state: Kept) -> None:

@@ -6,7 +6,8 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
-from vademecum.store import document, files
+from vademecum.store import files
+from vademecum.text.words import normalise
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -88,7 +89,7 @@ def drop_distinct(home: Home, run: str) -> None:
 
 
 def _pair(one: str, other: str) -> str:
-    return exactly("\0".join(sorted((document.normalised(one), document.normalised(other)))))
+    return exactly("\0".join(sorted((normalise(one), normalise(other)))))
 
 
 def damaged(home: Home) -> Iterator[str]:

@@ -8,7 +8,6 @@ entry. Whatever stands before the first dated heading is an undated entry: a par
 from __future__ import annotations
 
 import re
-import unicodedata
 from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.store import clock, frontmatter
@@ -191,16 +190,6 @@ def sign(
 def tidy(text: str) -> str:
     """A text as it is kept: line feeds, no blank lines before it, no white space after it."""
     return re.sub(r"\A(?:[ \t]*\n)+", "", re.sub(r"\r+\n", "\n", text)).rstrip()
-
-
-def same(one: str, other: str) -> bool:
-    """Whether two texts say the same, white space and composition of characters aside."""
-    return normalised(one) == normalised(other)
-
-
-def normalised(text: str) -> str:
-    """A text with its white space folded and its characters composed."""
-    return " ".join(unicodedata.normalize("NFC", text).split())
 
 
 def escape(text: str) -> str:

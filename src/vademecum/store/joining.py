@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.store import document, frontmatter, names
 from vademecum.store.texts import decode
+from vademecum.text.words import normalise
 from vademecum.types import UNDATED, Entry, Origin, Outcome, RecordType
 
 if TYPE_CHECKING:
@@ -267,7 +268,7 @@ def may_supersede(record: Record, entry: Entry, *, origin: Origin) -> bool:
 
 def saying(parsed: document.Document, text: str) -> int | None:
     """The last living entry that already says exactly this."""
-    wanted = document.normalised(text)
+    wanted = normalise(text)
     # Most entries lack some word of it, and looking for one is much cheaper than folding the whole entry. A
     # word outside ASCII may be composed differently there, so it tells nothing.
     telling = max((word for word in wanted.split(" ") if word.isascii()), key=len, default="")
@@ -277,7 +278,7 @@ def saying(parsed: document.Document, text: str) -> int | None:
         if (
             telling in parsed.source[section.text_start : section.text_end]
             and section.live
-            and document.normalised(parsed.text_of(section)) == wanted
+            and normalise(parsed.text_of(section)) == wanted
         ):
             return index
     return None

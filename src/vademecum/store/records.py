@@ -39,6 +39,7 @@ from vademecum.store import (
 )
 from vademecum.store.joining import Draft, Joining, Known, may_supersede, read_tags, saying
 from vademecum.store.texts import decode
+from vademecum.text.words import is_same_text
 from vademecum.types import (
     Change,
     ChangeKind,
@@ -58,12 +59,12 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from vademecum.config import Dedup
-    from vademecum.store import similarity
     from vademecum.store.folders import Folder
     from vademecum.store.home import Home, Shelf
+    from vademecum.text import similarity
     from vademecum.types import Place, Scope
 else:
-    similarity = LazyModule("vademecum.store.similarity")  # word lists that only a text without a key needs
+    similarity = LazyModule("vademecum.text.similarity")  # word lists that only a text without a key needs
 
 _TRUST = list(Origin)
 _BEGINNING = 80  # characters of a superseded wording that are told
@@ -237,9 +238,9 @@ class Records:
                 return self.begin(shelves, draft)
             found = listed[match.record.path]
             shelf, name = found.shelf, found.name
-            if document.same(draft.text, match.entry.text):
+            if is_same_text(draft.text, match.entry.text):
                 return self._write(shelf, name, draft)
-            outdone = next((e for e in match.record.entries if document.same(e.text, draft.text)), None)
+            outdone = next((e for e in match.record.entries if is_same_text(e.text, draft.text)), None)
             if outdone is not None:  # said before, in words that others have replaced: those are confirmed
                 return self._write(shelf, name, replace(draft, text=match.entry.text), heard=outdone)
             if match.stays or self.holds(listed[match.record.path]):

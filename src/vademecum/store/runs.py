@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from vademecum.errors import Malformed, NotFound
 from vademecum.store import archive, audit, clock, document, files, frontmatter, ids, scopes, standing
 from vademecum.store.texts import decode
+from vademecum.text.words import normalise
 from vademecum.types import Audience, Change, ChangeKind, Origin, Place, Scope
 
 if TYPE_CHECKING:
@@ -301,10 +302,10 @@ def _settled(home: Home, edit: Edit, line: dict[str, Any], run: str) -> tuple[Ed
     if line["after"] is None and edit.after is not None:
         try:
             text, earlier = decode(edit.before), document.parse(decode(edit.after)).entries
-            there = {document.normalised(entry.text) for entry in document.parse(text).entries}
+            there = {normalise(entry.text) for entry in document.parse(text).entries}
         except Malformed:
             return None
-        missing = [entry for entry in earlier if document.normalised(entry.text) not in there]
+        missing = [entry for entry in earlier if normalise(entry.text) not in there]
         for entry in missing:
             text = document.insert(text, entry if entry.time else replace(entry, time=_stamp_of(run)))
         if not missing:
@@ -371,8 +372,8 @@ def keeps_text(edit: Edit) -> bool:
     if edit.before is None or edit.after is None:
         return True
     try:
-        left = {document.normalised(entry.text) for entry in _entries(edit.kind, edit.after)}
-        return all(document.normalised(entry.text) in left for entry in _entries(edit.kind, edit.before))
+        left = {normalise(entry.text) for entry in _entries(edit.kind, edit.after)}
+        return all(normalise(entry.text) in left for entry in _entries(edit.kind, edit.before))
     except Malformed:
         return False
 

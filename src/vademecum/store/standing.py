@@ -12,6 +12,7 @@ from vademecum.errors import Malformed, PersonsText
 from vademecum.store import archive, decisions, document
 from vademecum.store.joining import is_guarded, is_persons, read_tags
 from vademecum.store.texts import decode
+from vademecum.text.words import normalise
 from vademecum.types import Entry, Origin, RecordType
 
 if TYPE_CHECKING:
@@ -46,8 +47,8 @@ def taken(before: bytes, after: bytes | None, *, kind: str, verified: Verified) 
         changed, left = _read(after, kind)
     except Malformed:
         return "the whole record"
-    standing = {(document.normalised(each.text), each.origin or Origin.USER) for each in left if each.live}
-    if any((document.normalised(each.text), each.origin or Origin.USER) not in standing for each in own):
+    standing = {(normalise(each.text), each.origin or Origin.USER) for each in left if each.live}
+    if any((normalise(each.text), each.origin or Origin.USER) not in standing for each in own):
         return "an entry"
     return _relabelled(values, changed)
 

@@ -12,7 +12,7 @@ import time
 from typing import TYPE_CHECKING, Any, Protocol
 
 from vademecum.interfaces.cli import output
-from vademecum.visible import visible
+from vademecum.text.visible import visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

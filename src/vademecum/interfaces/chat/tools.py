@@ -19,10 +19,10 @@ from vademecum.interfaces.mcp import core
 from vademecum.interfaces.mcp.arguments import STRING, WHOLE, Argument, parse, schema
 from vademecum.interfaces.mcp.tools import Write
 from vademecum.store import outgoing, secrets
+from vademecum.text.visible import spelled, visible
 from vademecum.tokens import DEFAULT_RATIO, count
 from vademecum.transcripts.messages import Text, ToolResult
 from vademecum.types import Scope
-from vademecum.visible import spelled, visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

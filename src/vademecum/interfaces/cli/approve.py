@@ -10,7 +10,7 @@ import click
 from vademecum.interfaces.cli import output
 from vademecum.interfaces.cli.options import common, confirmed
 from vademecum.store.approvals import SHOWN, whose
-from vademecum.visible import spelled
+from vademecum.text.visible import spelled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

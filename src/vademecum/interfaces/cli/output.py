@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from vademecum.store import clock, outgoing
+from vademecum.text.visible import visible
 from vademecum.types import Origin
-from vademecum.visible import visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -11,7 +11,7 @@ from vademecum.errors import VadeError
 from vademecum.interfaces.cli import output
 from vademecum.interfaces.cli.options import common, scope_option
 from vademecum.store import people, secrets
-from vademecum.visible import spelled
+from vademecum.text.visible import spelled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

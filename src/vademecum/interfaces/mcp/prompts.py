@@ -10,7 +10,7 @@ from mcp_types import GetPromptResult, Prompt, PromptArgument, PromptMessage, Te
 from vademecum.errors import NotFound, UsageError
 from vademecum.interfaces.mcp.tools import text
 from vademecum.store.outgoing import clean_text
-from vademecum.visible import visible
+from vademecum.text.visible import visible
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

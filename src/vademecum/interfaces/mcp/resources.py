@@ -11,8 +11,8 @@ from mcp_types import Resource, ResourceTemplate, TextResourceContents
 from vademecum.errors import NotFound
 from vademecum.interfaces.cli.look import status_json
 from vademecum.store.outgoing import clean_text, clean_value
+from vademecum.text.visible import visible
 from vademecum.types import Audience
-from vademecum.visible import visible
 
 if TYPE_CHECKING:
     from vademecum.memory import Memory

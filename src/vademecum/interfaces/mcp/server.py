@@ -34,8 +34,8 @@ from vademecum.interfaces.mcp import arguments, consent, families, prompts, reso
 from vademecum.interfaces.mcp.seats import Seat, Seats, open_memory
 from vademecum.interfaces.mcp.tools import Read, Tool, Write, text
 from vademecum.store.outgoing import clean_text, clean_value
+from vademecum.text.visible import visible
 from vademecum.types import Scope
-from vademecum.visible import visible
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -14,7 +14,7 @@ from vademecum.interfaces.cli.knowledge import figures_row, show_lessons
 from vademecum.knowledge.learned import LEARNED
 from vademecum.store.approvals import SHOWN, whose
 from vademecum.store.names import shown
-from vademecum.visible import spelled
+from vademecum.text.visible import spelled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import vademecum
-from vademecum.store import inflection, sentences, vocabulary
-from vademecum.store.similarity import same
+from vademecum.text import inflection, sentences, vocabulary
+from vademecum.text.similarity import same
 
-STORE = Path(vademecum.__file__).parent / "store"
-WORDS = sorted(word for word in (STORE / "english.txt").read_text().split() if len(word) > 3)
+TEXT = Path(vademecum.__file__).parent / "text"
+WORDS = sorted(word for word in (TEXT / "english.txt").read_text().split() if len(word) > 3)
 PAIRS = bench.read()
 
 
@@ -161,10 +161,10 @@ def test_a_text_with_one_word_replaced_by_another_is_another_statement(data: st.
 
 def test_the_store_knows_the_words_of_the_shipped_vocabulary() -> None:
     shipped = (
-        (STORE.parent / "index" / "embed" / "model" / "vocab.txt").read_text(encoding="utf-8").split("\n")
+        (TEXT.parent / "index" / "embed" / "model" / "vocab.txt").read_text(encoding="utf-8").split("\n")
     )
     whole = {word for word in shipped if word.isascii() and word.isalpha() and len(word) > 2}
-    assert set((STORE / "english.txt").read_text().split()) == whole
+    assert set((TEXT / "english.txt").read_text().split()) == whole
     assert vocabulary.is_word("lockfile")
     assert vocabulary.is_word("unlinked")
     assert not vocabulary.is_word("biuld")

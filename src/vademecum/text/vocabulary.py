@@ -1,7 +1,7 @@
 """Which words there are in English: only what is no word can be a slip of the hand.
 
 `english.txt` holds the whole words of the shipped model's vocabulary, and `software.txt` words of the trade
-that it lacks. The store may not know the index, so it has a list of its own.
+that it lacks. What stands here may not know the index, so it has a list of its own.
 """
 
 from __future__ import annotations

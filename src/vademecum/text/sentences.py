@@ -11,8 +11,8 @@ import re
 import unicodedata
 from typing import TYPE_CHECKING, NamedTuple
 
-from vademecum.store import grammar, inflection, vocabulary
-from vademecum.store.grammar import ENGLISH, FRENCH
+from vademecum.text import grammar, inflection, vocabulary
+from vademecum.text.grammar import ENGLISH, FRENCH
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

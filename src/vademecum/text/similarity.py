@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vademecum.store import document, grammar, inflection, sentences, vocabulary
-from vademecum.store.grammar import ENGLISH, GERMAN
+from vademecum.text import grammar, inflection, sentences, vocabulary
+from vademecum.text.grammar import ENGLISH, GERMAN
+from vademecum.text.words import is_same_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from vademecum.store.sentences import Statement, Token
+    from vademecum.text.sentences import Statement, Token
 
 THRESHOLD = 85.0
 LONGEST = 20_000  # characters; a longer text is a document, and only its own copy is the same
@@ -40,7 +41,7 @@ def same(one: str | Statement, other: str | Statement, *, threshold: float = THR
     if first.redacted or second.redacted:
         return None  # what stood there is unknown, so nobody can say that it was the same
     if max(len(first.text), len(second.text)) > LONGEST:
-        return 100.0 if document.same(first.text, second.text) else None
+        return 100.0 if is_same_text(first.text, second.text) else None
     if first.text == second.text:
         return 100.0
     found = likeness(first, second, threshold=threshold)

@@ -10,8 +10,8 @@ import functools
 import re
 from typing import TYPE_CHECKING, Final
 
-from vademecum.store import vocabulary
-from vademecum.store.grammar import ENGLISH, FRENCH, GERMAN, SPANISH
+from vademecum.text import vocabulary
+from vademecum.text.grammar import ENGLISH, FRENCH, GERMAN, SPANISH
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
