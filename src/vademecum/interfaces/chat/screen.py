@@ -11,7 +11,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, Protocol
 
-from vademecum.interfaces.cli import output
+from vademecum.interfaces.present import output
 from vademecum.text.visible import visible
 
 if TYPE_CHECKING:

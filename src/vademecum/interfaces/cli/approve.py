@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from vademecum.interfaces.cli import output
 from vademecum.interfaces.cli.options import common, confirmed
+from vademecum.interfaces.present import output
+from vademecum.interfaces.present.to_text import show_waiting
 from vademecum.store.approvals import SHOWN, whose
-from vademecum.text.visible import spelled
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from vademecum.memory import Memory
-    from vademecum.store.approvals import Waiting
 
     Door = Callable[[], Memory]
 
@@ -86,59 +84,6 @@ def _chosen(
         show_waiting(waiting, as_json=False) if not yes else None
         confirmed(question, yes=yes)
     return [each.id for each in waiting]
-
-
-def show_waiting(waiting: Sequence[Waiting], *, as_json: bool) -> None:
-    """Print what waits, with everything that could hide in it written out."""
-    if as_json:
-        output.as_json({"waiting": [waiting_json(each) for each in waiting]})
-        return
-    for number, each in enumerate(waiting):
-        if number:
-            output.line()
-        if each.request is None:
-            output.line(f"{each.id[:SHOWN]} · {each.trouble}; it can only be refused")
-            continue
-        asked = each.request
-        where = f"{asked.scope} {asked.project or ''}".strip() if asked.scope == "project" else asked.scope
-        output.line(
-            f"{each.id[:SHOWN]} · {asked.operation} · {where} · {asked.origin} {asked.agent}"
-            f" through {asked.door} · {output.age(asked.at)}"
-        )
-        for name, value in _shown(asked.arguments):
-            if value not in (None, "", [], False) and name not in ("scope", "slug"):
-                said = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-                for line in f"{name}: {spelled(said)}".split("\n"):
-                    output.line(f"  {line}")
-    if waiting:
-        output.line("\n`vade approve yes ID` writes one, `vade approve no ID` refuses it")
-    else:
-        output.line("nothing waits")
-
-
-def _shown(arguments: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """The arguments of a request as a person reads them: records by their names."""
-    for name, value in arguments.items():
-        yield name, [each["name"] for each in value] if name == "records" else value
-
-
-def waiting_json(waiting: Waiting) -> dict[str, Any]:
-    """A request for programs."""
-    asked = waiting.request
-    if asked is None:
-        return {"id": waiting.id, "trouble": waiting.trouble}
-    return {
-        "id": waiting.id,
-        "operation": asked.operation,
-        "arguments": dict(asked.arguments),
-        "scope": asked.scope,
-        "project": asked.project,
-        "session": asked.session,
-        "agent": asked.agent,
-        "origin": asked.origin,
-        "door": asked.door,
-        "at": asked.at,
-    }
 
 
 COMMANDS = {"approve": approve}

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from vademecum.interfaces.cli import output
-from vademecum.interfaces.cli.lifecycle import outcome_json, show_left
 from vademecum.interfaces.cli.options import common, complete_keys, scope_option
+from vademecum.interfaces.present import output
+from vademecum.interfaces.present.to_json import compacted_json
+from vademecum.interfaces.present.to_text import show_left
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from vademecum.lifecycle.base import Proposal
     from vademecum.lifecycle.rewrite import Compacted
     from vademecum.memory import Memory
 
@@ -62,23 +62,6 @@ def show_compacted(found: Compacted, *, applied: bool) -> None:
         back = f"; `vade undo {found.outcome.run}` takes it back" if found.outcome.run else ""
         output.line(f"changed {output.plural(done, 'file')}{back}")
         show_left(found.outcome.told)
-
-
-def compacted_json(found: Compacted, *, applied: bool) -> dict[str, Any]:
-    """The same for programs."""
-    return {
-        **outcome_json(found.outcome, applied=applied),
-        "model": found.model,
-        "topics": [topic_json(each) for each in found.outcome.proposals],
-        "refused": [{"path": each.path, "why": each.why} for each in found.refused],
-    }
-
-
-def topic_json(proposal: Proposal) -> dict[str, Any]:
-    """One topic and the text that takes the place of its entries."""
-    from vademecum.lifecycle.rewrite import article_of
-
-    return {"path": proposal.where, "why": proposal.why, "article": article_of(proposal)}
 
 
 COMMANDS = {"compact": compact}

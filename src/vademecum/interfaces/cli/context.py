@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 import click
 
-from vademecum.interfaces.cli import output
 from vademecum.interfaces.cli.options import common
+from vademecum.interfaces.present import output
+from vademecum.interfaces.present.to_json import Share, shares_of, trial_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -22,15 +23,6 @@ if TYPE_CHECKING:
 
 _WIDEST = 100
 _STEPS = 12  # of a long session, the last ones
-
-
-class Share(NamedTuple):
-    """One section of a window: how it is drawn, in a pipe and on a terminal."""
-
-    name: str
-    tokens: int
-    sign: str
-    colour: str
 
 
 @click.group()
@@ -115,29 +107,6 @@ def show(found: Trial) -> None:
         output.line("\n".join(f"  {line}" for line in found.window.summary.split("\n")))
 
 
-def shares_of(found: Trial) -> list[Share]:
-    """The sections of a window in the order they are sent, then what is left, then the room for a reply."""
-    tokens = found.window.tokens
-    roles = {"user": 0, "assistant": 0, "tool": 0}
-    for row in found.window.rows:
-        if row.role in roles:
-            roles[row.role] += row.tokens
-    # What mending adds, and notes of the system in the middle, belong to no role of their own.
-    other = max(tokens.messages - sum(roles.values()), 0)
-    used = tokens.schemas + tokens.system + tokens.summary + sum(roles.values()) + other
-    return [
-        Share("tool schemas", tokens.schemas, "#", "magenta"),
-        Share("system prompt", tokens.system, "=", "blue"),
-        Share("summary block", tokens.summary, "%", "yellow"),
-        Share("user", roles["user"], "u", "cyan"),
-        Share("assistant", roles["assistant"], "a", "green"),
-        Share("tool results", roles["tool"], "t", "red"),
-        Share("other", other, "o", "white"),
-        Share("free", max(tokens.limit - used, 0), ".", "bright_black"),
-        Share("reply reserve", max(tokens.context - tokens.limit, 0), "-", "bright_black"),
-    ]
-
-
 def draw(shares: Sequence[Share]) -> None:
     """Print the sections as one bar: coloured on a terminal, letters in a pipe."""
     width = min(shutil.get_terminal_size().columns - 2, _WIDEST)
@@ -169,38 +138,6 @@ def spread(amounts: Sequence[int], width: int) -> list[int]:
         cells[at] += 1
     cells[cells.index(max(cells))] += max(width - sum(cells), 0)
     return cells
-
-
-def trial_json(found: Trial) -> dict[str, Any]:
-    """A trial for programs."""
-    source, window = found.source, found.window
-    soft = sum(each.kind == "soft-trim" for each in found.pruned)
-    return {
-        "source": source.name,
-        "format": source.format,
-        "model": source.model,
-        "messages": len(source.messages),
-        "tokens": found.tokens,
-        "window": window.tokens.context,
-        "ratio": window.ratio,
-        "points": window.points._asdict(),
-        "sections": {share.name: share.tokens for share in shares_of(found)},
-        "used": window.tokens.total,
-        "limit": window.tokens.limit,
-        "cycles": window.cycles,
-        "pruned": {
-            "results": len(found.pruned),
-            "soft_trims": soft,
-            "hard_clears": len(found.pruned) - soft,
-            "chars": found.pruned_chars,
-        },
-        "trimmed": found.trimmed,
-        "flushes": found.flushes,
-        "steps": [step._asdict() for step in found.steps],
-        "rows": [row._asdict() for row in window.rows],
-        "summary": window.summary,
-        "full": found.full,
-    }
 
 
 COMMANDS = {"context": context}

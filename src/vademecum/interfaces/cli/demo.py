@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from vademecum.errors import NotFound, VadeError
-from vademecum.interfaces.cli import output
 from vademecum.interfaces.cli.options import common
+from vademecum.interfaces.present import output
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

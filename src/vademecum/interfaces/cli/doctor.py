@@ -15,8 +15,8 @@ import click
 
 from vademecum import __version__
 from vademecum.errors import VadeError
-from vademecum.interfaces.cli import output
 from vademecum.interfaces.cli.options import common
+from vademecum.interfaces.present import output
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 import click
 
 from vademecum.errors import NotFound
-from vademecum.interfaces.cli import output
 from vademecum.interfaces.cli.options import SCOPES, common, confirmed, key_argument, scope_option
+from vademecum.interfaces.present import output
+from vademecum.interfaces.present.to_json import brief_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from vademecum.memory import Memory
-    from vademecum.types import Record
 
     Door = Callable[[], Memory]
 
@@ -33,7 +33,7 @@ def forget(key: str, scope: str | None, yes: bool, as_json: bool, door: Door) ->
     confirmed(f"Forget {record.key} ({record.place.scope}): {output.plain(record.text)[:80]!r}?", yes=yes)
     forgotten = memory.forget(key, scope=scope)
     if as_json:
-        output.as_json(brief(forgotten))
+        output.as_json(brief_json(forgotten))
     else:
         output.line(f"forgot {forgotten.key}; `vade restore {forgotten.key}` brings it back")
 
@@ -45,7 +45,9 @@ def forget(key: str, scope: str | None, yes: bool, as_json: bool, door: Door) ->
 def restore(name: str, scope: str | None, as_json: bool, door: Door) -> None:
     """Bring back a forgotten record, an earlier version, or entries that an edit took out."""
     record = door().restore(name, scope=scope)
-    output.as_json(brief(record)) if as_json else output.line(f"restored {record.key} ({record.place.scope})")
+    output.as_json(brief_json(record)) if as_json else output.line(
+        f"restored {record.key} ({record.place.scope})"
+    )
 
 
 @click.command()
@@ -61,7 +63,7 @@ def clear(scope: str, include_protected: bool, yes: bool, as_json: bool, door: D
         confirmed(f"Forget {output.plural(len(chosen), 'record')} of {chosen[0].place}?", yes=yes)
     cleared = memory.clear(scope=scope, protected=include_protected)
     if as_json:
-        output.as_json({"cleared": [brief(each) for each in cleared]})
+        output.as_json({"cleared": [brief_json(each) for each in cleared]})
     else:
         back = "; `vade undo` brings all back, `vade restore KEY` one" if cleared else ""
         output.line(f"forgot {output.plural(len(cleared), 'record')}{back}")
@@ -103,17 +105,6 @@ def purge(
     for each in found:
         why = f": {each.why}" if each.why else ""
         output.line(f"{'deleted' if each.gone else 'NOT deleted'}: {each.where} ({each.count}){why}")
-
-
-def brief(record: Record) -> dict[str, object]:
-    """A record in one line, for programs."""
-    return {
-        "key": record.key,
-        "num": record.num,
-        "id": record.id,
-        "scope": str(record.place.scope),
-        "path": record.path,
-    }
 
 
 COMMANDS = {"forget": forget, "restore": restore, "clear": clear, "purge": purge}

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import re
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from vademecum.interfaces.cli import output
 from vademecum.interfaces.cli.options import TYPES, common, scope_option, words_argument
-from vademecum.search.relevance import MATCHES
+from vademecum.interfaces.present import output
+from vademecum.interfaces.present.to_text import show_answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from vademecum.index.sync import Report
     from vademecum.memory import Memory
-    from vademecum.search.answer import Answer, Passage
 
     Door = Callable[[], Memory]
 
 MODES = click.Choice(["hybrid", "bm25", "vector", "metadata"])
 ORDERS = click.Choice(["recency", "score", "usage"])
-_BAR = 24
 
 
 @click.command()
@@ -172,138 +169,6 @@ def show_report(report: Report, *, as_json: bool) -> None:
         output.line(f"not indexed: {each.where}: {each.why}")
     for said in report.degraded:
         output.error(said)
-
-
-def show_answer(answer: Answer, query: str, *, explain: bool, as_json: bool) -> None:
-    """Print an answer for people or for programs."""
-    if as_json:
-        output.as_json(answer_json(answer, explain=explain))
-        return
-    heading = False
-    for number, passage in enumerate(_by_match(answer), 1):
-        if number > 1:
-            output.line()
-        if passage.match == "weak" and passage.related is None and not heading:
-            heading = True
-            output.line("weak matches, which may not answer this:\n")
-        output.line(_title(passage))
-        text = output.plain(passage.snippet)
-        click.echo("\n".join(f"  {each}" for each in _highlighted(text, query).split("\n")))
-        for claim in passage.claims:
-            output.line(f"  [{claim.standing}] {claim.why or claim.cited}")
-        if passage.stale and not passage.claims:
-            output.line(f"  [stale] {passage.stale}")
-        if explain:
-            _explain(passage)
-    if not answer.results:
-        output.line("nothing found")
-    if answer.hidden:
-        hidden = output.plural(answer.hidden, "result")
-        output.error(f"{hidden} hidden by the minimum score: --min-score 0 shows all")
-    covered = answer.coverage
-    if explain or covered.indexed < covered.files:
-        said = f" and {output.plural(covered.sessions, 'session')}" if covered.sessions else ""
-        files = output.plural(covered.files, "file")
-        output.line(f"\n{answer.mode}, {covered.indexed} of {files}{said} covered")
-    for said in (*answer.notes, *answer.degraded):
-        output.error(said)
-
-
-def answer_json(answer: Answer, *, explain: bool) -> dict[str, Any]:
-    """An answer in the shape agents know: results with path, lines, score, snippet and source."""
-    covered = answer.coverage
-    return {
-        "results": [passage_json(each, explain=explain) for each in answer.results],
-        "match": answer.match,
-        "hidden": answer.hidden,
-        "provider": answer.provider,
-        "model": answer.model,
-        "mode": answer.mode,
-        "coverage": {
-            "files": covered.files,
-            "indexed": covered.indexed,
-            "pending": covered.pending,
-            "failed": covered.failed,
-            "vectorsPending": covered.vectors_pending,
-            **({"sessions": covered.sessions} if covered.sessions else {}),
-        },
-        "degraded": list(answer.degraded),
-        "notes": list(answer.notes),
-    }
-
-
-def passage_json(passage: Passage, *, explain: bool) -> dict[str, Any]:
-    """One passage for programs."""
-    found: dict[str, Any] = {
-        "path": passage.path,
-        "startLine": passage.start,
-        "endLine": passage.end,
-        "score": passage.score,
-        "relevance": passage.relevance,
-        "match": passage.match,
-        "snippet": passage.snippet,
-        "source": passage.source,
-        "scope": str(passage.place.scope),
-        "key": passage.key,
-        "type": passage.type,
-        "num": passage.num,
-        "time": passage.time,
-        "origin": passage.origin,
-        "superseded": passage.superseded,
-    }
-    if passage.related is not None:
-        found["related"] = dict(passage.related)
-    if passage.claims:
-        found["claims"] = [
-            {"cited": each.cited, "standing": each.standing, "why": each.why or None}
-            for each in passage.claims
-        ]
-    if passage.stale:
-        found["stale"] = passage.stale
-    if explain:
-        found |= {"components": dict(passage.components), "arithmetic": dict(passage.arithmetic or {})}
-    return found
-
-
-def _title(passage: Passage) -> str:
-    lines = f"#L{passage.start}-L{passage.end}" if passage.end > passage.start else f"#L{passage.start}"
-    marks = f" · superseded {passage.superseded}" if passage.superseded else ""
-    if passage.related is not None:
-        said = passage.related
-        return f"{passage.path}{lines} · {said['relation']} {said['to']} ({said['origin']}){marks}"
-    return f"{passage.path}{lines} · {passage.match}{marks}"
-
-
-def _by_match(answer: Answer) -> list[Passage]:
-    """The results as people read them: strong, likely, then weak ones, each in their order.
-
-    What only lists, or was put in an order of the caller's, stays as it is.
-    """
-    if answer.mode == "metadata":
-        return list(answer.results)
-    hits = [each for each in answer.results if each.related is None]
-    order = {match: number for number, match in enumerate(MATCHES)}
-    beside = [each for each in answer.results if each.related is not None]
-    return [*sorted(hits, key=lambda each: order[each.match]), *beside]
-
-
-def _highlighted(text: str, query: str) -> str:
-    """The words of the question in bold, on a terminal."""
-    words = sorted(set(re.findall(r"\w{3,}", query.lower())), key=len, reverse=True)
-    if not words or not sys.stdout.isatty():
-        return text
-    pattern = re.compile("|".join(re.escape(word) for word in words), re.IGNORECASE)
-    return pattern.sub(lambda found: click.style(found[0], bold=True), text)
-
-
-def _explain(passage: Passage) -> None:
-    for name, value in passage.components.items():
-        bar = "█" * round(min(value, 1.0) * _BAR)
-        output.line(f"    {name:<8}{value:6.3f}  {bar}")
-    numbers = passage.arithmetic or {}
-    said = [f"{name.replace('_', ' ')} {value:.3g}" for name, value in numbers.items() if value]
-    for start in range(0, len(said), 5):
-        output.line(f"    {', '.join(said[start : start + 5])}")
 
 
 COMMANDS = {"search": search, "recall": recall, "index": index}

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vademecum.interfaces.cli import output
-from vademecum.interfaces.cli.lifecycle import outcome_json, show_outcome
 from vademecum.interfaces.cli.options import common, scope_option
+from vademecum.interfaces.present import output
+from vademecum.interfaces.present.to_json import outcome_json
+from vademecum.interfaces.present.to_text import show_outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from vademecum.interfaces.cli import output
 from vademecum.interfaces.cli.options import common
+from vademecum.interfaces.present import output
+from vademecum.interfaces.present.to_json import block_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from vademecum.inject.build import Block
     from vademecum.memory import Memory
 
     Door = Callable[[], Memory]
@@ -73,28 +73,6 @@ def inject(
     if block.waiting:
         waiting = f"{output.plural(block.waiting, 'text')} {'is' if block.waiting == 1 else 'are'}"
         output.error(f"{waiting} not shown: nobody has verified that; `vade review` shows what waits")
-
-
-def block_json(block: Block) -> dict[str, Any]:
-    """A block with its parts, for programs."""
-    return {
-        "text": block.text,
-        "tokens": block.tokens,
-        "waiting": block.waiting,
-        "warnings": list(block.warnings),
-        "sections": [
-            {
-                "name": section.name,
-                "title": section.title,
-                "chars": section.size,
-                "leftOut": section.left_out,
-                "items": [
-                    {"path": item.path, "key": item.key or None, "chars": item.size} for item in section.items
-                ],
-            }
-            for section in block.sections
-        ],
-    }
 
 
 COMMANDS = {"inject": inject}

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from vademecum.interfaces.cli import output
 from vademecum.interfaces.cli.options import common
+from vademecum.interfaces.present import output
+from vademecum.interfaces.present.to_json import seen_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -119,7 +120,7 @@ def _show(edits: Sequence[Edit], *, dry_run: bool, done: str, as_json: bool, age
 
 def _show_all(found: Sequence[Seen], *, as_json: bool) -> None:
     if as_json:
-        output.as_json({"agents": [_seen_json(each) for each in found]})
+        output.as_json({"agents": [seen_json(each) for each in found]})
         return
     for each in found:
         here = each.program or (str(each.folder) if each.there else "not found here")
@@ -139,17 +140,6 @@ def _show_all(found: Sequence[Seen], *, as_json: bool) -> None:
 
 def _mark(state: bool | None) -> str:
     return "-" if state is None else "yes" if state else "no"
-
-
-def _seen_json(each: Seen) -> dict[str, Any]:
-    return {
-        "agent": each.agent,
-        "program": each.program or None,
-        "folder": str(each.folder),
-        "found": bool(each.program) or each.there,
-        "installed": {scope: dict(parts) for scope, parts in each.installed.items()},
-        "without": {scope: dict(parts) for scope, parts in each.without.items()},
-    }
 
 
 COMMANDS = {"install": install, "uninstall": uninstall}

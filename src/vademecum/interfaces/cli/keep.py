@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from vademecum.errors import InvalidText, SecretFound, VadeError
-from vademecum.interfaces.cli import output
+from vademecum.errors import SecretFound, VadeError
 from vademecum.interfaces.cli.options import SCOPES, TYPES, common, complete_keys, key_argument, scope_option
+from vademecum.interfaces.present import output
+from vademecum.interfaces.present.editor import discard, from_editor
+from vademecum.interfaces.present.to_json import merged_json, swept_json
+from vademecum.interfaces.present.to_text import show_merged
 from vademecum.store import secrets
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from vademecum.memory import Memory
     from vademecum.types import Swept
@@ -103,7 +105,7 @@ def store(
                 "secrets": list(stored.secrets),
                 "swept": swept_json(stored.swept),
                 **({"approval": stored.approval} if stored.approval else {}),
-                "merged": output.merged_json(stored.merged),
+                "merged": merged_json(stored.merged),
             }
         )
         return
@@ -116,7 +118,7 @@ def store(
         "waiting": "saved beside what a person wrote in",
     }
     output.line(f"{words[stored.outcome]} {stored.key} (#{stored.num}, {stored.place.scope})")
-    output.show_merged(stored.merged)
+    show_merged(stored.merged)
     tell_swept(stored.swept, memory)
     if stored.approval:
         output.line(f"whether it replaces that waits for a person: `vade approve yes {stored.approval[:12]}`")
@@ -219,13 +221,6 @@ def show_notes(memory: Memory, scope: str, *, as_json: bool) -> None:
         output.line("no notes today: `vade note TEXT` writes the first")
 
 
-def swept_json(swept: Swept | None) -> dict[str, Any] | None:
-    """What a store moved to the archive, for programs."""
-    if swept is None:
-        return None
-    return {"run": swept.run, "moved": swept.moved, "into": list(swept.into), "message": swept.message}
-
-
 def tell_swept(swept: Swept | None, memory: Memory) -> None:
     """Say what a store moved to the archive, and how to undo that."""
     if swept is not None:
@@ -242,45 +237,6 @@ def warn_of_secrets(kinds: tuple[str, ...], memory: Memory, scope: str) -> None:
     warned = memory.settings.secrets.in_scope(Scope(scope)) is SecretPolicy.WARN
     done = "was kept, as the settings say" if warned else "was redacted"
     output.error(f"a secret {done}: {', '.join(kinds)}")
-
-
-def from_editor(text: str, name: str, *, quiet: bool) -> tuple[str | None, Path]:
-    """Let the user's editor change a copy of a text; `quiet` keeps its screen out of standard output."""
-    import shlex
-    import subprocess
-    import tempfile
-    from pathlib import Path
-
-    draft = Path(tempfile.mkdtemp(prefix="vade-edit-"), name)
-    draft.write_bytes(text.encode())
-    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
-    try:
-        screen = sys.stderr if quiet else None
-        code = subprocess.run([*shlex.split(editor), str(draft)], check=False, stdout=screen).returncode
-    except (OSError, ValueError) as error:
-        discard(draft)
-        raise VadeError(
-            f"the editor {editor} did not start", hint="name another one in the variable EDITOR"
-        ) from error
-    if code:
-        typed = draft.is_file() and draft.read_bytes() != text.encode()
-        if not typed:
-            discard(draft)
-        kept = f"; your text is kept in {draft}" if typed else ""
-        raise VadeError(f"the editor ended with code {code}; nothing was changed{kept}", hint="try again")
-    try:
-        return draft.read_bytes().decode(), draft
-    except FileNotFoundError:
-        return None, draft
-    except UnicodeDecodeError as error:
-        raise InvalidText(f"the text is not UTF-8; it is kept in {draft}") from error
-
-
-def discard(draft: Path) -> None:
-    """Take an edited copy away, with the backups an editor may have left beside it."""
-    import shutil
-
-    shutil.rmtree(draft.parent, ignore_errors=True)
 
 
 COMMANDS = {"store": store, "note": note, "edit": edit, "protect": protect}

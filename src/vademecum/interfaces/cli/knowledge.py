@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from vademecum.interfaces.cli import output
-from vademecum.interfaces.cli.keep import TextCommand, read_text, swept_json, tell_swept, warn_of_secrets
-from vademecum.interfaces.cli.lifecycle import outcome_json, show_outcome
+from vademecum.interfaces.cli.keep import TextCommand, read_text, tell_swept, warn_of_secrets
 from vademecum.interfaces.cli.options import (
     SCOPES,
     common,
@@ -18,13 +16,14 @@ from vademecum.interfaces.cli.options import (
     key_argument,
     scope_option,
 )
+from vademecum.interfaces.present import output
+from vademecum.interfaces.present.to_json import merged_json, outcome_json, swept_json
+from vademecum.interfaces.present.to_text import figures_row, show_lessons, show_merged, show_outcome
 from vademecum.store.outgoing import clean_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from vademecum.knowledge.ranking import Ranked
-    from vademecum.knowledge.stats import Figures
     from vademecum.knowledge.trust import Waiting
     from vademecum.memory import Memory
 
@@ -93,7 +92,7 @@ def learn(
                 "trust": str(memory.trust_of(record).level),
                 "secrets": list(stored.secrets),
                 "swept": swept_json(stored.swept),
-                "merged": output.merged_json(stored.merged),
+                "merged": merged_json(stored.merged),
             }
         )
         return
@@ -101,7 +100,7 @@ def learn(
     said = words.get(str(stored.outcome), "added to")
     sure = "" if record.confidence is None else f", confidence {record.confidence:.2f}"
     output.line(f"{said} {stored.key} (#{stored.num}, {stored.place.scope}{sure})")
-    output.show_merged(stored.merged)
+    show_merged(stored.merged)
     tell_swept(stored.swept, memory)
     warn_of_secrets(stored.secrets, memory, stored.place.scope)
 
@@ -126,64 +125,6 @@ def list_(kind: str | None, scope: str | None, as_json: bool, door: Door) -> Non
     agent's word; [waiting] is not told to agents before a person has run `vade verify`.
     """
     show_lessons(door(), kind, scope, as_json=as_json)
-
-
-def show_lessons(memory: Memory, kind: str | None, scope: str | None, *, as_json: bool) -> None:
-    """Print lessons, the best first."""
-    from vademecum.interfaces.cli.look import short
-
-    found = memory.knowledge(type=kind, scope=scope)
-    if as_json:
-        output.as_json([lesson_json(each) for each in found])
-    elif found:
-        rows = [
-            [
-                str(each.lesson.record.num or "-"),
-                each.lesson.record.key,
-                str(each.lesson.record.place.scope),
-                str(each.lesson.type),
-                f"{each.score.value:.2f}",
-                f"{each.lesson.confidence:.2f}",
-                str(each.lesson.applied or "-"),
-                output.age(each.lesson.last),
-                each.trust.badge,
-                short(each.lesson.text.replace("**", ""), 60),
-            ]
-            for each in found
-        ]
-        output.table(rows, ["#", "key", "scope", "type", "score", "sure", "used", "age", "trust", "text"])
-    elif kind or scope:
-        output.line("nothing of that was learned")
-    else:
-        output.line('nothing was learned yet: `vade learn discovery "…"` keeps the first lesson')
-
-
-def lesson_json(each: Ranked) -> dict[str, Any]:
-    """A lesson for programs."""
-    lesson = each.lesson
-    return {
-        "key": lesson.record.key,
-        "num": lesson.record.num,
-        "id": lesson.record.id,
-        "scope": str(lesson.record.place.scope),
-        "scope_id": lesson.record.place.id or None,
-        "type": str(lesson.type),
-        **{name: value for name, value in lesson.fields.items() if name != "path"},
-        **({"path_prefix": lesson.fields["path"]} if "path" in lesson.fields else {}),
-        "confidence": lesson.confidence,
-        "examples": list(lesson.examples),
-        "applied": lesson.applied,
-        "learned": lesson.times,
-        "firstConfirmed": lesson.first,
-        "lastConfirmed": lesson.last,
-        "path": lesson.record.path,
-        "trust": str(each.trust.level),
-        "badge": each.trust.badge,
-        "injectable": each.trust.injectable,
-        "why": each.trust.why,
-        "score": each.score.value,
-        "components": {name: value for name, value in each.score._asdict().items() if name != "value"},
-    }
 
 
 @knowledge.command()
@@ -229,21 +170,6 @@ def stats(scope: str | None, as_json: bool, door: Door) -> None:
     output.table(
         rows, ["scope", "type", "count", "sure", "newest", "oldest", "average", "bytes", "used", "trust"]
     )
-
-
-def figures_row(scope: str, kind: str, figures: Figures) -> list[str]:
-    """One line of the figures."""
-    ages = (figures.newest_days, figures.oldest_days, figures.age_days)
-    return [
-        scope,
-        kind,
-        str(figures.count),
-        "-" if figures.confidence is None else f"{figures.confidence:.2f}",
-        *("-" if age is None else f"{age:.0f}d" for age in ages),
-        f"{figures.size:,}",
-        str(figures.applied or "-"),
-        ", ".join(f"{count} {level}" for level, count in figures.by_trust.items()),
-    ]
 
 
 @knowledge.command()

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from vademecum.interfaces.cli import output
 from vademecum.interfaces.cli.options import common, confirmed, scope_option
+from vademecum.interfaces.present import output
+from vademecum.interfaces.present.to_json import outcome_json, told_json
+from vademecum.interfaces.present.to_text import show_left, show_outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
-    from vademecum.lifecycle.base import Proposal
-    from vademecum.lifecycle.runner import Outcome
     from vademecum.memory import Memory
-    from vademecum.store.runs import Brief, Told
+    from vademecum.store.runs import Brief
 
     Door = Callable[[], Memory]
 
@@ -92,33 +92,6 @@ def undo(run: str | None, listed: bool, as_json: bool, door: Door) -> int:
     return int(any(not each.done for each in told))
 
 
-def show_outcome(outcome: Outcome, *, applied: bool, command: str = "vade sweep") -> None:
-    """What a run proposed and did, for a person."""
-    for proposal in outcome.proposals:
-        output.line(f"{proposal.what}: {proposal.where}: {proposal.why}")
-    for path in outcome.deleted:
-        output.line(f"{'deleted' if applied else 'would delete'} for good: {path}")
-    for finding in outcome.findings:
-        output.line(f"left alone: {finding.where}: {finding.why}")
-    if not outcome.proposals and not outcome.deleted:
-        output.line("nothing to do")
-    elif not applied:
-        large = f"{outcome.large}; " if outcome.large else ""
-        output.line(f"{large}nothing was changed; `{command} --apply` does it")
-    else:
-        done = sum(each.done for each in outcome.told)
-        back = f"; `vade undo {outcome.run}` takes it back" if outcome.run else ""
-        output.line(f"changed {output.plural(done, 'file')}{back}")
-        show_left(outcome.told)
-
-
-def show_left(told: Iterable[Told]) -> None:
-    """The edits that were not made."""
-    for each in told:
-        if not each.done:
-            output.line(f"left: {each.path}: {each.why}")
-
-
 def show_runs(runs: list[Brief], *, as_json: bool) -> None:
     """The runs there are, newest first."""
     if as_json:
@@ -132,36 +105,6 @@ def show_runs(runs: list[Brief], *, as_json: bool) -> None:
         output.table(cells, ["run", "what", "edits", "age", "state"])
     else:
         output.line("there are no runs yet")
-
-
-def outcome_json(outcome: Outcome, *, applied: bool) -> dict[str, Any]:
-    """What a run proposed and did, for programs."""
-    return {
-        "applied": applied and bool(outcome.run),
-        "run": outcome.run or None,
-        "large": outcome.large or None,
-        "proposals": [proposal_json(each) for each in outcome.proposals],
-        "files": [told_json(each) for each in outcome.told],
-        "deleted": list(outcome.deleted),
-        "unreadable": [{"path": each.where, "why": each.why} for each in outcome.findings],
-    }
-
-
-def proposal_json(proposal: Proposal) -> dict[str, Any]:
-    """One proposal, for programs."""
-    return {
-        "pass": proposal.what,
-        "where": proposal.where,
-        "why": proposal.why,
-        "scope": str(proposal.place.scope) if proposal.place else None,
-        "writes": [each.path for each in proposal.edits if each.after is not None],
-        "retires": [each.path for each in proposal.edits if each.after is None],
-    }
-
-
-def told_json(told: Told) -> dict[str, Any]:
-    """What became of one edit, for programs."""
-    return {"path": told.path, "done": told.done, "why": told.why or None}
 
 
 def _state(run: Brief) -> str:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from vademecum.interfaces.cli import output
-from vademecum.interfaces.cli.lifecycle import outcome_json, show_outcome
 from vademecum.interfaces.cli.options import common, scope_option
+from vademecum.interfaces.present import output
+from vademecum.interfaces.present.to_json import lint_json, outcome_json, place_of
+from vademecum.interfaces.present.to_text import show_lint, show_outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from vademecum.memory import Memory
     from vademecum.types import Finding
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 FORMATS = click.Choice(["text", "json", "github"])
 _LEVELS = {"error": "error", "warning": "warning", "info": "notice"}
-_WHERE = re.compile(r"(?s)(.*?)#L(\d+)(?:-L(\d+))?")
 
 
 @click.command()
@@ -39,12 +38,12 @@ def lint(
     """Look for what is wrong, and change nothing; ends with 1 when there are errors."""
     found = door().lint(scope=scope, seconds=seconds, model=model or llm)
     if as_json or form == "json":
-        output.as_json(report(found))
+        output.as_json(lint_json(found))
     elif form == "github":
         for finding in found:
             output.line(annotation(finding))
     else:
-        show(found)
+        show_lint(found)
     return int(any(finding.severity == "error" for finding in found))
 
 
@@ -63,57 +62,12 @@ def heal(scope: str | None, apply: bool, aggressive: bool, as_json: bool, door: 
     return int(any(not each.done for each in outcome.told))
 
 
-def show(found: Sequence[Finding]) -> None:
-    """Findings for a person, and how many there are."""
-    for finding in found:
-        output.line(f"{finding.severity}: {finding.what}: {finding.where}: {finding.why}")
-        if finding.mend:
-            output.line(f"  {finding.mend}")
-    errors = sum(finding.severity == "error" for finding in found)
-    told = f"{output.plural(len(found), 'finding')}, {output.plural(errors, 'error')}"
-    output.line(told if found else "nothing is wrong")
-
-
-def report(found: Sequence[Finding]) -> dict[str, Any]:
-    """Findings for programs."""
-    return {
-        "findings": [finding_json(each) for each in found],
-        "errors": sum(each.severity == "error" for each in found),
-        "warnings": sum(each.severity == "warning" for each in found),
-    }
-
-
-def finding_json(finding: Finding) -> dict[str, Any]:
-    """One finding for programs."""
-    path, first, last = place_of(finding)
-    return {
-        "what": finding.what,
-        "where": finding.where,
-        "path": path,
-        "startLine": first,
-        "endLine": last,
-        "why": finding.why,
-        "severity": finding.severity,
-        "mend": finding.mend,
-        "scope": str(finding.place.scope) if finding.place else None,
-        "scopeId": finding.place.id or None if finding.place else None,
-    }
-
-
 def annotation(finding: Finding) -> str:
     """One finding as a line that a workflow shows beside the code."""
     path, first, last = place_of(finding)
     where = f"file={_property(path)}" + (f",line={first},endLine={last}" if first else "")
     said = f"{finding.why}. Mend: {finding.mend}" if finding.mend else finding.why
     return f"::{_LEVELS[finding.severity]} {where},title={_property(finding.what)}::{_message(said)}"
-
-
-def place_of(finding: Finding) -> tuple[str, int | None, int | None]:
-    """The file of a finding and its lines."""
-    match = _WHERE.fullmatch(finding.where)
-    if match is None:
-        return finding.where, None, None
-    return match[1], int(match[2]), int(match[3] or match[2])
 
 
 def _message(text: str) -> str:

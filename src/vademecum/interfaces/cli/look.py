@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from vademecum.interfaces.cli import output
 from vademecum.interfaces.cli.options import TYPES, common, key_argument, scope_option
+from vademecum.interfaces.present import output
+from vademecum.interfaces.present.to_json import (
+    finding_json,
+    related_json,
+    shared_json,
+    status_json,
+    trust_json,
+)
+from vademecum.interfaces.present.to_text import short, show_findings
 from vademecum.store import secrets
-from vademecum.store.outgoing import clean_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from vademecum.config import Shared
     from vademecum.index.sync import Survey
-    from vademecum.knowledge.related import Related
-    from vademecum.knowledge.trust import Trust
     from vademecum.memory import Memory, Status
-    from vademecum.types import Entry, Finding, Record
+    from vademecum.types import Entry, Record
 
     Door = Callable[[], Memory]
 
@@ -169,18 +174,6 @@ def show_text(text: str, *, marked: bool) -> set[str]:
     return {each.kind for each in found}
 
 
-def related_json(related: Related) -> dict[str, Any]:
-    """A record that goes with another, for programs."""
-    return {
-        "key": related.record.key,
-        "path": related.record.path,
-        "scope": str(related.record.place.scope),
-        "relation": str(related.edge.relation),
-        "origin": related.edge.origin,
-        "direction": "out" if related.outward else "in",
-    }
-
-
 @click.command()
 @click.argument("target", metavar="PATH|KEY|NUM")
 @click.option("--from", "start", type=click.IntRange(1), default=1, help="The first line.  [default: 1]")
@@ -256,18 +249,6 @@ def show_shared(shared: Shared) -> None:
         output.line(f"  ignored: {problem}")
     if not shared.wanted and not shared.problems:
         output.line("  nothing")
-
-
-def shared_json(shared: Shared | None) -> dict[str, Any] | None:
-    """A repository's settings file for programs."""
-    if shared is None:
-        return None
-    return {
-        "path": str(shared.path),
-        "trusted": shared.trusted,
-        "settings": {each.name: each.value for each in shared.wanted},
-        "problems": [str(each) for each in shared.problems],
-    }
 
 
 @click.group(invoke_without_command=True)
@@ -415,53 +396,6 @@ def covered(index: Survey) -> str:
     return f"{index.indexed:,} of {output.plural(index.files, 'file')}{waiting}, {passages}{trouble}"
 
 
-def status_json(found: Status, warnings: Sequence[str]) -> dict[str, Any]:
-    """The status for programs."""
-    project = found.project
-    return {
-        "home": str(found.home),
-        "project": {"id": project.id, "root": str(project.root), "aliases": list(found.aliases)}
-        if project
-        else None,
-        "agent": found.agent,
-        "session": found.session,
-        "audience": str(found.audience),
-        "incognito": found.incognito,
-        "trusted": found.trusted,
-        "records": dict(found.records),
-        "notes": found.notes,
-        "pinned": [
-            {"path": each.path, "size": each.size, "budget": each.budget, "over": each.over}
-            for each in found.pinned
-        ],
-        "sources": [
-            {
-                "name": each.name,
-                "path": str(each.path),
-                "scope": str(each.place.scope),
-                "inject": each.inject,
-                "problem": each.problem or None,
-            }
-            for each in found.sources
-        ],
-        "index": None
-        if found.coverage is None
-        else {
-            "files": found.coverage.files,
-            "indexed": found.coverage.indexed,
-            "pending": found.coverage.pending,
-            "stale": found.coverage.stale,
-            "gone": found.coverage.gone,
-            "vectorsPending": found.coverage.vectors_pending,
-            "chunks": found.coverage.chunks,
-            "failed": [{"path": each.where, "reason": each.why} for each in found.coverage.failed],
-            "trouble": found.coverage.trouble or None,
-        },
-        "findings": [finding_json(each) for each in found.findings],
-        "warnings": list(warnings),
-    }
-
-
 def row(record: Record) -> list[str]:
     """One line of the list; a record made of several entries shows the days it spans."""
     days = [each.time[:10] for each in record.entries if each.time]
@@ -484,41 +418,6 @@ def heading(entry: Entry) -> str:
     """When an entry was written, by whom, and whether it still holds."""
     state = f" · superseded {entry.superseded}" if entry.superseded else ""
     return f"{entry.time or 'undated'} · {entry.origin} · lines {entry.start}-{entry.end}{state}"
-
-
-def trust_json(trust: Trust) -> dict[str, Any]:
-    """How far a text is trusted, for programs."""
-    return {
-        "level": str(trust.level),
-        "badge": trust.badge,
-        "injectable": trust.injectable,
-        "why": trust.why,
-    }
-
-
-def short(text: str, length: int) -> str:
-    """The beginning of a text on one line, without what looks like a secret."""
-    line = " ".join(clean_text(text).split())
-    return line if len(line) <= length else line[: length - 1] + "…"
-
-
-def show_findings(findings: Sequence[Finding]) -> None:
-    """Print findings, the worst first."""
-    order = {"error": 0, "warning": 1, "info": 2}
-    for each in sorted(findings, key=lambda each: order.get(each.severity, 3)):
-        mend = f"  →  {each.mend}" if each.mend else ""
-        output.line(f"{each.severity}: {each.what}: {each.where}: {each.why}{mend}")
-
-
-def finding_json(finding: Finding) -> dict[str, str]:
-    """A finding for programs."""
-    return {
-        "what": finding.what,
-        "where": finding.where,
-        "why": finding.why,
-        "mend": finding.mend,
-        "severity": finding.severity,
-    }
 
 
 COMMANDS = {"list": list_, "show": show, "get": get, "status": status, "config": config, "audit": audit}

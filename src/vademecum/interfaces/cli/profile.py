@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from vademecum.interfaces.cli import output
 from vademecum.interfaces.cli.options import common, confirmed
+from vademecum.interfaces.present import output
+from vademecum.interfaces.present.to_json import draft_json, profile_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from vademecum.lifecycle.profile import Draft
     from vademecum.memory import Memory
-    from vademecum.store.pinned import Pinned
     from vademecum.store.runs import Told
 
     Door = Callable[[], Memory]
@@ -90,29 +90,6 @@ def show_profile(memory: Memory, *, as_json: bool) -> None:
             output.line(f"{told} not told to agents before you say so: `vade verify profile.md`")
 
 
-def profile_json(memory: Memory, found: Pinned | None) -> dict[str, Any]:
-    """The same for programs."""
-    if found is None:
-        return {"path": None, "text": "", "sections": []}
-    trusts = [memory.trust_of(each, trusted=found.trusted) for each in found.sections]
-    return {
-        "path": found.path,
-        "text": found.text,
-        "updated": found.updated,
-        "size": found.size,
-        "budget": found.budget,
-        "sections": [
-            {
-                "text": each.text,
-                "origin": str(each.origin) if each.origin else None,
-                "trust": str(trust.level),
-                "injected": trust.injectable,
-            }
-            for each, trust in zip(found.sections, trusts, strict=True)
-        ],
-    }
-
-
 def show_draft(draft: Draft) -> None:
     """A draft, and what it comes from, for a person."""
     if draft.lines:
@@ -138,22 +115,6 @@ def show_kept(draft: Draft, run: str, told: Told | None) -> None:
         output.line(f"kept in {told.path}; `vade undo {run}` takes it back")
     else:
         output.line(f"left alone: {told.path}: {told.why}")
-
-
-def draft_json(draft: Draft, run: str, told: Told | None) -> dict[str, Any]:
-    """The same for programs."""
-    return {
-        "lines": list(draft.lines),
-        "text": draft.text,
-        "messages": draft.messages,
-        "sessions": draft.sessions,
-        "model": draft.model or None,
-        "new": draft.new,
-        "notes": list(draft.notes),
-        "applied": bool(told and told.done),
-        "run": run or None,
-        "why": told.why if told and not told.done else "",
-    }
 
 
 COMMANDS = {"profile": profile}

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from vademecum.interfaces.cli import output
-from vademecum.interfaces.cli.lifecycle import outcome_json, show_left
 from vademecum.interfaces.cli.options import common, scope_option
+from vademecum.interfaces.present import output
+from vademecum.interfaces.present.to_json import promoted_json
+from vademecum.interfaces.present.to_text import show_left
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,25 +53,6 @@ def show_promoted(found: Promoted, *, applied: bool) -> None:
         back = f"; `vade undo {found.outcome.run}` takes it back" if found.outcome.run else ""
         output.line(f"changed {output.plural(done, 'file')}{back}")
         show_left(found.outcome.told)
-
-
-def promoted_json(found: Promoted, *, applied: bool) -> dict[str, Any]:
-    """The same for programs."""
-    return {
-        **outcome_json(found.outcome, applied=applied),
-        "promotions": [
-            {
-                "text": each.text,
-                "path": each.path,
-                "scope": str(each.place.scope),
-                "sources": list(each.sources),
-                "origin": str(each.origin),
-                "why": each.why,
-            }
-            for each in found.promotions
-        ],
-        "notes": list(found.notes),
-    }
 
 
 COMMANDS = {"promote": promote}

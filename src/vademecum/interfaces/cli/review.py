@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from vademecum.errors import VadeError
-from vademecum.interfaces.cli import output
 from vademecum.interfaces.cli.options import common, scope_option
+from vademecum.interfaces.present import output
+from vademecum.interfaces.present.to_json import inbox_json
 from vademecum.store import people, secrets
 from vademecum.text.visible import spelled
 
@@ -64,26 +65,6 @@ def review(kinds: tuple[str, ...], scope: str | None, *, declined: bool, as_json
     Sitting(memory, inbox.items, kinds, scope).run()
 
 
-def inbox_json(inbox: Inbox) -> dict[str, Any]:
-    """What waits, for programs; nothing is decided by looking."""
-    return {
-        "counts": dict(inbox.counts),
-        "items": [
-            {
-                "kind": each.kind,
-                "id": each.id,
-                "name": each.name,
-                "path": each.path or None,
-                "scope": each.scope or None,
-                "text": each.text,
-                "why": each.why,
-            }
-            for each in inbox.items
-        ],
-        "notes": list(inbox.notes),
-    }
-
-
 def show_counts(inbox: Inbox) -> None:
     """How much waits, by kind."""
     from vademecum.memory.reviewing import KINDS
@@ -98,7 +79,7 @@ def show_counts(inbox: Inbox) -> None:
 
 def first_line(text: str) -> str:
     """The beginning of a text, for a list."""
-    from vademecum.interfaces.cli.look import short
+    from vademecum.interfaces.present.to_text import short
 
     return short(text, 100)
 
@@ -211,7 +192,7 @@ class Sitting:
 
     def _edit(self, item: Item, at: int) -> None:
         """Open what an item is about in the person's editor, and show it again as it is then."""
-        from vademecum.interfaces.cli.keep import discard, from_editor
+        from vademecum.interfaces.present.editor import discard, from_editor
 
         name, scope = _target(item), item.scope or None
         try:

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from vademecum.interfaces.cli import output
 from vademecum.interfaces.cli.options import common, words_argument
+from vademecum.interfaces.present import output
+from vademecum.interfaces.present.to_json import hit_json, imported_json, line_json
+from vademecum.interfaces.present.to_text import list_sessions, told
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from vademecum.memory import Memory
     from vademecum.transcripts.importing import Imported
-    from vademecum.transcripts.log import Line
-    from vademecum.transcripts.recall import Hit
-    from vademecum.transcripts.sessions import Session
 
     Door = Callable[[], Memory]
 
-_LONGEST = 2000  # characters of a message that `show` prints
 _everything = click.option(
     "--all", "everything", is_flag=True, help="Look in every project, agent and session."
 )
@@ -217,20 +215,6 @@ def trim(*, which: str, window: int | None, dry: bool, everything: bool, as_json
         )
 
 
-def list_sessions(found: Sequence[Session], *, as_json: bool) -> None:
-    """Print sessions, for people or for programs."""
-    if as_json:
-        output.as_json([each._asdict() for each in found])
-    elif found:
-        rows = [
-            [each.id, output.age(each.updated), str(each.messages), each.project, each.trouble or each.name]
-            for each in found
-        ]
-        output.table(rows, ["session", "age", "messages", "project", "text"])
-    else:
-        output.line("no session is here yet: `vade sessions import --all` keeps those of other agents")
-
-
 def show_imported(found: Sequence[Imported]) -> None:
     """Print what an import did: new and grown sessions, and what failed."""
     for each in found:
@@ -247,75 +231,6 @@ def show_imported(found: Sequence[Imported]) -> None:
     output.line(
         ", ".join(f"{count} {name}" for name, count in counts.items() if count) or "no transcript found"
     )
-
-
-def told(line: Line, *, whole: bool = False) -> list[str]:
-    """An event as a person reads it; nothing for those that only keep account."""
-    from vademecum.transcripts.events import Compacted, Ended, Renamed, Said, Summary, Torn
-    from vademecum.transcripts.export import inside, label
-    from vademecum.transcripts.log import clean_event
-    from vademecum.transcripts.messages import Text
-
-    at = f"{line.number}: " if line.number else ""
-    if isinstance(line.event, Torn):
-        return [f"{at}[a torn line of {line.event.size:,} bytes: {line.event.why}]"]
-    event = clean_event(line.event)  # before anything of it is cut
-    if isinstance(event, Said):
-        found = [f"\n{at}{event.message.role} · {event.time}"]
-        for part in event.message.parts:
-            if isinstance(part, Text):
-                found.append(part.text if whole else cut(part.text))
-            else:
-                found.append(f"  [{label(part)}]" if not whole else f"  [{label(part)}]\n{inside(part)}")
-        return found
-    if isinstance(event, Summary | Compacted):
-        return [f"\n{at}summary · {event.time}", event.text if whole else cut(event.text)]
-    if isinstance(event, Renamed):
-        return [f"\n{at}renamed to {event.name}"]
-    if isinstance(event, Ended):
-        return [f"\n{at}ended ({event.why})"]
-    return [f"\n{at}{event.kind} · {event.time}"] if whole else []
-
-
-def cut(text: str) -> str:
-    """The beginning of a long text, and how much more there is."""
-    return (
-        text if len(text) <= _LONGEST else f"{text[:_LONGEST]} … [{len(text) - _LONGEST:,} more characters]"
-    )
-
-
-def line_json(line: Line) -> dict[str, Any]:
-    """A line for programs: its number and the event as it stands in the log, without secrets."""
-    from vademecum.store.outgoing import clean_value
-    from vademecum.transcripts.events import Torn, to_json
-
-    if isinstance(line.event, Torn):
-        return {"line": line.number, "torn": line.event.why, "size": line.event.size}
-    return {"line": line.number, "event": clean_value(to_json(line.event))}
-
-
-def hit_json(hit: Hit) -> dict[str, Any]:
-    """A result for programs, in the shape agents know."""
-    return {
-        "session_id": hit.session,
-        "session_title": hit.title,
-        "project": hit.project,
-        "role": hit.role,
-        "turn": hit.turn,
-        "line": hit.line,
-        "time": hit.time,
-        "preview": hit.preview,
-        "score": hit.score,
-        "relevance": hit.relevance,
-        "match": hit.match or None,
-        "keyword_hits": hit.keyword_hits,
-        "exact": hit.exact,
-    }
-
-
-def imported_json(found: Imported) -> dict[str, Any]:
-    """What became of a file, for programs."""
-    return {**found._asdict(), "path": str(found.path)}
 
 
 COMMANDS = {"sessions": sessions}

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import click
 
 from vademecum.errors import ScopeUnresolved
-from vademecum.interfaces.cli import output
 from vademecum.interfaces.cli.options import SCOPES, common
+from vademecum.interfaces.present import output
+from vademecum.interfaces.present.to_json import project_json, source_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -118,20 +119,6 @@ def _where(project: KnownProject) -> str:
     return path if project.root is None or project.present else f"{path} (gone)"
 
 
-def project_json(project: KnownProject) -> dict[str, object]:
-    """A project for programs."""
-    return {
-        "id": project.id,
-        "name": project.name,
-        "path": None if project.root is None else str(project.root),
-        "present": project.present,
-        "records": project.records,
-        "days": project.days,
-        "updated": project.updated,
-        "joinedTo": project.joined_to,
-    }
-
-
 @click.group(invoke_without_command=True)
 @common
 @click.pass_context
@@ -212,20 +199,6 @@ def _counted(source: Source, what: str) -> str:
     files, left_out = source.count()
     beside = f", {output.plural(left_out, 'folder')} left out" if left_out else ""
     return output.plural(files, what) + beside
-
-
-def source_json(source: Source) -> dict[str, object]:
-    """A source for programs."""
-    files, left_out = (0, 0) if source.problem else source.count()
-    return {
-        "name": source.name,
-        "path": str(source.path),
-        "scope": str(source.place.scope),
-        "inject": source.inject,
-        "problem": source.problem or None,
-        "files": files,
-        "foldersLeftOut": left_out,
-    }
 
 
 COMMANDS = {"init": init, "trust": trust, "project": project, "sources": sources, "completion": completion}

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vademecum.interfaces.cli import output
 from vademecum.interfaces.cli.keep import TextCommand, read_text
 from vademecum.interfaces.cli.options import common
+from vademecum.interfaces.present import output
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from vademecum.interfaces.cli import output
 from vademecum.interfaces.cli.options import common, scope_option
+from vademecum.interfaces.present import output
+from vademecum.interfaces.present.to_json import exported_json, report_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -107,45 +108,12 @@ def show_report(report: Report) -> None:
         output.line("it is found by search; agents are told it once you have verified it: `vade review`")
 
 
-def report_json(report: Report) -> dict[str, Any]:
-    """The same for programs."""
-    return {
-        "system": report.system,
-        "applied": report.applied,
-        "run": report.run or None,
-        "counts": report.counts,
-        "mapped": [{**each._asdict(), "secrets": list(each.secrets)} for each in report.mapped],
-        "skipped": [{"source": each.source, "why": each.why} for each in report.skipped],
-        "over": [
-            {
-                "scope": str(each.place.scope),
-                "scope_id": each.place.id or None,
-                "records": each.records,
-                "setting": "decay.max_count",
-                "limit": each.limit,
-                "suggested": each.enough,
-            }
-            for each in report.over
-        ],
-    }
-
-
 def show_exported(made: Exported) -> None:
     """What was written, for a person."""
     cut = f", without {', '.join(made.secrets)}" if made.secrets else ""
     output.line(f"wrote {made.path} ({output.plural(made.files, 'file')}{cut})")
     for where, why in made.skipped:
         output.line(f"left   {where}: {why}")
-
-
-def exported_json(made: Exported) -> dict[str, Any]:
-    """The same for programs."""
-    return {
-        "path": str(made.path),
-        "files": made.files,
-        "secrets": list(made.secrets),
-        "skipped": [{"path": where, "why": why} for where, why in made.skipped],
-    }
 
 
 def _more(count: int) -> None:

@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from vademecum.config import Consent
 from vademecum.errors import NotFound, Refused, UsageError
-from vademecum.interfaces.cli.find import answer_json
-from vademecum.interfaces.cli.sessions import hit_json, line_json
 from vademecum.interfaces.mcp.arguments import (
     BOOLEAN,
     ITEMS,
@@ -25,6 +23,7 @@ from vademecum.interfaces.mcp.arguments import (
 )
 from vademecum.interfaces.mcp.tools import COUNT, TEXT, TEXTS_, Read, Tool, Write, answers, many
 from vademecum.interfaces.mcp.tools import NUMBER as FIGURE
+from vademecum.interfaces.present.to_json import answer_json, hit_json, line_json
 from vademecum.knowledge.learned import LEARNED
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from vademecum.errors import UsageError
-from vademecum.interfaces.cli.find import answer_json
 from vademecum.interfaces.mcp import core
 from vademecum.interfaces.mcp.arguments import NUMBER, RETRY, STRING, TAGS, TEXTS, WHOLE, Argument
 from vademecum.interfaces.mcp.tools import COUNT, TEXT, Read, Tool, Write, answers, many
+from vademecum.interfaces.present.to_json import answer_json
 from vademecum.store import names
 from vademecum.types import Scope
 

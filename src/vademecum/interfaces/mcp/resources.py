@@ -9,7 +9,7 @@ from urllib.parse import quote, unquote
 from mcp_types import Resource, ResourceTemplate, TextResourceContents
 
 from vademecum.errors import NotFound
-from vademecum.interfaces.cli.look import status_json
+from vademecum.interfaces.present.to_json import status_json
 from vademecum.store.outgoing import clean_text, clean_value
 from vademecum.text.visible import visible
 from vademecum.types import Audience

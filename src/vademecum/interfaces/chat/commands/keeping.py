@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 from vademecum.errors import Ambiguous, NotFound, UsageError, VadeError
 from vademecum.interfaces.chat.commands.base import Command, below, first_of, keys, nothing, parted, wrong
-from vademecum.interfaces.cli import output
-from vademecum.interfaces.cli.approve import show_waiting
-from vademecum.interfaces.cli.keep import discard, from_editor
-from vademecum.interfaces.cli.knowledge import figures_row, show_lessons
+from vademecum.interfaces.present import output
+from vademecum.interfaces.present.editor import discard, from_editor
+from vademecum.interfaces.present.to_text import figures_row, show_lessons, show_merged, show_waiting
 from vademecum.knowledge.learned import LEARNED
 from vademecum.store.approvals import SHOWN, whose
 from vademecum.store.names import shown
@@ -169,7 +168,7 @@ def kept(stored: Stored) -> None:
     """Say what became of a text."""
     hidden = f"; a secret was redacted: {', '.join(stored.secrets)}" if stored.secrets else ""
     output.line(f"{stored.outcome}: {stored.key} (#{stored.num}, {stored.place.scope}){hidden}")
-    output.show_merged(stored.merged)
+    show_merged(stored.merged)
     if stored.swept is not None:
         output.line(stored.swept.message)
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vademecum.interfaces.chat.commands.base import Command, first_of, wrong
-from vademecum.interfaces.cli.lifecycle import show_outcome
-from vademecum.interfaces.cli.lint import show
+from vademecum.interfaces.present.to_text import show_lint, show_outcome
 
 if TYPE_CHECKING:
     from vademecum.interfaces.chat.state import Chat
@@ -16,7 +15,7 @@ def lint(chat: Chat, rest: str) -> None:
     """What is wrong."""
     if rest:
         raise wrong("lint", "")
-    show(chat.person.lint())
+    show_lint(chat.person.lint())
 
 
 def heal(chat: Chat, rest: str) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from vademecum.errors import UnknownName, VadeError
 from vademecum.interfaces.chat.commands import keeping, mending, sessions, talking, window
 from vademecum.interfaces.chat.commands.base import Command, parted
-from vademecum.interfaces.cli import output
+from vademecum.interfaces.present import output
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

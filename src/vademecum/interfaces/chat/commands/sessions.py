@@ -8,8 +8,8 @@ from vademecum.context import todo as todos
 from vademecum.errors import Refused
 from vademecum.interfaces.chat import door
 from vademecum.interfaces.chat.commands.base import Command, below, first_of, nothing, parted, wrong
-from vademecum.interfaces.cli import output
-from vademecum.interfaces.cli.sessions import list_sessions
+from vademecum.interfaces.present import output
+from vademecum.interfaces.present.to_text import list_sessions
 from vademecum.transcripts import views
 
 if TYPE_CHECKING:

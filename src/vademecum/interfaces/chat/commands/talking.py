@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from vademecum.interfaces.chat.commands.base import Command, wrong
 from vademecum.interfaces.chat.state import NO_MODEL, find_model
-from vademecum.interfaces.cli import output
+from vademecum.interfaces.present import output
 from vademecum.llm import choose
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from vademecum.context.sizes import measure_schemas
 from vademecum.interfaces.chat.commands.base import Command, first_of, parted, wrong
-from vademecum.interfaces.cli import output
+from vademecum.interfaces.present import output
 from vademecum.tokens import Size, count, weigh
 from vademecum.transcripts import views
 

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from vademecum.memory import Memory
-    from vademecum.types import Merged
 
 _PATIENCE = 1.0  # seconds of work before a bar is shown
 _revealing: ContextVar[bool] = ContextVar("revealing", default=False)
@@ -62,18 +61,6 @@ def revealed() -> Iterator[None]:
 def line(text: str = "") -> None:
     """Print one line, made safe."""
     click.echo(plain(text))
-
-
-def merged_json(merged: Merged | None) -> dict[str, str] | None:
-    """What a text was merged with, for programs."""
-    return None if merged is None else merged._asdict()
-
-
-def show_merged(merged: Merged | None) -> None:
-    """Say which wording no longer stands, and how to take that back."""
-    if merged is not None:
-        line(f"  superseded: “{merged.superseded}”")
-        line(f"  not the same? `{merged.undo}` takes the merge back")
 
 
 def error(message: str) -> None:

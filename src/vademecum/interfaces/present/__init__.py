@@ -1,0 +1,1 @@
+"""What every interface shows: values turned into JSON and into text, once."""

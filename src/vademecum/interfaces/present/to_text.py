@@ -1,0 +1,296 @@
+"""Values as people read them, printed: one function for each, whichever interface asks."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from vademecum.interfaces.present import output
+from vademecum.interfaces.present.to_json import answer_json, lesson_json, waiting_json
+from vademecum.store.outgoing import clean_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from vademecum.knowledge.stats import Figures
+    from vademecum.lifecycle.runner import Outcome
+    from vademecum.memory import Memory
+    from vademecum.search.answer import Answer, Passage
+    from vademecum.store.approvals import Waiting
+    from vademecum.store.runs import Told
+    from vademecum.transcripts.log import Line
+    from vademecum.transcripts.sessions import Session
+    from vademecum.types import Finding, Merged
+
+_BAR = 24
+_LONGEST = 2000  # characters of a message that `sessions show` prints
+
+
+def short(text: str, length: int) -> str:
+    """The beginning of a text on one line, without what looks like a secret."""
+    line = " ".join(clean_text(text).split())
+    return line if len(line) <= length else line[: length - 1] + "…"
+
+
+def show_findings(findings: Sequence[Finding]) -> None:
+    """Print findings, the worst first."""
+    order = {"error": 0, "warning": 1, "info": 2}
+    for each in sorted(findings, key=lambda each: order.get(each.severity, 3)):
+        mend = f"  →  {each.mend}" if each.mend else ""
+        output.line(f"{each.severity}: {each.what}: {each.where}: {each.why}{mend}")
+
+
+def show_answer(answer: Answer, query: str, *, explain: bool, as_json: bool) -> None:
+    """Print an answer for people or for programs."""
+    if as_json:
+        output.as_json(answer_json(answer, explain=explain))
+        return
+    heading = False
+    for number, passage in enumerate(_by_match(answer), 1):
+        if number > 1:
+            output.line()
+        if passage.match == "weak" and passage.related is None and not heading:
+            heading = True
+            output.line("weak matches, which may not answer this:\n")
+        output.line(_title(passage))
+        text = output.plain(passage.snippet)
+        click.echo("\n".join(f"  {each}" for each in _highlighted(text, query).split("\n")))
+        for claim in passage.claims:
+            output.line(f"  [{claim.standing}] {claim.why or claim.cited}")
+        if passage.stale and not passage.claims:
+            output.line(f"  [stale] {passage.stale}")
+        if explain:
+            _explain(passage)
+    if not answer.results:
+        output.line("nothing found")
+    if answer.hidden:
+        hidden = output.plural(answer.hidden, "result")
+        output.error(f"{hidden} hidden by the minimum score: --min-score 0 shows all")
+    covered = answer.coverage
+    if explain or covered.indexed < covered.files:
+        said = f" and {output.plural(covered.sessions, 'session')}" if covered.sessions else ""
+        files = output.plural(covered.files, "file")
+        output.line(f"\n{answer.mode}, {covered.indexed} of {files}{said} covered")
+    for said in (*answer.notes, *answer.degraded):
+        output.error(said)
+
+
+def _title(passage: Passage) -> str:
+    lines = f"#L{passage.start}-L{passage.end}" if passage.end > passage.start else f"#L{passage.start}"
+    marks = f" · superseded {passage.superseded}" if passage.superseded else ""
+    if passage.related is not None:
+        said = passage.related
+        return f"{passage.path}{lines} · {said['relation']} {said['to']} ({said['origin']}){marks}"
+    return f"{passage.path}{lines} · {passage.match}{marks}"
+
+
+def _by_match(answer: Answer) -> list[Passage]:
+    """The results as people read them: strong, likely, then weak ones, each in their order.
+
+    What only lists, or was put in an order of the caller's, stays as it is.
+    """
+    from vademecum.search.relevance import MATCHES
+
+    if answer.mode == "metadata":
+        return list(answer.results)
+    hits = [each for each in answer.results if each.related is None]
+    order = {match: number for number, match in enumerate(MATCHES)}
+    beside = [each for each in answer.results if each.related is not None]
+    return [*sorted(hits, key=lambda each: order[each.match]), *beside]
+
+
+def _highlighted(text: str, query: str) -> str:
+    """The words of the question in bold, on a terminal."""
+    words = sorted(set(re.findall(r"\w{3,}", query.lower())), key=len, reverse=True)
+    if not words or not sys.stdout.isatty():
+        return text
+    pattern = re.compile("|".join(re.escape(word) for word in words), re.IGNORECASE)
+    return pattern.sub(lambda found: click.style(found[0], bold=True), text)
+
+
+def _explain(passage: Passage) -> None:
+    for name, value in passage.components.items():
+        bar = "█" * round(min(value, 1.0) * _BAR)
+        output.line(f"    {name:<8}{value:6.3f}  {bar}")
+    numbers = passage.arithmetic or {}
+    said = [f"{name.replace('_', ' ')} {value:.3g}" for name, value in numbers.items() if value]
+    for start in range(0, len(said), 5):
+        output.line(f"    {', '.join(said[start : start + 5])}")
+
+
+def show_waiting(waiting: Sequence[Waiting], *, as_json: bool) -> None:
+    """Print what waits, with everything that could hide in it written out."""
+    from vademecum.store.approvals import SHOWN
+    from vademecum.text.visible import spelled
+
+    if as_json:
+        output.as_json({"waiting": [waiting_json(each) for each in waiting]})
+        return
+    for number, each in enumerate(waiting):
+        if number:
+            output.line()
+        if each.request is None:
+            output.line(f"{each.id[:SHOWN]} · {each.trouble}; it can only be refused")
+            continue
+        asked = each.request
+        where = f"{asked.scope} {asked.project or ''}".strip() if asked.scope == "project" else asked.scope
+        output.line(
+            f"{each.id[:SHOWN]} · {asked.operation} · {where} · {asked.origin} {asked.agent}"
+            f" through {asked.door} · {output.age(asked.at)}"
+        )
+        for name, value in _shown(asked.arguments):
+            if value not in (None, "", [], False) and name not in ("scope", "slug"):
+                said = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+                for line in f"{name}: {spelled(said)}".split("\n"):
+                    output.line(f"  {line}")
+    if waiting:
+        output.line("\n`vade approve yes ID` writes one, `vade approve no ID` refuses it")
+    else:
+        output.line("nothing waits")
+
+
+def _shown(arguments: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The arguments of a request as a person reads them: records by their names."""
+    for name, value in arguments.items():
+        yield name, [each["name"] for each in value] if name == "records" else value
+
+
+def show_lessons(memory: Memory, kind: str | None, scope: str | None, *, as_json: bool) -> None:
+    """Print lessons, the best first."""
+    found = memory.knowledge(type=kind, scope=scope)
+    if as_json:
+        output.as_json([lesson_json(each) for each in found])
+    elif found:
+        rows = [
+            [
+                str(each.lesson.record.num or "-"),
+                each.lesson.record.key,
+                str(each.lesson.record.place.scope),
+                str(each.lesson.type),
+                f"{each.score.value:.2f}",
+                f"{each.lesson.confidence:.2f}",
+                str(each.lesson.applied or "-"),
+                output.age(each.lesson.last),
+                each.trust.badge,
+                short(each.lesson.text.replace("**", ""), 60),
+            ]
+            for each in found
+        ]
+        output.table(rows, ["#", "key", "scope", "type", "score", "sure", "used", "age", "trust", "text"])
+    elif kind or scope:
+        output.line("nothing of that was learned")
+    else:
+        output.line('nothing was learned yet: `vade learn discovery "…"` keeps the first lesson')
+
+
+def figures_row(scope: str, kind: str, figures: Figures) -> list[str]:
+    """One line of the figures."""
+    ages = (figures.newest_days, figures.oldest_days, figures.age_days)
+    return [
+        scope,
+        kind,
+        str(figures.count),
+        "-" if figures.confidence is None else f"{figures.confidence:.2f}",
+        *("-" if age is None else f"{age:.0f}d" for age in ages),
+        f"{figures.size:,}",
+        str(figures.applied or "-"),
+        ", ".join(f"{count} {level}" for level, count in figures.by_trust.items()),
+    ]
+
+
+def show_outcome(outcome: Outcome, *, applied: bool, command: str = "vade sweep") -> None:
+    """What a run proposed and did, for a person."""
+    for proposal in outcome.proposals:
+        output.line(f"{proposal.what}: {proposal.where}: {proposal.why}")
+    for path in outcome.deleted:
+        output.line(f"{'deleted' if applied else 'would delete'} for good: {path}")
+    for finding in outcome.findings:
+        output.line(f"left alone: {finding.where}: {finding.why}")
+    if not outcome.proposals and not outcome.deleted:
+        output.line("nothing to do")
+    elif not applied:
+        large = f"{outcome.large}; " if outcome.large else ""
+        output.line(f"{large}nothing was changed; `{command} --apply` does it")
+    else:
+        done = sum(each.done for each in outcome.told)
+        back = f"; `vade undo {outcome.run}` takes it back" if outcome.run else ""
+        output.line(f"changed {output.plural(done, 'file')}{back}")
+        show_left(outcome.told)
+
+
+def show_left(told: Iterable[Told]) -> None:
+    """The edits that were not made."""
+    for each in told:
+        if not each.done:
+            output.line(f"left: {each.path}: {each.why}")
+
+
+def show_lint(found: Sequence[Finding]) -> None:
+    """Findings for a person, and how many there are."""
+    for finding in found:
+        output.line(f"{finding.severity}: {finding.what}: {finding.where}: {finding.why}")
+        if finding.mend:
+            output.line(f"  {finding.mend}")
+    errors = sum(finding.severity == "error" for finding in found)
+    told = f"{output.plural(len(found), 'finding')}, {output.plural(errors, 'error')}"
+    output.line(told if found else "nothing is wrong")
+
+
+def list_sessions(found: Sequence[Session], *, as_json: bool) -> None:
+    """Print sessions, for people or for programs."""
+    if as_json:
+        output.as_json([each._asdict() for each in found])
+    elif found:
+        rows = [
+            [each.id, output.age(each.updated), str(each.messages), each.project, each.trouble or each.name]
+            for each in found
+        ]
+        output.table(rows, ["session", "age", "messages", "project", "text"])
+    else:
+        output.line("no session is here yet: `vade sessions import --all` keeps those of other agents")
+
+
+def told(line: Line, *, whole: bool = False) -> list[str]:
+    """An event as a person reads it; nothing for those that only keep account."""
+    from vademecum.transcripts.events import Compacted, Ended, Renamed, Said, Summary, Torn
+    from vademecum.transcripts.export import inside, label
+    from vademecum.transcripts.log import clean_event
+    from vademecum.transcripts.messages import Text
+
+    at = f"{line.number}: " if line.number else ""
+    if isinstance(line.event, Torn):
+        return [f"{at}[a torn line of {line.event.size:,} bytes: {line.event.why}]"]
+    event = clean_event(line.event)  # before anything of it is cut
+    if isinstance(event, Said):
+        found = [f"\n{at}{event.message.role} · {event.time}"]
+        for part in event.message.parts:
+            if isinstance(part, Text):
+                found.append(part.text if whole else cut(part.text))
+            else:
+                found.append(f"  [{label(part)}]" if not whole else f"  [{label(part)}]\n{inside(part)}")
+        return found
+    if isinstance(event, Summary | Compacted):
+        return [f"\n{at}summary · {event.time}", event.text if whole else cut(event.text)]
+    if isinstance(event, Renamed):
+        return [f"\n{at}renamed to {event.name}"]
+    if isinstance(event, Ended):
+        return [f"\n{at}ended ({event.why})"]
+    return [f"\n{at}{event.kind} · {event.time}"] if whole else []
+
+
+def cut(text: str) -> str:
+    """The beginning of a long text, and how much more there is."""
+    return (
+        text if len(text) <= _LONGEST else f"{text[:_LONGEST]} … [{len(text) - _LONGEST:,} more characters]"
+    )
+
+
+def show_merged(merged: Merged | None) -> None:
+    """Say which wording no longer stands, and how to take that back."""
+    if merged is not None:
+        output.line(f"  superseded: “{merged.superseded}”")
+        output.line(f"  not the same? `{merged.undo}` takes the merge back")
