@@ -33,7 +33,7 @@ import numpy as np
 
 import vademecum
 from bench import notes
-from vademecum.index.embed.choose import choose
+from vademecum.index.embed.select import select_embedder
 from vademecum.memory import Memory, connect
 from vademecum.types import Origin
 
@@ -226,7 +226,7 @@ class NumpyDot:
     """All vectors in one matrix, every one of them looked at; the question's vector is there already."""
 
     def __init__(self, texts: Iterable[str], count: int, questions: Sequence[notes.Question]) -> None:
-        embedder = choose("local")
+        embedder = select_embedder("local")
         assert embedder is not None
         asked = embedder.embed([question.text for question in questions], query=True)
         self._asked = {question.text: row for question, row in zip(questions, asked, strict=True)}

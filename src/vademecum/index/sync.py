@@ -380,7 +380,7 @@ class Sync:
         total = 0 if self.embedder is None else self.index.count_without_vectors(self.places, self.root)
         if self.embedder is None or not total:
             return
-        from vademecum.index.matrix import pack  # and numpy with it, which words alone do without
+        from vademecum.index.vectors import pack  # and numpy with it, which words alone do without
 
         done = 0
         renewed = False

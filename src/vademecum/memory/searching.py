@@ -341,14 +341,14 @@ class Searching(Base):
 
     def _embedder(self) -> tuple[Embedder | None, str]:
         """What makes vectors, or None and why there is none: words are then all there is to go by."""
-        from vademecum.index.embed.choose import REMOTE, choose
         from vademecum.index.embed.resting import Resting
+        from vademecum.index.embed.select import REMOTE, select_embedder
 
         own, search = self.settings.embed, self.settings.search
         if not search.hybrid:
             return None, "`search.hybrid` is off"
         try:
-            chosen = choose(
+            chosen = select_embedder(
                 str(self.settings.embedder),
                 model=own.model,
                 endpoint=own.endpoint,

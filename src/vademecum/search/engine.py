@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from vademecum.index.embed.base import Embedder, Vector
-    from vademecum.index.matrix import Matrix
     from vademecum.index.speech import Speech
     from vademecum.index.sqlite import Index, Mark, Row
     from vademecum.index.sync import Sync
+    from vademecum.index.vectors import Matrix
 
     Mask = NDArray[np.bool_]
 
@@ -268,7 +268,7 @@ class Engine:
     def _vectors(self, allowed: Predicate, limit: int, legs: _Legs, *, everything: bool) -> None:
         """The nearest chunks; keyword hits get their true cosine as well."""
         if self._matrix is None:
-            from vademecum.index.matrix import Matrix
+            from vademecum.index.vectors import Matrix
 
             self._matrix = Matrix()
         matrix = self._matrix

@@ -16,7 +16,7 @@ import apsw
 from vademecum.errors import IndexFailed, IndexNewer, VadeError
 from vademecum.index.base import Stack
 from vademecum.index.corpus import Attached, Shelves
-from vademecum.index.fresh import Fresh
+from vademecum.index.freshness import Freshness
 from vademecum.index.sqlite import Index
 from vademecum.index.sync import NO_VECTORS, Report, Survey, Sync
 from vademecum.search.answer import Answer, Coverage, Passage
@@ -87,7 +87,7 @@ class Searcher:
         self.trouble: list[str] = []
         self._index: Index | None = None
         self._engine: Engine | None = None
-        self._fresh: Fresh | None = None
+        self._fresh: Freshness | None = None
         self._shown: dict[str, None] = {}  # what was shown and is not counted yet
         self._counted = -math.inf
         self._turn = threading.RLock()  # a connection answers one thread at a time
@@ -293,7 +293,7 @@ class Searcher:
                 raise IndexFailed("the index does not hold what the files say")
         return report
 
-    def _holds_what_files_say(self, keeper: Fresh) -> bool:
+    def _holds_what_files_say(self, keeper: Freshness) -> bool:
         """Compare all that the index holds with one made anew: a page of yesterday has a checksum too."""
         fresh = Index(":memory:")
         try:
@@ -307,7 +307,7 @@ class Searcher:
         finally:
             fresh.close()
 
-    def _keeper(self) -> Fresh:
+    def _keeper(self) -> Freshness:
         if self._process != os.getpid():  # a connection must not be used on both sides of a fork
             self._index = self._engine = self._fresh = None
             self._process = os.getpid()
@@ -317,7 +317,7 @@ class Searcher:
         if self._fresh is None:
             decisions = [str(self.home.path / "decisions" / kind) for kind in _DECISIONS]
             folders = [*decisions, *([f"{self._root}/.vade"] if self._root else [])]
-            self._fresh = Fresh(self._syncing(self._open(), None), self._stacks, folders)
+            self._fresh = Freshness(self._syncing(self._open(), None), self._stacks, folders)
         return self._fresh
 
     def _syncing(self, index: Index, progress: Progress | None) -> Sync:

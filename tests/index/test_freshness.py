@@ -21,7 +21,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from vademecum.index import fresh
+from vademecum.index import freshness
 from vademecum.index.base import Stack
 from vademecum.memory import Memory, connect
 from vademecum.store import watch as watching
@@ -262,7 +262,7 @@ def test_every_kind_of_change_is_in_the_next_answer(
 def test_every_kind_of_change_is_in_the_next_answer_where_the_system_tells_nothing(
     tmp_path: Path, other: Other, monkeypatch: pytest.MonkeyPatch, change: Callable[[Path, Other], None]
 ) -> None:
-    monkeypatch.setattr(fresh, "CHEAP", 60.0)  # on a busy machine a comparison may take its time
+    monkeypatch.setattr(freshness, "CHEAP", 60.0)  # on a busy machine a comparison may take its time
     memory = opened(tmp_path)
     memory.store("The heron stands in the pond.", key="heron")
     (tmp_path / "vault").mkdir()
@@ -282,8 +282,8 @@ def test_a_change_right_after_the_first_answer_is_seen_however_dear_it_is_to_com
     tmp_path: Path, other: Other, monkeypatch: pytest.MonkeyPatch, change: Callable[[Path, Other], None]
 ) -> None:
     warm(tmp_path).close()
-    monkeypatch.setattr(fresh, "CHEAP", 0.0)  # a store of some thousand files
-    monkeypatch.setattr(fresh, "SHARE", 10_000)
+    monkeypatch.setattr(freshness, "CHEAP", 0.0)  # a store of some thousand files
+    monkeypatch.setattr(freshness, "SHARE", 10_000)
     memory = opened(tmp_path)
     assert where(memory, "bittern") == []
     change(tmp_path, other)
@@ -379,11 +379,11 @@ def test_what_no_event_told_is_found_by_the_comparison_from_time_to_time(
     monkeypatch.setattr(Watch, "look", lambda _: NOTHING)
     monkeypatch.setattr(Watch, "working", True, raising=False)
     clock = [time.monotonic()]
-    monkeypatch.setattr(fresh, "time", types.SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr(freshness, "time", types.SimpleNamespace(monotonic=lambda: clock[0]))
     memory.index()
     hand_edit(tmp_path, None)  # type: ignore[arg-type]  # it needs no other process
     walks.clear()
-    clock[0] += fresh.RECONCILE - 1
+    clock[0] += freshness.RECONCILE - 1
     assert where(memory, "bittern") == []
     assert walks == {}
     clock[0] += 2

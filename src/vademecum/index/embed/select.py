@@ -18,7 +18,7 @@ NAMES = ("local", "minilm", "openai", "gemini", "ollama", "none")
 REMOTE = ("openai", "gemini", "ollama")
 
 
-def choose(
+def select_embedder(
     name: str,
     *,
     model: str | None = None,

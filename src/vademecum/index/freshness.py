@@ -26,7 +26,7 @@ MANY = 1_000  # names in one look, from which on everything is compared instead
 PATIENCE = 2.0  # seconds that a write may spend on the index
 
 
-class Fresh:
+class Freshness:
     """Keeps one index up to date for one caller."""
 
     def __init__(

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from vademecum.index import matrix as module
+from vademecum.index import vectors as module
 from vademecum.index.base import Item, Stamp
-from vademecum.index.matrix import Matrix, pack, unpack
 from vademecum.index.sqlite import Index
+from vademecum.index.vectors import Matrix, pack, unpack
 from vademecum.types import Place, Scope
 
 if TYPE_CHECKING:
