@@ -16,7 +16,7 @@ from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCall
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from vademecum import Memory
-from vademecum.interfaces.adapters.pydantic_ai import ContextWindow, memory_toolset
+from vademecum.adapters.pydantic_ai import ContextWindow, memory_toolset
 
 
 def model(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:

@@ -16,7 +16,7 @@ from pathlib import Path
 from anthropic.lib.tools import ToolError
 
 from vademecum import Memory
-from vademecum.interfaces.adapters.anthropic_memory import MemoryTool
+from vademecum.adapters.anthropic_memory import MemoryTool
 
 COMMANDS = [
     {"command": "view", "path": "/memories"},

@@ -16,7 +16,7 @@ from langgraph.store.base import BaseStore  # noqa: TC002  # LangGraph reads a n
 from typing_extensions import TypedDict
 
 from vademecum import Memory
-from vademecum.interfaces.adapters.langgraph_store import RecordStore
+from vademecum.adapters.langgraph_store import RecordStore
 
 
 class State(TypedDict):

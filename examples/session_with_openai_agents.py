@@ -20,7 +20,7 @@ from agents.usage import Usage
 from openai.types.responses import ResponseOutputMessage, ResponseOutputText
 
 from vademecum import Memory
-from vademecum.interfaces.adapters.openai_agents import TranscriptSession
+from vademecum.adapters.openai_agents import TranscriptSession
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

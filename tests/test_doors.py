@@ -11,10 +11,10 @@ import pytest
 from anthropic.lib.tools import ToolError
 from pydantic_ai.exceptions import ToolFailed
 
+from vademecum.adapters.anthropic_memory import MemoryTool
+from vademecum.adapters.base import as_agent
+from vademecum.adapters.pydantic_ai import memory_toolset
 from vademecum.errors import VadeError
-from vademecum.interfaces.adapters.anthropic_memory import MemoryTool
-from vademecum.interfaces.adapters.base import as_agent
-from vademecum.interfaces.adapters.pydantic_ai import memory_toolset
 from vademecum.interfaces.cli.app import run
 from vademecum.interfaces.hooks.door import Job
 from vademecum.interfaces.hooks.work import run as answer_hook

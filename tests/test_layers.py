@@ -13,7 +13,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "vademecum"
 
 # From the top down; a module may import from its own layer and from those below it.
 LAYERS = [
-    ["interfaces"],
+    ["interfaces", "adapters"],
     ["memory"],
     ["context", "lifecycle", "inject"],
     ["knowledge"],
@@ -39,20 +39,20 @@ BLIND = {
 
 # Where a library from outside may be imported; everything else is the standard library or our own.
 FOREIGN = {
-    "agents": ("interfaces/adapters/openai_agents",),
-    "anthropic": ("interfaces/adapters/anthropic_memory",),
+    "agents": ("adapters/openai_agents",),
+    "anthropic": ("adapters/anthropic_memory",),
     "anyio": ("interfaces/mcp/",),
     "apsw": ("index/pages", "index/sqlite", "index/turns", "search/searcher", "store/state"),
     "click": ("interfaces/cli", "interfaces/present"),
     "httpx2": ("llm/remote",),
-    "langgraph": ("interfaces/adapters/langgraph_store",),
+    "langgraph": ("adapters/langgraph_store",),
     "mcp": ("interfaces/mcp/",),
     "mcp_types": ("interfaces/mcp/",),
     "numpy": ("index/", "search/"),
     "onnxruntime": ("index/embed/onnx",),
     "prompt_toolkit": ("interfaces/chat/prompting",),
     "pydantic": ("llm/kinds", "llm/remote"),
-    "pydantic_ai": ("interfaces/adapters/pydantic_ai", "llm/failures", "llm/remote"),
+    "pydantic_ai": ("adapters/pydantic_ai", "llm/failures", "llm/remote"),
     "rapidfuzz": ("text/similarity",),
     "rich": ("interfaces/chat/screen", "interfaces/cli", "interfaces/present"),
     "starlette": ("interfaces/mcp/",),

@@ -19,11 +19,11 @@ from hooks.calls import World as Hooks
 from made_up_secrets import ALNUM, HEX, SEED, UPPER, Sample, draw, halves, is_gone
 from made_up_secrets import secrets as samples
 from mcp_door.talking import VADE, in_process, talk
+from vademecum.adapters.anthropic_memory import MemoryTool
+from vademecum.adapters.langgraph_store import RecordStore
+from vademecum.adapters.openai_agents import TranscriptSession
+from vademecum.adapters.pydantic_ai import memory_toolset
 from vademecum.index.embed import remote as embedding
-from vademecum.interfaces.adapters.anthropic_memory import MemoryTool
-from vademecum.interfaces.adapters.langgraph_store import RecordStore
-from vademecum.interfaces.adapters.openai_agents import TranscriptSession
-from vademecum.interfaces.adapters.pydantic_ai import memory_toolset
 from vademecum.interfaces.chat import door, loop
 from vademecum.interfaces.chat.screen import Plain
 from vademecum.interfaces.chat.state import Chat, Flags

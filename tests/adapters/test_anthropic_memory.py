@@ -18,8 +18,8 @@ from anthropic.types.beta import BetaMemoryTool20250818ViewCommand
 from hypothesis import given as every
 from hypothesis import strategies as st
 
+from vademecum.adapters.anthropic_memory import AsyncMemoryTool, MemoryTool, edited, relative
 from vademecum.errors import ScopeUnresolved
-from vademecum.interfaces.adapters.anthropic_memory import AsyncMemoryTool, MemoryTool, edited, relative
 from vademecum.store import document
 from vademecum.types import Origin
 

@@ -6,12 +6,15 @@ import os
 import re
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
+from vademecum.adapters import base
+
 ROOT = Path(__file__).parent.parent.parent
-ADAPTERS = ROOT / "src" / "vademecum" / "interfaces" / "adapters"
+ADAPTERS = ROOT / "src" / "vademecum" / "adapters"
 FRAMEWORKS = {"pydantic_ai", "anthropic", "agents", "openai", "langgraph", "langchain_core"}
 SHOWN = {
     "agent_with_pydantic_ai": ["found it again: True", "messages in the transcript: 24", "every row twice"],
@@ -90,7 +93,7 @@ def loaded(code: str) -> set[str]:
 
 
 def test_no_framework_comes_with_vademecum_itself() -> None:
-    assert not FRAMEWORKS & loaded("import vademecum, vademecum.memory, vademecum.interfaces.adapters.base")
+    assert not FRAMEWORKS & loaded("import vademecum, vademecum.memory, vademecum.adapters.base")
 
 
 @pytest.mark.parametrize(
@@ -103,6 +106,14 @@ def test_no_framework_comes_with_vademecum_itself() -> None:
     ],
 )
 def test_an_adapter_loads_its_own_framework_and_no_other(module: str, own: set[str]) -> None:
-    found = loaded(f"import vademecum.interfaces.adapters.{module}") & FRAMEWORKS
+    found = loaded(f"import vademecum.adapters.{module}") & FRAMEWORKS
     assert own <= found
     assert found <= own
+
+
+def test_an_adapter_under_its_old_name_is_the_same_module_and_says_where_it_is() -> None:
+    with pytest.deprecated_call(match=r"is now vademecum\.adapters\.base"):
+        old = import_module("vademecum.interfaces.adapters.base")
+    assert old is base
+    assert base.__spec__ is not None
+    assert base.__spec__.name == "vademecum.adapters.base"

@@ -22,8 +22,8 @@ from langgraph.store.base import (
 )
 from langgraph.store.memory import InMemoryStore
 
+from vademecum.adapters.langgraph_store import RecordStore, parse, record_key, render, tag_of
 from vademecum.errors import Malformed, ScopeUnresolved
-from vademecum.interfaces.adapters.langgraph_store import RecordStore, parse, record_key, render, tag_of
 from vademecum.store import document
 from vademecum.text.words import is_same_text
 from vademecum.types import Entry, Origin, Place, Record, Scope

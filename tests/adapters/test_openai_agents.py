@@ -15,8 +15,8 @@ from agents.models.interface import Model
 from agents.usage import Usage
 from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
 
+from vademecum.adapters.openai_agents import TranscriptSession
 from vademecum.errors import InvalidKey
-from vademecum.interfaces.adapters.openai_agents import TranscriptSession
 from vademecum.transcripts.events import Said, Trimmed
 
 from .worlds import opened

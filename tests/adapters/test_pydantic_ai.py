@@ -25,8 +25,8 @@ from pydantic_ai.models.test import TestModel
 from pydantic_ai.usage import RequestUsage
 
 from vademecum import Memory
+from vademecum.adapters.pydantic_ai import ContextWindow, memory_toolset
 from vademecum.errors import WindowFull
-from vademecum.interfaces.adapters.pydantic_ai import ContextWindow, memory_toolset
 from vademecum.tokens import DEFAULT_RATIO
 from vademecum.transcripts.events import Flushed, Said, Trimmed, Used
 from vademecum.transcripts.messages import Role

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mcp_door.talking import call, home_of, in_process, talk
-from vademecum.interfaces.adapters import pydantic_ai
+from vademecum.adapters import pydantic_ai
 from vademecum.interfaces.cli.app import run
 from vademecum.interfaces.mcp.arguments import schema
 from vademecum.interfaces.mcp.families import FAMILIES

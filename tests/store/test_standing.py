@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mcp_door.talking import call, home_of, in_process, talk
+from vademecum.adapters.base import as_agent
 from vademecum.errors import Conflict, NotFound, PendingReview, Refused, VadeError
-from vademecum.interfaces.adapters.base import as_agent
 from vademecum.interfaces.cli.app import run
 from vademecum.memory import Memory, connect
 from vademecum.types import Origin, Outcome

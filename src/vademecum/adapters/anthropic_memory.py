@@ -17,8 +17,8 @@ from urllib.parse import unquote
 from anthropic.lib.tools import ToolError
 from anthropic.tools.memory import BetaAbstractMemoryTool, BetaAsyncAbstractMemoryTool
 
+from vademecum.adapters.base import as_agent, told
 from vademecum.errors import PersonsText, VadeError
-from vademecum.interfaces.adapters.base import as_agent, told
 from vademecum.store import clock, document, names, scopes
 from vademecum.store import files as disk
 from vademecum.store.outgoing import clean_text

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, cast
 from agents.exceptions import UserError
 from agents.memory import SessionSettings
 
+from vademecum.adapters.base import as_agent, opened, told
 from vademecum.context.host import thread_of
 from vademecum.context.thread import TAKEN_BACK
 from vademecum.errors import InvalidText, UsageError
-from vademecum.interfaces.adapters.base import as_agent, opened, told
 from vademecum.store import files, ids
 from vademecum.transcripts import events
 from vademecum.transcripts.events import LARGEST, Said, Trimmed

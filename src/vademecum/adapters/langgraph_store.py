@@ -28,8 +28,8 @@ from langgraph.store.base import (
     validate_op_namespace,
 )
 
+from vademecum.adapters.base import as_agent
 from vademecum.errors import Malformed, NotFound
-from vademecum.interfaces.adapters.base import as_agent
 from vademecum.store import clock, names, scopes, secrets
 from vademecum.store.outgoing import clean_value
 from vademecum.types import Scope, SecretPolicy

@@ -22,9 +22,9 @@ from pydantic_ai.messages import ModelMessagesTypeAdapter
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.tools import AgentDepsT, ToolDefinition
 
+from vademecum.adapters.base import as_agent, opened, told
 from vademecum.context.thread import Thread
 from vademecum.errors import VadeError, WindowFull
-from vademecum.interfaces.adapters.base import as_agent, opened, told
 from vademecum.llm.overflow import is_overflow
 from vademecum.store.outgoing import clean_value
 from vademecum.transcripts.events import Used
@@ -203,7 +203,7 @@ def memory_toolset(memory: Memory, *, id: str | None = "memory") -> FunctionTool
 
 def _instructions() -> str:
     """When to use the tools, and when not."""
-    return resources.files("vademecum.interfaces.adapters").joinpath("instructions.txt").read_text().strip()
+    return resources.files("vademecum.adapters").joinpath("instructions.txt").read_text().strip()
 
 
 def _telling(tool: Callable[P, dict[str, Any]]) -> Callable[P, dict[str, Any]]:
