@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The protocol's own test suite over `vade mcp --http`, both requirement sets, and the Inspector over every tool.
+# The protocol's own test suite over the transport of `vade mcp --http`, both requirement sets, and the Inspector over every tool.
 # Needs npm; Node 22 and the two packages are fetched by name into VADE_NODE (default .venv/node) once.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -26,11 +26,10 @@ if [ ! -e "$modules/ready" ]; then
 fi
 [ "$(major)" -ge 22 ] || { echo "Node 22 is needed, this is $(node --version)" >&2; exit 1; }
 
-(cd "$scratch" && exec "$vade" mcp --http --fixture --port 0 --json --home "$scratch/home") \
-  > "$scratch/address" 2> "$scratch/log" &
+"$PWD/.venv/bin/python" tests/mcp_door/conformance_fixture.py > "$scratch/address" 2> "$scratch/log" &
 server=$!
 for _ in $(seq 300); do grep -q http "$scratch/address" && break; sleep 0.1; done
-address="$(grep -o 'http://[^"]*' "$scratch/address")" || { cat "$scratch/log" >&2; exit 1; }
+address="$(grep http "$scratch/address")" || { cat "$scratch/log" >&2; exit 1; }
 for revision in 2025-11-25 2026-07-28; do
   echo "== conformance $revision"
   conformance server --url "$address" --requirements "$revision" --output-dir "$scratch/results" \

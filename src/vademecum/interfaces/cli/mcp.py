@@ -27,9 +27,8 @@ _TOOLS = click.Choice(["core", "co-cli", "clio", "all"])
     "--port", type=click.IntRange(0, 65535), help="The port; 0 is any that is free.  [default: 8377]"
 )
 @click.option("--tools", type=_TOOLS, default="core", show_default=True, help="Which family of tools.")
-@click.option("--fixture", is_flag=True, hidden=True, help="Serve what the protocol's test suite asks for.")
 @common
-def mcp(*, http: bool, port: int | None, tools: str, fixture: bool, as_json: bool, door: Door) -> None:
+def mcp(*, http: bool, port: int | None, tools: str, as_json: bool, door: Door) -> None:
     """Serve memory to an agent over the Model Context Protocol, until it leaves.
 
     What comes through here is the agent's word, never yours.
@@ -37,7 +36,7 @@ def mcp(*, http: bool, port: int | None, tools: str, fixture: bool, as_json: boo
     if port is not None and not http:
         raise click.UsageError("--port goes with --http")
     options = options_of(door())
-    if not http and not fixture:
+    if not http:
         # Nothing but the protocol may reach standard output, not even what a library prints as it loads.
         with contextlib.redirect_stdout(sys.stderr):
             from vademecum.interfaces.mcp import stdio
@@ -46,19 +45,12 @@ def mcp(*, http: bool, port: int | None, tools: str, fixture: bool, as_json: boo
 
     def ready(address: str, token: str) -> None:
         if as_json:
-            output.as_json({"url": address, "token_file": token or None})
+            output.as_json({"url": address, "token_file": token})
             sys.stdout.flush()
         else:
-            held = f"; the token is in {token}" if token else ""
-            output.error(f"listening on {address}{held}")
+            output.error(f"listening on {address}; the token is in {token}")
 
-    port = over_http.PORT if port is None else port
-    if fixture:
-        from vademecum.interfaces.mcp import fixture as suite
-
-        suite.run(port=port, ready=lambda address: ready(address, ""))
-    else:
-        over_http.run(options, tools=tools, port=port, ready=ready)
+    over_http.run(options, tools=tools, port=over_http.PORT if port is None else port, ready=ready)
 
 
 def options_of(memory: Memory) -> dict[str, object]:

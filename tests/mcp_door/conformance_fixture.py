@@ -1,7 +1,7 @@
-"""What the protocol's own conformance suite asks a server for, over the transport that memory is served by.
+"""`python …/conformance_fixture.py` is the server that the protocol's own conformance suite asks for.
 
-It holds nothing of anybody and opens no memory, so it is served without a token. Names, texts and shapes are
-the suite's.
+Over the transport that memory is served by. It holds nothing of anybody and opens no memory, so it is served
+without a token. Names, texts and shapes are the suite's.
 """
 
 from __future__ import annotations
@@ -73,11 +73,6 @@ WAV = "UklGRiYAAABXQVZFZm10IBAAAAABAAEAQB8AAAB9AAACABAAZGF0YQIAAAAAAA=="
 _PAUSE = 0.05
 _NOTHING: dict[str, Any] = {"type": "object", "properties": {}}
 _NAME = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
-
-
-def run(*, port: int, ready: Callable[[str], None]) -> None:
-    """Serve it until told to stop."""
-    http.serve(http.application(make()), http.listen(port), token=None, ready=ready)
 
 
 def make() -> Server[Any]:
@@ -554,3 +549,8 @@ async def complete(context: Context, params: Any) -> CompleteResult:
     """Words that begin as asked."""
     words = [each for each in ("paris", "park", "party") if each.startswith(params.argument.value)]
     return CompleteResult(completion=Completion(values=words, total=len(words), has_more=False))
+
+
+if __name__ == "__main__":
+    # The address is told on standard output, which stays open for nothing else.
+    http.serve(http.application(make()), http.listen(0), token=None, ready=lambda url: print(url, flush=True))
