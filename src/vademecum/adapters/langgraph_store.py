@@ -32,6 +32,7 @@ from vademecum.adapters.base import as_agent
 from vademecum.errors import Malformed, NotFound
 from vademecum.store import clock, names, scopes, secrets
 from vademecum.store.outgoing import clean_value
+from vademecum.text import fences
 from vademecum.types import Scope, SecretPolicy
 
 if TYPE_CHECKING:
@@ -50,7 +51,6 @@ TTL = (
     " and what is deleted can be restored. Set ttl=None."
 )
 
-_FENCE = re.compile(r"\A```json\n(.*)\n```\Z", re.DOTALL)
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 _ODD = re.compile(
     r"(?<=[\s\"])\s|\s(?=\")|[^\S ]|[\ud800-\udfff]"
@@ -109,14 +109,15 @@ def render(namespace: Sequence[str], key: str, value: Mapping[str, Any], *, inde
         text = json.dumps(whole, ensure_ascii=False, indent=1, allow_nan=False)
     except RecursionError as error:
         raise ValueError("the value nests too deep") from error
-    return f"```json\n{_STRING.sub(_exact, text)}\n```"
+    return fences.wrap(_STRING.sub(_exact, text), "json")
 
 
 def parse(record: Record) -> Kept:
     """The item that a record is; Malformed for one that a hand has broken."""
     texts = [entry.text.strip() for entry in record.live or record.entries]
     # Somebody may have appended words of their own behind it.
-    found = next((fence[1] for text in reversed(texts) if (fence := _FENCE.match(text))), record.text)
+    inner = (fences.unwrap(text, "json") for text in reversed(texts))
+    found = next((each for each in inner if each is not None), record.text)
     try:
         whole = json.loads(found)
         namespace, key, value = tuple(whole["namespace"]), whole["key"], whole["value"]

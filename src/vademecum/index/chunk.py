@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.errors import Malformed
 from vademecum.store import document, frontmatter
+from vademecum.text import fences
 from vademecum.types import Origin
 
 if TYPE_CHECKING:
@@ -43,7 +44,6 @@ _CJK = re.compile(
 )
 _HEADING = re.compile(r" {0,3}(#{1,6})(?=[ \t]|\Z)")
 _ITEM = re.compile(r"(?:[-*+]|\d{1,9}[.)])(?=[ \t]|\Z)")
-_FENCE = re.compile(r"(`{3,})[^`]*\Z|(~{3,})")
 _UNDERLINE = re.compile(r" {0,3}(?:(=+)|-{3,})[ \t]*\Z")
 _SENTENCE = re.compile(r"[.!?…][\"'”’»)\]]*\s+|[。！？｡]+[」』”’）]*\s*")
 _SIGNATURE = "<!-- origin:"
@@ -440,7 +440,7 @@ def _section(
 def _scan(lines: Sequence[str], first: int, last: int) -> tuple[list[_Mark], dict[int, int]]:
     """Where blocks begin; and for the first and the last line of each code fence, its other end."""
     marks: list[_Mark] = []
-    fences: dict[int, int] = {}
+    ends: dict[int, int] = {}
     running = False  # the line above belongs to a paragraph or item that this line may continue
     item: int | None = None  # the indent of the list item we are in
     number = first
@@ -461,9 +461,9 @@ def _scan(lines: Sequence[str], first: int, last: int) -> tuple[list[_Mark], dic
             indent = len(line[:indent].expandtabs(4))
         nested = item is not None and indent >= item + 2
         flush = indent < 4 or item is not None
-        if flush and (fence := _FENCE.match(bare)):
-            end = _closing(lines, number, last, fence[1] or fence[2])
-            fences[number - 1], fences[end] = end, number - 1
+        if flush and (run := fences.opening(bare)):
+            end = _closing(lines, number, last, run, indent)
+            ends[number - 1], ends[end] = end, number - 1
             if not nested:
                 marks.append(_Mark(number - 1, _Kind.FENCE))
                 item = None
@@ -484,7 +484,7 @@ def _scan(lines: Sequence[str], first: int, last: int) -> tuple[list[_Mark], dic
         elif not running:
             marks.append(_Mark(number - 1, _Kind.TEXT))
             item, running = None, True
-    return marks, fences
+    return marks, ends
 
 
 def _underlines(marks: Sequence[_Mark], number: int, running: bool) -> bool:
@@ -492,11 +492,10 @@ def _underlines(marks: Sequence[_Mark], number: int, running: bool) -> bool:
     return running and bool(marks) and marks[-1].kind is _Kind.TEXT and marks[-1].line == number - 1
 
 
-def _closing(lines: Sequence[str], number: int, last: int, opening: str) -> int:
+def _closing(lines: Sequence[str], number: int, last: int, run: str, indent: int) -> int:
     """The line that closes a fence; one that is never closed ends with the text."""
     for at in range(number, last + 1):
-        line = lines[at - 1]
-        if opening in line and line.lstrip().startswith(opening) and not line.strip().strip(opening[0]):
+        if fences.is_closing(lines[at - 1], run, indent):
             return at
     return last
 

@@ -6,12 +6,12 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.store.outgoing import clean_text
+from vademecum.text import fences
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 _HEADING = re.compile(r"(?m)^#{1,6}[ \t]+(.+?)[ \t#]*$")
-_FENCE = re.compile(r"(?m)^[ \t]*(?:```|~~~)")
 
 
 class Part(NamedTuple):
@@ -23,10 +23,7 @@ class Part(NamedTuple):
 
 def parts(text: str) -> list[Part]:
     """A document heading by heading; what looks like one inside a fence is none."""
-    fences = [match.start() for match in _FENCE.finditer(text)]
-    starts = [
-        match for match in _HEADING.finditer(text) if sum(fence < match.start() for fence in fences) % 2 == 0
-    ]
+    starts = [*_HEADING.finditer(fences.blank(text))]
     found = []
     first = starts[0].start() if starts else len(text)
     if text[:first].strip():

@@ -16,6 +16,8 @@ from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
+from vademecum.text import fences
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
@@ -34,7 +36,6 @@ _PATH = re.compile(
     r"(?:(?:#L|:)(?P<first>\d{1,7})(?:-L?(?P<last>\d{1,7}))?)?(?![\w/@-])"
 )
 _LINES = re.compile(r"\w(?:#L|:)\d")
-_FENCE = re.compile(r"(?ms)^[ \t]*(```|~~~).*?^[ \t]*\1[^\n]*$")
 _ADDRESS = re.compile(r"(?i)\b[a-z][a-z0-9+.-]*://[^\s)>\]]+|\bwww\.[^\s)>\]]+|[^\s@]+@[^\s@]+\.\S+")
 _RUN = re.compile(r"\S+")
 _LONGEST = 300  # characters without a blank: more of them are no path, and take long to look at
@@ -163,7 +164,7 @@ def cited(text: str, *, tree: Tree, bare: bool = True) -> list[Claim]:
 
     Without `bare`, a name without a folder counts only at the root: anywhere else it takes a walk to know it.
     """
-    plain = _FENCE.sub(" ", text)
+    plain = fences.remove(text)
     plain = _RUN.sub(lambda run: run[0] if len(run[0]) <= _LONGEST else " ", plain)
     if "@" in plain or "://" in plain or "www." in plain:
         plain = _ADDRESS.sub(" ", plain)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import UnknownName
 from vademecum.store import decisions, names
+from vademecum.text import fences
 from vademecum.text.visible import visible
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ ALIKE = 0.3  # cosine of weighted words; below it a shared tag says nothing
 MOST_BY_TAG = 3  # of a record, the most alike
 _CROWD = 60  # records under one tag: with more of them a tag tells nothing
 
-_FENCE = re.compile(r"(?ms)^[ \t]*(```|~~~).*?^[ \t]*\1[^\n]*$|`[^`\n]{1,300}`")
+_CODE = re.compile(r"`[^`\n]{1,300}`")
 LINK = re.compile(r"(?<!!)\[[^\]\n]{1,300}\]\(\s*<?([^)\s>]{1,500}?)>?(?:\s+\"[^\"\n]*\")?\s*\)")
 WIKI = re.compile(r"\[\[([^\]|#\n]{1,120})(?:#[^\]|\n]*)?(?:\|[^\]\n]*)?\]\]")
 _WORD = re.compile(r"[^\W\d_]{3,}")
@@ -194,7 +195,7 @@ def _said(record: Record, named: Mapping[str, Sequence[Record]], broken: list[Br
 
 def without_code(text: str) -> str:
     """A text in whose code nothing is a link; its lines stay where they are."""
-    return _FENCE.sub(lambda match: "\n" * match[0].count("\n"), text)
+    return _CODE.sub("", fences.blank(text))
 
 
 def _related(record: Record) -> Iterator[tuple[str, Relation, str]]:

@@ -20,6 +20,7 @@ from vademecum.store import secrets as secret
 from vademecum.store.joining import category, read_tags
 from vademecum.store.records import key_of
 from vademecum.store.texts import accept, decode
+from vademecum.text import fences
 from vademecum.text.words import normalise
 from vademecum.types import Entry, Origin, Place, RecordType, Scope, SecretPolicy
 
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
 _SIGNED = f"<!-- origin: {Origin.IMPORT} -->"
 _HEADING = re.compile(r"#{1,6} ")
-_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _MOST_TAGS = 50
 _LONGEST = 48 * 1024  # characters about sources; frontmatter longer than 64 KiB could not be read
 # Frontmatter that only this memory can say of its own records.
@@ -605,15 +605,11 @@ def _parts(text: str, source: str) -> Iterator[str]:
     before it, or a signature would have to stand in the middle of the code.
     """
     blocks: list[list[str]] = [[]]
-    fence = ""
-    for line in text.split("\n"):
-        match = _FENCE.match(line)
-        if match and (not fence or (match[1][0] == fence[0] and len(match[1]) >= len(fence))):
-            fence = "" if fence else match[1]
-        heading = bool(_HEADING.match(line))
-        if heading and not fence:
+    for line, plain in zip(text.split("\n"), fences.blank(text).split("\n"), strict=True):
+        if _HEADING.match(plain):
             blocks.append([])
-        blocks[-1].append(f" {line}" if heading and fence else line)
+        coded = _HEADING.match(line) and not _HEADING.match(plain)
+        blocks[-1].append(f" {line}" if coded else line)
     for block in blocks:
         inner = "\n".join(block).strip("\n")
         if inner.strip():

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from vademecum.knowledge import cues
 from vademecum.knowledge.cues import Kind, Reason
 from vademecum.store import secrets
+from vademecum.text import fences
 from vademecum.text.visible import visible
 
 if TYPE_CHECKING:
@@ -101,7 +102,6 @@ def read(text: str) -> Reading:
 # ---------------------------------------------------------------- whose words, and which
 
 _OWN = ("vade-memory", "compacted_history", "thread_summary", "system-reminder")
-_FENCE = re.compile(r"^[ \t]{0,8}(`{3,}|~{3,})[^\n]*$", re.MULTILINE)
 # Lines that programs print: levels, stack frames, places in files, times, prompts, hunks, tables, JSON.
 _PRINTED = re.compile(
     r"""^\s*(?:
@@ -141,7 +141,7 @@ def own_words(text: str) -> str:
         text = f"{text[:_WIDEST]}\n{' ' * (gap - 2)}\n{text[-_WIDEST:]}"
     for name in _OWN:
         text = _without_block(text, f"<{name}", f"</{name}>")
-    text = _without_fences(text)
+    text = fences.blank(text)
     lines = [" " * len(line) if _PRINTED.match(line) else line for line in text.split("\n")]
     return "\n".join(lines)
 
@@ -196,22 +196,6 @@ def _without_block(text: str, opening: str, closing: str) -> str:
         parts += [text[at:start], _blank(text[start:end])]
         at = end
     return "".join([*parts, text[at:]]) if parts else text
-
-
-def _without_fences(text: str) -> str:
-    parts: list[str] = []
-    at = 0
-    opened: re.Match[str] | None = None
-    for match in _FENCE.finditer(text):
-        if opened is None:
-            opened = match
-        elif match[1].startswith(opened[1]):
-            parts += [text[at : opened.start()], _blank(text[opened.start() : match.end()])]
-            at, opened = match.end(), None
-    if opened is not None:  # never closed: the rest is code
-        parts += [text[at : opened.start()], _blank(text[opened.start() :])]
-        at = len(text)
-    return "".join([*parts, text[at:]])
 
 
 def _blank(text: str) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from vademecum.text import similarity
+from vademecum.text import fences, similarity
 
 # In this order: what one pattern takes, the next ones do not see. A code span is a fact as a whole.
 _PATTERNS = (
@@ -24,7 +24,6 @@ _PATTERNS = (
     re.compile(r"\b[A-Z][A-Z0-9_]{2,}\b"),
     re.compile(r"\b[\w-]+\.(?:[a-z][a-z0-9]{0,4})\b(?<=[a-z0-9])"),
 )
-_FENCE = re.compile(r"(?ms)^[ \t]*(```|~~~)[^\n]*\n(.*?)^[ \t]*\1[ \t]*$")
 _LINK = re.compile(r"!?\[[^\]\n]{0,300}\]\([^)\n]{0,2000}\)|\[\[[^\]\n]{1,200}\]\]|<[a-z]+://[^>\s]+>")
 _HTML = re.compile(r"</?[a-zA-Z][a-zA-Z0-9-]{0,40}(?:\s[^<>]{0,1000})?/?>|<!--(?:.{0,1000}?-->)?", re.DOTALL)
 _HEADING = re.compile(r"(?m)^#{1,6}[ \t]+(.+?)[ \t#]*$")
@@ -37,9 +36,10 @@ _LETTERS_END = "\u0530"  # after Latin, Greek and Cyrillic: other scripts do not
 def facts(text: str) -> frozenset[str]:
     """Everything in a text that must be there letter by letter."""
     found: set[str] = set()
-    for _, inner in _FENCE.findall(text):
-        found.update(line.strip() for line in inner.split("\n") if line.strip())
-    rest = _FENCE.sub(" ", text)
+    for fence in fences.find(text):
+        inner = text[fence.inner_start : fence.inner_end].split("\n")
+        found.update(line.strip() for line in inner if line.strip())
+    rest = fences.remove(text)
     for pattern in _PATTERNS:
         for match in pattern.finditer(rest):
             fact = match[pattern.groups and 1].strip().rstrip(".,;:")
@@ -93,7 +93,7 @@ def stems(text: str) -> frozenset[str]:
 
 def sentences(text: str) -> list[str]:
     """The sentences of a text, code aside."""
-    return [each for each in _SENTENCE.split(_FENCE.sub(" ", text)) if each.strip()]
+    return [each for each in _SENTENCE.split(fences.remove(text)) if each.strip()]
 
 
 def _moods(text: str) -> dict[str, set[bool]]:
@@ -108,4 +108,4 @@ def _moods(text: str) -> dict[str, set[bool]]:
 
 
 def _without_code(text: str) -> str:
-    return re.sub(r"(?<!`)`[^`\n]{1,300}`(?!`)", " ", _FENCE.sub(" ", text))
+    return re.sub(r"(?<!`)`[^`\n]{1,300}`(?!`)", " ", fences.remove(text))

@@ -20,6 +20,7 @@ from vademecum.llm.base import Limits
 from vademecum.store import archive, clock, decisions, document, frontmatter, pinned, secrets
 from vademecum.store.runs import Edit, Run
 from vademecum.store.texts import decode
+from vademecum.text import fences
 from vademecum.text.visible import visible
 from vademecum.transcripts import echo, views
 from vademecum.transcripts.events import Said, Started
@@ -56,7 +57,6 @@ _ANSWER = 1500  # tokens
 
 _SECTION = re.compile(r"(?m)^##[ \t]+Observed style[ \t#]*\r?$")
 _ANY_HEADING = re.compile(r"(?m)^#{1,6}[ \t]")
-_FENCE = re.compile(r"(?m)^[ \t]*(?:```|~~~)")
 _SIGNATURE = re.compile(r"<!--[ \t]*origin:[^\n]*-->[ \t]*")
 _MARK = re.compile(r"(?m)^(MESSAGE\b|END[ \t]*$)")
 _ADDRESS = re.compile(r"://|\bwww\.|@[\w-]+\.\w")
@@ -326,18 +326,13 @@ def _is_a_persons(home: Home, text: str) -> bool:
 
 def _span(text: str) -> tuple[int, int] | None:
     """Where the observed style stands, from its heading to the next one; what is in a fence is none."""
-    fences = [match.start() for match in _FENCE.finditer(text)]
     # One that nobody closed would swallow what was drafted below it, and the next draft would not find it.
-    fences = fences[: len(fences) // 2 * 2]
-
-    def plain(at: int) -> bool:
-        return sum(fence < at for fence in fences) % 2 == 0
-
-    begun = next((match for match in _SECTION.finditer(text) if plain(match.start())), None)
+    plain = fences.blank(text, unclosed=False)
+    begun = _SECTION.search(plain)
     if begun is None:
         return None
-    after = (match.start() for match in _ANY_HEADING.finditer(text, begun.end()) if plain(match.start()))
-    return begun.start(), next(after, len(text))
+    after = _ANY_HEADING.search(plain, begun.end())
+    return begun.start(), after.start() if after else len(text)
 
 
 def _drafted(text: str) -> list[str]:

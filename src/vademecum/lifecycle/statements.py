@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from vademecum.text import fences
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_FENCE = re.compile(r"(?ms)^[ \t]*(```|~~~).*?(?:^[ \t]*\1[^\n]*$|\Z)")
 _ITEM = re.compile(r"[ \t]*(?:[-*+]|\d{1,3}[.)])[ \t]+(?:\[[ xX]\][ \t]+)?")
 _HEADING = re.compile(r"[ \t]{0,3}#{1,6}[ \t]")
 _ASIDE = re.compile(r"[ \t]*(?:>|\||<!--|<)")
@@ -63,9 +64,8 @@ def _plain(word: str) -> str:
 
 def split(text: str) -> list[Statement]:
     """The statements of a text, in their order."""
-    plain = _FENCE.sub(lambda match: "\n" * match[0].count("\n"), text)
     found: list[Statement] = []
-    for block, line in _blocks(plain):
+    for block, line in _blocks(fences.blank(text)):
         found += _sentences(block, line)
     return found
 

@@ -9,6 +9,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from vademecum.errors import ModelFailed, UsageError
+from vademecum.text import fences
 
 if TYPE_CHECKING:
     from vademecum.llm.base import Json
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 TOOL = "answer"
-_FENCED = re.compile(r"```[a-zA-Z]*\s*\n(.*?)```", re.DOTALL)
 _PROBLEMS = 8
 _NAME = re.compile(r"[^A-Za-z0-9_-]")
 
@@ -63,9 +63,9 @@ class Kind(Generic[T]):
 
 def found(text: str) -> Json:
     """The JSON object in a text; small models put words or a fence around it."""
-    fenced = _FENCED.search(text)
+    fenced = [text[each.inner_start : each.inner_end] for each in fences.find(text)[:1]]
     braced = text[text.find("{") : text.rfind("}") + 1]
-    for each in (text, fenced[1] if fenced else "", braced):
+    for each in (text, *fenced, braced):
         try:
             value = json.loads(each)
         except (ValueError, RecursionError):

@@ -15,6 +15,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from vademecum.errors import Collision, UnknownName
+from vademecum.text import fences
 from vademecum.transcripts import events as kinds
 from vademecum.transcripts.events import Compacted, Event, Said, Started, Summary
 from vademecum.transcripts.log import clean_event
@@ -35,7 +36,6 @@ _INVISIBLE = re.compile(
 )
 _PICTURES = {"image/png", "image/jpeg", "image/gif", "image/webp"}
 _BASE64 = re.compile(r"[A-Za-z0-9+/\s]+={0,2}\s*")
-_FENCE = re.compile(r"^\s*(`{3,})", re.MULTILINE)
 
 _STYLE = """
 :root{color-scheme:light dark;--line:#8884;--soft:#8881;--user:#2a6fdb;--assistant:#1f8a4c;--other:#888}
@@ -138,14 +138,7 @@ def _markdown(part: Part) -> str:
         return "\n".join(f"> {line}" for line in _visible(part.text).splitlines())
     if isinstance(part, Image):
         return f"*[{label(part)}]*"
-    return f"**{_heading(label(part))}**\n\n{_fenced(inside(part))}"
-
-
-def _fenced(text: str) -> str:
-    """A text in a fence that nothing in it can close."""
-    longest = max((len(each) for each in _FENCE.findall(text)), default=2)
-    fence = "`" * max(3, longest + 1)
-    return f"{fence}\n{text}\n{fence}"
+    return f"**{_heading(label(part))}**\n\n{fences.wrap(inside(part))}"
 
 
 # -------------------------------------------------------------------- a web page

@@ -12,12 +12,12 @@ import time
 from typing import TYPE_CHECKING, Any, Protocol
 
 from vademecum.interfaces.present import output
+from vademecum.text import fences
 from vademecum.text.visible import visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-_FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})", re.MULTILINE)
 _BREAK = re.compile(r"\n[ \t]*\n+(?=\S)")  # what follows is not indented, so it belongs to no list above
 _PAUSE = 0.05  # seconds between two drawings
 _TAIL = 12  # lines of a block that is still being said
@@ -175,18 +175,7 @@ def blocks(text: str) -> tuple[list[str], str]:
     done: list[str] = []
     start = 0
     for found in _BREAK.finditer(text):
-        if not _in_fence(text[start : found.start()]):
+        if not fences.is_open(text[start : found.start()]):
             done.append(text[start : found.start()])
             start = found.end()
     return done, text[start:]
-
-
-def _in_fence(text: str) -> bool:
-    opened = ""
-    for found in _FENCE.finditer(text):
-        mark = found[1]
-        if not opened:
-            opened = mark
-        elif mark[0] == opened[0] and len(mark) >= len(opened):
-            opened = ""
-    return bool(opened)

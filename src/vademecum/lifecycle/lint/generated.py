@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from vademecum.lifecycle.lint.base import JOURNAL, PINNED, RECORD, line_of
+from vademecum.text import fences
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +31,6 @@ _SHAPES = tuple(
         (_SEE_ALSO, "a generated See Also section"),
     )
 )
-_FENCE = re.compile(r"(?ms)^[ \t]*(```|~~~).*?(?:^[ \t]*\1[^\n]*$|\Z)")
 
 
 def check(material: Material) -> Iterator[Finding]:
@@ -38,7 +38,7 @@ def check(material: Material) -> Iterator[Finding]:
     for page in material.watch.each(material.pages, NAME):
         if page.kind not in (RECORD, JOURNAL, PINNED) or not _may_be(page.text):
             continue
-        plain = _FENCE.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), page.text)
+        plain = fences.blank(page.text)
         for shape, what in _SHAPES:
             match = shape.search(plain)
             if match is not None:

@@ -1,0 +1,142 @@
+"""Fenced code in Markdown: where it begins and ends, for everybody who must not take code for words.
+
+As CommonMark has it: three or more backticks or tildes, indented by up to three spaces, or by more inside a
+list item; closed by as many of the same or more, with nothing behind them; what is never closed runs to the
+end. One thing is not to the letter: a line further left than its list item does not end a fence, because
+that is how people paste code.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_DEEPEST = 4  # spaces that make a line code by themselves
+_OPENING = re.compile(r"(`{3,})([^`]*)\Z|(~{3,})(.*)\Z")
+_ITEM = re.compile(r"(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)+")
+_RUNS = re.compile(r"^[ \t]*(`{3,})", re.MULTILINE)
+
+
+class Fence(NamedTuple):
+    """A fence by its places in a text: the whole of it, without its last line end, and what is inside."""
+
+    start: int
+    inner_start: int
+    inner_end: int
+    end: int
+    info: str
+    closed: bool
+
+
+class _Line(NamedTuple):
+    start: int
+    end: int  # without the line feed
+    bare: str
+    indent: int
+
+
+def find(text: str) -> list[Fence]:
+    """The fences of a text, in their order."""
+    if "```" not in text and "~~~" not in text:
+        return []
+    found: list[Fence] = []
+    opened: tuple[_Line, str, str] | None = None
+    listed, paused = False, True
+    for line in _lines(text):
+        if opened is not None:
+            at, run, info = opened
+            if _closes(line, run, at.indent):
+                found.append(Fence(at.start, min(at.end + 1, line.start), line.start, line.end, info, True))
+                opened = None
+        elif not line.bare:
+            paused = True
+        else:
+            item = _ITEM.match(line.bare)
+            listed = item is not None or (listed and not (paused and line.indent < 2))
+            bare = line.bare[item.end() :] if item else line.bare
+            if (listed or line.indent < _DEEPEST) and (match := _OPENING.match(bare)):
+                indent = line.indent + len(line.bare) - len(bare)
+                opened = (
+                    line._replace(indent=indent),
+                    match[1] or match[3],
+                    (match[2] or match[4] or "").strip(),
+                )
+            paused = False
+    if opened is not None:
+        at, _, info = opened
+        found.append(Fence(at.start, min(at.end + 1, len(text)), len(text), len(text), info, False))
+    return found
+
+
+def opening(bare: str) -> str:
+    """The run of marks with which a line, its indentation aside, opens a fence; nothing if it opens none."""
+    match = _OPENING.match(bare)
+    return (match[1] or match[3]) if match else ""
+
+
+def is_closing(line: str, run: str, indent: int) -> bool:
+    """Whether a line closes the fence that a run of marks opened, so many spaces from the left."""
+    return run in line and _closes(_line(line, 0), run, indent)
+
+
+def is_open(text: str) -> bool:
+    """Whether a text ends inside a fence."""
+    found = find(text)
+    return bool(found) and not found[-1].closed
+
+
+def blank(text: str, *, unclosed: bool = True) -> str:
+    """A text, as long and with as many lines, with blanks where its fences are."""
+    parts: list[str] = []
+    at = 0
+    for fence in find(text):
+        if fence.closed or unclosed:
+            lines = text[fence.start : fence.end].split("\n")
+            parts += [text[at : fence.start], "\n".join(" " * len(line) for line in lines)]
+            at = fence.end
+    return "".join([*parts, text[at:]])
+
+
+def remove(text: str) -> str:
+    """A text with a blank in each fence's place."""
+    parts: list[str] = []
+    at = 0
+    for fence in find(text):
+        parts += [text[at : fence.start], " "]
+        at = fence.end
+    return "".join([*parts, text[at:]])
+
+
+def wrap(text: str, info: str = "") -> str:
+    """A text in a fence that nothing in it can close."""
+    longest = max((len(each) for each in _RUNS.findall(text)), default=2)
+    run = "`" * max(3, longest + 1)
+    return f"{run}{info}\n{text}\n{run}"
+
+
+def unwrap(text: str, info: str = "") -> str | None:
+    """What is inside a text that is one closed fence of a kind and nothing else."""
+    for fence in find(text)[:1]:
+        if (fence.start, fence.end, fence.info, fence.closed) == (0, len(text), info, True):
+            return text[fence.inner_start : fence.inner_end].removesuffix("\n")
+    return None
+
+
+def _closes(line: _Line, run: str, indent: int) -> bool:
+    return line.bare.startswith(run) and not line.bare.strip(run[0]) and line.indent < indent + _DEEPEST
+
+
+def _lines(text: str) -> Iterator[_Line]:
+    at = 0
+    for line in text.split("\n"):
+        yield _line(line, at)
+        at += len(line) + 1
+
+
+def _line(line: str, at: int) -> _Line:
+    lead = line[: len(line) - len(line.lstrip(" \t"))]
+    indent = len(lead.expandtabs(4)) if "\t" in lead else len(lead)
+    return _Line(at, at + len(line), line.strip(" \t\r"), indent)
