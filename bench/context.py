@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bench import notes
-from vademecum.context.engine import ContextEngine, Settings
-from vademecum.context.sizes import measure_all
+from vademecum.context.engine import ContextEngine
+from vademecum.context.units import measure_all
+from vademecum.context.window import WindowSettings
 from vademecum.store.home import Home
 from vademecum.tokens import Estimator
 from vademecum.transcripts.formats import registry
@@ -131,13 +132,13 @@ def _prepare(count: int) -> Iterator[dict[str, object]]:
 def _round(paper: OnDisk | InMemory, window: int, talk: list[Message]) -> dict[str, float]:
     """Seconds of the first call, of the same again, of one more message, and of opening the session again."""
     log = Log("s", paper)
-    engine = ContextEngine(log, Quiet(), window, Settings(compaction=False))
+    engine = ContextEngine(log, Quiet(), window, WindowSettings(compaction=False))
     more = [*talk, Message(Role.USER, (Text("And one thing more, please."),))]
     return {
         "first": _timed(lambda: engine.prepare(talk)),
         "again": _timed(lambda: engine.prepare(talk)),
         "one more": _timed(lambda: engine.prepare(more)),
-        "open": _timed(lambda: ContextEngine(log, Quiet(), window, Settings(compaction=False))),
+        "open": _timed(lambda: ContextEngine(log, Quiet(), window, WindowSettings(compaction=False))),
     }
 
 

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from vademecum import config
 from vademecum.config import Consent, Loaded, Settings, describe, flatten, home_from, load
-from vademecum.context import engine
-from vademecum.context.host import settings_from
+from vademecum.context import window
+from vademecum.context.engine import settings_from
 from vademecum.errors import ConfigError
 from vademecum.transcripts.sessions import parse_reset
 from vademecum.types import Scope, SecretPolicy
@@ -1053,7 +1053,7 @@ def test_another_way_to_reset_a_session_is_refused(home: Path, value: str) -> No
 def test_what_is_set_about_a_window_reaches_the_engine_and_its_defaults_are_the_engines_own(
     home: Path,
 ) -> None:
-    assert settings_from(Settings()) == engine.Settings()
+    assert settings_from(Settings()) == window.WindowSettings()
     mine(
         home,
         """

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from vademecum.context.sizes import estimate_request
+from vademecum.context.units import estimate_request
 from vademecum.interfaces.chat import loop
 from vademecum.llm.base import Call
 from vademecum.llm.scripted import Scripted

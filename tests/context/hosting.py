@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vademecum.context.engine import TAKEN_BACK, ContextEngine, Prepared, Settings
-from vademecum.context.replay import replay
-from vademecum.context.sizes import estimate_request
+from context.replaying import replay
+from vademecum.context.engine import ContextEngine
 from vademecum.context.summary import request_text
-from vademecum.context.units import gather
+from vademecum.context.units import estimate_request, gather
+from vademecum.context.window import TAKEN_BACK, Prepared, WindowSettings
 from vademecum.store.outgoing import clean_value
 from vademecum.transcripts.events import Compacted, Flushed, Said, Summary, Trimmed, Used
 from vademecum.transcripts.log import InMemory, Log
@@ -66,7 +66,7 @@ class Hosting:
         reply: Callable[[Asked], Message | str] | None = None,
         *,
         log: Log | None = None,
-        settings: Settings | None = None,
+        settings: WindowSettings | None = None,
     ) -> None:
         self.log = log or Log("s", InMemory())
         self.host = ScriptedHost(reply)

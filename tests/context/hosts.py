@@ -12,8 +12,8 @@ from vademecum.transcripts.messages import Message, Role, Text
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from vademecum.context.base import Complete
-    from vademecum.context.recovery import Git
+    from vademecum.context.git import GitActivity
+    from vademecum.context.host import Complete
     from vademecum.transcripts.messages import Json
 
 FACT = "- The staging database moved to db7."
@@ -59,7 +59,7 @@ class ScriptedHost:
     def remember(self, text: str) -> None:
         self.records.append(text)
 
-    def git(self) -> Git | None:
+    def git(self) -> GitActivity | None:
         return None
 
 

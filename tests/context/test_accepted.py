@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vademecum.context.trim import trim
-from vademecum.context.units import flatten, gather
+from vademecum.context.units import flatten, gather, trim
 from vademecum.transcripts.shapes import anthropic, openai_chat
 
 from .conversations import conversations

@@ -6,14 +6,21 @@ from typing import Any
 import pytest
 
 from vademecum.context import compaction
-from vademecum.context.compaction import HEADINGS, Record, Task, compact, find_defects, hindrance
+from vademecum.context.compaction import (
+    HEADINGS,
+    CompactionRecord,
+    CompactionTask,
+    compact,
+    find_defects,
+    hindrance,
+)
 from vademecum.context.summary import summarize
 from vademecum.transcripts.messages import Message, Role, Text
 
 from .conversations import conversation
 from .hosts import Asked, ScriptedHost, obedient
 
-TASK = Task(
+TASK = CompactionTask(
     "User: fix src/app/main.py",
     ("src/app/main.py", "PROJ-17"),
     ("Please fix the parser in src/app/main.py",),
@@ -79,10 +86,10 @@ def test_a_model_that_raises_or_hangs_is_no_summary() -> None:
 
 def test_identifiers_are_exact_and_at_most_twelve() -> None:
     words = "See src/a/b.py, https://example.org/x?y=1 and PROJ-42 at deadbee1; not 1234567 or defaced."
-    found = compaction.identifiers([Message(Role.USER, (Text(words),))], summarize([]))
+    found = compaction.find_identifiers([Message(Role.USER, (Text(words),))], summarize([]))
     assert found == ("src/a/b.py", "https://example.org/x?y=1", "PROJ-42", "deadbee1")
     talk = conversation(3, turns=60, broken=False)
-    many = compaction.identifiers(talk, summarize(talk))
+    many = compaction.find_identifiers(talk, summarize(talk))
     assert len(many) == 12
     assert len(set(many)) == 12
 
@@ -96,10 +103,10 @@ def test_a_record_is_never_longer_than_asked_and_cannot_close_itself(seed: int) 
 
 
 def test_guards_stop_the_machine_but_not_a_person() -> None:
-    assert hindrance(Record()) == ""
-    assert hindrance(Record(failures=2)) == ""
-    assert hindrance(Record(failures=3)) == "3 failures in a row"
-    assert hindrance(Record(stalled=True, since=1)) == "no progress"
-    assert hindrance(Record(since=2)) == "thrash"
-    assert hindrance(Record(since=3)) == ""
-    assert hindrance(Record(3, stalled=True, since=0), manual=True) == ""
+    assert hindrance(CompactionRecord()) == ""
+    assert hindrance(CompactionRecord(failures=2)) == ""
+    assert hindrance(CompactionRecord(failures=3)) == "3 failures in a row"
+    assert hindrance(CompactionRecord(stalled=True, since=1)) == "no progress"
+    assert hindrance(CompactionRecord(since=2)) == "thrash"
+    assert hindrance(CompactionRecord(since=3)) == ""
+    assert hindrance(CompactionRecord(3, stalled=True, since=0), manual=True) == ""

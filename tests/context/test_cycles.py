@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from vademecum.context import prune, recovery, summary
+from vademecum.context import prune, summary
 from vademecum.context.budget import Move, Window, next_step
-from vademecum.context.sizes import estimate_request
-from vademecum.context.trim import system_prompt, trim
-from vademecum.context.units import Unit, flatten, gather
+from vademecum.context.units import Unit, estimate_request, flatten, gather, system_prompt, trim
 from vademecum.transcripts.messages import Message, Role, Text
 
 from .conversations import conversation, orphans
@@ -20,7 +18,7 @@ from .conversations import conversation, orphans
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from vademecum.context.summary import Summary
+    from vademecum.context.summary import ThreadSummary
 
 RATIO = 3.0
 TASK = "Please rewrite the tokenizer so that it reads tables from a stream instead of a list."
@@ -34,7 +32,7 @@ class Session:
         self.window = Window(context, context // 4)
         self.log: list[Message] = []
         self.units: tuple[Unit, ...] = ()
-        self.known: Summary | None = None
+        self.known: ThreadSummary | None = None
         self.cycles = 0
         self.changes = 0
         self.flushes = 0
@@ -65,11 +63,11 @@ class Session:
     def drop(self, dropped: Sequence[Unit], kept: Sequence[Unit]) -> None:
         if dropped:
             known = summary.summarize(flatten(dropped), self.known, kept=flatten(kept))
-            self.known = summary.fit(known, self.window.context * 3 // 10)
+            self.known = summary.fit_summary(known, self.window.context * 3 // 10)
             self.cycles, self.flushed = self.cycles + 1, False
 
     def block(self) -> str:
-        return recovery.render(self.known) if self.known else ""
+        return summary.render_recovery(self.known) if self.known else ""
 
     def sent(self) -> list[Message]:
         head = system_prompt(self.units)

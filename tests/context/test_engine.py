@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from vademecum.context.engine import ContextEngine, Prepared, Settings
-from vademecum.context.replay import replay
-from vademecum.context.sizes import estimate_request
-from vademecum.context.units import gather
+from context.replaying import replay
+from vademecum.context.engine import ContextEngine
+from vademecum.context.units import estimate_request, gather
+from vademecum.context.window import Prepared, WindowSettings
 from vademecum.errors import WindowFull
 from vademecum.transcripts.events import Checkpoint, Flushed, Said, Summary, Trimmed, Used
 from vademecum.transcripts.log import InMemory, Log
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 TASK = "Please rewrite the tokenizer so that it reads tables from a stream instead of a list."
 SYSTEM = Message(Role.SYSTEM, (Text("You are a careful engineer."),), id="system")
-NO_MODEL = Settings(compaction=False)
+NO_MODEL = WindowSettings(compaction=False)
 
 
 def new_log() -> Log:
@@ -382,7 +382,7 @@ def test_no_callback_can_stop_the_engine(name: str, how: str) -> None:
 
 def test_a_model_that_hangs_costs_its_time_and_nothing_else() -> None:
     done = threading.Event()
-    settings = Settings(flush_seconds=0.05, compaction_seconds=0.05)
+    settings = WindowSettings(flush_seconds=0.05, compaction_seconds=0.05)
     log = new_log()
     engine = ContextEngine(log, ScriptedHost(lambda _: str(done.wait(20))), 8_000, settings)
     sent = engine.prepare(long_talk(60))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from vademecum.context import flush as flushes
-from vademecum.context.flush import Notes, flush, unwritten
+from vademecum.context.flush import FlushNotes, drop_written, flush
 from vademecum.transcripts.messages import Message, Role, Text, ToolCall
 
 from .hosts import FACT, Asked, ScriptedHost
@@ -62,8 +62,8 @@ def test_what_the_journal_already_says_is_not_written_again() -> None:
     host = ScriptedHost(lambda _: FACT)
     assert [flush(TALK, host) for _ in range(3)] == ["written", "nothing", "nothing"]
     assert host.journal() == f"{FACT}\n"
-    notes = Notes(("The staging  database moved to DB7", "Another thing", "another thing."))
-    assert unwritten(notes, host.journal()) == Notes(("Another thing",))
+    notes = FlushNotes(("The staging  database moved to DB7", "Another thing", "another thing."))
+    assert drop_written(notes, host.journal()) == FlushNotes(("Another thing",))
 
 
 @pytest.mark.parametrize("why", ["read-only", "incognito"])

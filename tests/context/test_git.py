@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from vademecum.context import git
-from vademecum.context.recovery import Git
+from vademecum.context.git import GitActivity
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -69,7 +69,7 @@ def test_a_folder_below_the_repository_and_one_without_a_commit_are_told_of_too(
     assert git.recent(repository / "src") == git.recent(repository)
     (tmp_path / "new").mkdir()
     run(tmp_path / "new", "-c", "init.defaultBranch=trunk", "init", "-q")
-    assert git.recent(tmp_path / "new") == Git("trunk")
+    assert git.recent(tmp_path / "new") == GitActivity("trunk")
 
 
 def test_outside_a_repository_git_is_not_even_run(tmp_path: Path) -> None:

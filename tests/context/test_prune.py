@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from vademecum.context.prune import (
     PLACEHOLDER,
-    Decision,
-    Kind,
-    Mode,
+    PruneDecision,
+    PruneKind,
+    PruneMode,
     PruneSettings,
     apply,
     decide,
@@ -25,7 +25,7 @@ from vademecum.transcripts.messages import Image, Message, Opaque, Role, Text, T
 
 from .conversations import conversation, conversations, orphans
 
-ALWAYS = PruneSettings(mode=Mode.ALWAYS)
+ALWAYS = PruneSettings(mode=PruneMode.ALWAYS)
 LONG = "H" * 1500 + "x" * 7000 + "T" * 1500
 
 
@@ -110,16 +110,16 @@ def test_the_lists_say_which_tools_are_pruned(
 @pytest.mark.parametrize(
     ("mode", "age", "trimming", "due"),
     [
-        (Mode.OFF, 9999, True, False),
-        (Mode.ALWAYS, 0, False, True),
-        (Mode.CACHE_TTL, 299, False, False),
-        (Mode.CACHE_TTL, 301, False, True),
-        (Mode.CACHE_TTL, 1, True, True),
-        (Mode.CACHE_TTL, -50, False, False),  # the clock went backwards
-        (Mode.CACHE_TTL, None, False, True),  # after a restart nothing is known to be cached
+        (PruneMode.OFF, 9999, True, False),
+        (PruneMode.ALWAYS, 0, False, True),
+        (PruneMode.CACHE_TTL, 299, False, False),
+        (PruneMode.CACHE_TTL, 301, False, True),
+        (PruneMode.CACHE_TTL, 1, True, True),
+        (PruneMode.CACHE_TTL, -50, False, False),  # the clock went backwards
+        (PruneMode.CACHE_TTL, None, False, True),  # after a restart nothing is known to be cached
     ],
 )
-def test_the_mode_says_when(mode: Mode, age: float | None, trimming: bool, due: bool) -> None:
+def test_the_mode_says_when(mode: PruneMode, age: float | None, trimming: bool, due: bool) -> None:
     last = None if age is None else 1000 - age
     found = decide(talk(4), PruneSettings(mode=mode), now=1000, last_call=last, trimming=trimming)
     assert bool(found) is due
@@ -135,18 +135,18 @@ def test_what_cannot_be_pointed_at_is_left_alone() -> None:
 def test_a_decision_that_fits_nothing_changes_nothing() -> None:
     messages = talk(4)
     for odd in (
-        Decision("r0", 7, "c0", Kind.CLEAR, 1, placeholder="x"),
-        Decision("r0", 0, "other", Kind.CLEAR, 1, placeholder="x"),
-        Decision("r0", -1, "c0", Kind.CLEAR, 1, placeholder="x"),
-        Decision("r0", 0, "c0", Kind.TRIM, 77, 1, 1),
-        Decision("gone", 0, "c0", Kind.CLEAR, 1, placeholder="x"),
+        PruneDecision("r0", 7, "c0", PruneKind.CLEAR, 1, placeholder="x"),
+        PruneDecision("r0", 0, "other", PruneKind.CLEAR, 1, placeholder="x"),
+        PruneDecision("r0", -1, "c0", PruneKind.CLEAR, 1, placeholder="x"),
+        PruneDecision("r0", 0, "c0", PruneKind.TRIM, 77, 1, 1),
+        PruneDecision("gone", 0, "c0", PruneKind.CLEAR, 1, placeholder="x"),
     ):
         assert apply(messages, [odd]) == tuple(messages)
 
 
 SETTINGS = st.builds(
     PruneSettings,
-    mode=st.just(Mode.ALWAYS),
+    mode=st.just(PruneMode.ALWAYS),
     keep_last_assistants=st.integers(0, 4),
     min_prunable_chars=st.sampled_from([0, 500, 5_000, 50_000]),
     max_chars=st.sampled_from([0, 300, 4_000]),
@@ -160,7 +160,7 @@ SETTINGS = st.builds(
 @given(conversations(), st.lists(SETTINGS, min_size=1, max_size=3))
 def test_decisions_replay_byte_for_byte(messages: list[Message], given: list[PruneSettings]) -> None:
     """The window grows; each step decides on what it sees, and all decisions on the whole give the same."""
-    made: list[Decision] = []
+    made: list[PruneDecision] = []
     window: tuple[Message, ...] = ()
     step = max(len(messages) // len(given), 1)
     for number, each in enumerate(given):

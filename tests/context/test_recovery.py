@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from vademecum.context.recovery import Git, render
-from vademecum.context.summary import Summary, parse
-from vademecum.context.todo import Todo, add
+from vademecum.context.git import GitActivity
+from vademecum.context.summary import ThreadSummary, parse_summary, render_recovery
+from vademecum.context.todo import TodoList, add
 
-SUMMARY = Summary(task="Make the reader stream its tables.", original="Look at the reader.")
-BLOCK = render(
+SUMMARY = ThreadSummary(task="Make the reader stream its tables.", original="Look at the reader.")
+BLOCK = render_recovery(
     SUMMARY,
-    todo=add(Todo(), ["write the test"]),
-    git=Git("main", ("abc1234 read from a stream",), (" M src/tables.py",)),
+    todo=add(TodoList(), ["write the test"]),
+    git=GitActivity("main", ("abc1234 read from a stream",), (" M src/tables.py",)),
 )
 
 
 def test_it_holds_summary_task_todo_and_git_activity() -> None:
-    assert parse(BLOCK) == SUMMARY
+    assert parse_summary(BLOCK) == SUMMARY
     assert (
         "\nCurrent task: Make the reader stream its tables.\n\nTodo list:\n[ ] 1. write the test\n" in BLOCK
     )
@@ -35,12 +35,14 @@ def test_its_words_are_neutral(word: str) -> None:
 
 
 def test_what_is_not_there_is_not_mentioned() -> None:
-    bare = render(Summary(), todo=Todo(), git=Git())
+    bare = render_recovery(ThreadSummary(), todo=TodoList(), git=GitActivity())
     for words in ("Current task:", "Todo", "git", "Working tree"):
         assert words not in bare
 
 
 def test_a_long_list_of_changes_is_cut_and_says_so() -> None:
-    found = render(Summary(), git=Git(changes=tuple(f"?? {number}\n# x" for number in range(50))))
+    found = render_recovery(
+        ThreadSummary(), git=GitActivity(changes=tuple(f"?? {number}\n# x" for number in range(50)))
+    )
     assert "- and 30 more" in found
     assert "\n# x" not in found

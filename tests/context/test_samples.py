@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from vademecum.context.sizes import estimate, measure_all
-from vademecum.context.units import is_request
+from vademecum.context.units import estimate, is_request, measure_all
 from vademecum.tokens import count
 from vademecum.transcripts.events import Used
 from vademecum.transcripts.formats import registry

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from vademecum.context.budget import TrimSettings
-from vademecum.context.engine import Settings
+from vademecum.context.window import WindowSettings
 from vademecum.errors import WindowFull
 from vademecum.transcripts.events import Compacted, Trimmed, Used
 from vademecum.transcripts.messages import Message, Role, Text, ToolCall, ToolResult
@@ -80,7 +80,7 @@ def schedule(seed: int) -> Counter[str]:
     chance = random.Random(seed)
     reply = chance.choice(MODELS)
     trim = TrimSettings(proactive=chance.choice((0.6, 0.75, 0.9)))
-    settings = Settings(trim=trim, compaction=chance.random() < 0.5)
+    settings = WindowSettings(trim=trim, compaction=chance.random() < 0.5)
     hosting = Hosting(chance.choice((4_000, 8_000, 20_000)), reply, settings=settings)
     for message in (SYSTEM, user(TASK)):
         hosting.hear(message)

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vademecum.context.todo import (
-    Item,
-    Status,
-    Todo,
+    TodoItem,
+    TodoList,
+    TodoStatus,
     add,
     done,
     from_json,
@@ -27,7 +27,7 @@ from vademecum.errors import VadeError
 
 def test_write_add_update_done_and_list() -> None:
     todo, text = operate(
-        Todo(), {"operation": "write", "items": ["read", {"title": "write", "status": "active"}]}
+        TodoList(), {"operation": "write", "items": ["read", {"title": "write", "status": "active"}]}
     )
     assert text == "[ ] 1. read\n[>] 2. write"
     todo, _ = operate(todo, {"operation": "add", "title": "check"})
@@ -39,14 +39,14 @@ def test_write_add_update_done_and_list() -> None:
 
 def test_numbers_are_never_given_twice() -> None:
     todo = write(
-        add(Todo(), ["one", "two"]), [{"id": 2, "status": "done"}, "three", {"id": 2, "title": "again"}]
+        add(TodoList(), ["one", "two"]), [{"id": 2, "status": "done"}, "three", {"id": 2, "title": "again"}]
     )
-    assert todo.items == (Item(2, "two", Status.DONE), Item(3, "three"), Item(4, "again"))
-    assert add(write(todo, []), ["next"]).items == (Item(5, "next"),)
+    assert todo.items == (TodoItem(2, "two", TodoStatus.DONE), TodoItem(3, "three"), TodoItem(4, "again"))
+    assert add(write(todo, []), ["next"]).items == (TodoItem(5, "next"),)
 
 
 def test_an_empty_list_says_so() -> None:
-    assert render(Todo()) == "Nothing to do is noted."
+    assert render(TodoList()) == "Nothing to do is noted."
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_an_empty_list_says_so() -> None:
 )
 def test_a_request_that_makes_no_sense_is_refused_with_a_hint(request_: dict[str, Any]) -> None:
     with pytest.raises(VadeError) as caught:
-        operate(add(Todo(), ["one"]), request_)
+        operate(add(TodoList(), ["one"]), request_)
     assert caught.value.hint
 
 
@@ -80,7 +80,7 @@ REQUESTS = st.fixed_dictionaries(
 @settings(max_examples=200, deadline=None)
 @given(st.lists(REQUESTS, max_size=8))
 def test_whatever_an_agent_asks_the_list_stays_sound(requests: list[dict[str, Any]]) -> None:
-    todo = Todo()
+    todo = TodoList()
     for each in requests:
         try:
             todo, text = operate(todo, each)
@@ -95,7 +95,7 @@ def test_whatever_an_agent_asks_the_list_stays_sound(requests: list[dict[str, An
 
 @given(st.lists(st.text(min_size=1).filter(str.strip), min_size=1, max_size=5), st.data())
 def test_doing_a_thing_twice_is_doing_it_once(titles: list[str], data: st.DataObject) -> None:
-    todo = add(Todo(), titles)
+    todo = add(TodoList(), titles)
     number = data.draw(st.sampled_from([item.number for item in todo.items]))
     assert done(done(todo, number), number) == done(todo, number)
     assert update(todo, number) == todo

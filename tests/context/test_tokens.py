@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vademecum.context.sizes import estimate, estimate_request, measure, measure_all, measure_schemas
+from vademecum.context.units import estimate, estimate_request, measure, measure_all, measure_schemas
 from vademecum.tokens import (
     DEFAULT_RATIO,
     LEAST_RATIO,

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vademecum.context.trim import system_prompt, trim
-from vademecum.context.units import Cut, flatten, gather, is_request
+from vademecum.context.units import Cut, flatten, gather, is_request, system_prompt, trim
 from vademecum.tokens import count
 from vademecum.transcripts.messages import Message, Role, Text, ToolCall, ToolResult
 

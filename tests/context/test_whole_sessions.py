@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from vademecum.context.engine import ContextEngine, Settings
+from context.replaying import replay
+from vademecum.context.engine import ContextEngine
 from vademecum.context.flush import JOURNAL_TOOL
-from vademecum.context.prune import Mode, PruneSettings
-from vademecum.context.replay import replay
+from vademecum.context.prune import PruneMode, PruneSettings
+from vademecum.context.window import WindowSettings
 from vademecum.errors import InvalidText
 from vademecum.memory import Memory, connect
 from vademecum.store.home import Home
@@ -201,7 +202,7 @@ def test_a_hostile_summary_stays_inside_its_wrapper(tmp_path: Path) -> None:
 
 def test_a_model_that_hangs_in_the_middle_costs_its_time_and_nothing_else(tmp_path: Path) -> None:
     done = threading.Event()
-    settings = Settings(flush_seconds=0.05, compaction_seconds=0.05)
+    settings = WindowSettings(flush_seconds=0.05, compaction_seconds=0.05)
     hosting = Hosting(8_000, lambda _: str(done.wait(60)), log=log_in(tmp_path), settings=settings)
     work(hosting, 24)
     done.set()
@@ -451,7 +452,7 @@ def test_what_no_line_can_hold_is_an_error_that_says_so_and_the_session_goes_on(
 
 
 def test_every_pruned_result_can_be_read_back_by_its_call(tmp_path: Path) -> None:
-    settings = Settings(prune=PruneSettings(mode=Mode.ALWAYS, min_prunable_chars=20_000))
+    settings = WindowSettings(prune=PruneSettings(mode=PruneMode.ALWAYS, min_prunable_chars=20_000))
     hosting = Hosting(64_000, log=log_in(tmp_path), settings=settings)
     hosting.hear(SYSTEM)
     hosting.hear(user(TASK))
@@ -482,7 +483,7 @@ def test_every_pruned_result_can_be_read_back_by_its_call(tmp_path: Path) -> Non
 
 def test_a_result_that_shares_its_calls_id_is_never_cleared() -> None:
     """Its call would lead to another result."""
-    settings = Settings(prune=PruneSettings(mode=Mode.ALWAYS, min_prunable_chars=1))
+    settings = WindowSettings(prune=PruneSettings(mode=PruneMode.ALWAYS, min_prunable_chars=1))
     hosting = Hosting(64_000, settings=settings)
     hosting.hear(SYSTEM)
     hosting.hear(user(TASK))
@@ -526,7 +527,7 @@ def test_a_secret_is_sent_as_it_is_by_the_next_process_too(tmp_path: Path) -> No
 
 
 def test_flushes_and_trims_of_a_long_session_on_disk_stand_in_their_order(tmp_path: Path) -> None:
-    hosting = Hosting(8_000, obedient, log=log_in(tmp_path), settings=Settings(compaction=False))
+    hosting = Hosting(8_000, obedient, log=log_in(tmp_path), settings=WindowSettings(compaction=False))
     work(hosting, 60)
     kinds = [type(event) for event in hosting.log.events() if isinstance(event, Flushed | Summary | Trimmed)]
     assert len(kinds) % 3 in (0, 1)

@@ -18,15 +18,16 @@ import pytest
 from context.conversations import orphans
 from context.hosting import cycles, says
 from context.hosts import Asked, is_flush, obedient
+from context.replaying import replay
 from faults import operations
 from faults.operations import FOLLOW, LAST, PREPARE, RETRY, RUN, Ground
 from faults.syscalls import Tap
 from faults.test_kill import Countdown
-from vademecum.context.engine import ContextEngine, Settings
+from vademecum.context.engine import ContextEngine
+from vademecum.context.exit import Exit
 from vademecum.context.flush import JOURNAL_TOOL, RECORD_TOOL
-from vademecum.context.gate import Gate
-from vademecum.context.replay import replay
-from vademecum.context.sizes import estimate_request
+from vademecum.context.units import estimate_request
+from vademecum.context.window import WindowSettings
 from vademecum.store import locks
 from vademecum.store.home import Home
 from vademecum.tokens import Estimator
@@ -38,9 +39,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from datetime import datetime
 
-    from vademecum.context.base import Complete
-    from vademecum.context.prepared import Report
-    from vademecum.context.recovery import Git
+    from vademecum.context.git import GitActivity
+    from vademecum.context.host import Complete
+    from vademecum.context.window import Proceedings
     from vademecum.memory import Memory
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="counts the calls of Linux")
@@ -97,7 +98,7 @@ class MemoryHost:
         self._memory.store(text, scope="global")
         self._acknowledge(b"stored\n")
 
-    def git(self) -> Git | None:
+    def git(self) -> GitActivity | None:
         return None
 
     def _acknowledge(self, word: bytes) -> None:
@@ -148,7 +149,7 @@ class Script:
     after: list[Message]
     run: Callable[[ContextEngine, list[Message]], object]
     ends_with: type
-    settings: Settings = field(default_factory=Settings)
+    settings: WindowSettings = field(default_factory=WindowSettings)
 
 
 def _overflow(engine: ContextEngine, thread: list[Message]) -> None:
@@ -161,7 +162,7 @@ def _compact(engine: ContextEngine, thread: list[Message]) -> None:
     engine.compact("the tokenizer")
 
 
-EXTRACTION = Settings(compaction=False)
+EXTRACTION = WindowSettings(compaction=False)
 SCRIPTS = (
     Script("flush-and-trim", full(0.65), full(0.8), ContextEngine.prepare, Trimmed, EXTRACTION),
     Script("flush-and-compaction", full(0.65), full(0.8), ContextEngine.prepare, Compacted),
@@ -349,13 +350,13 @@ def test_a_session_killed_in_a_flush_or_compaction_goes_on_as_if_nothing_had_hap
 
 
 def test_a_flush_that_is_written_down_before_it_ran_is_caught() -> None:
-    def hasty(self: Gate, report: Report) -> None:
+    def hasty(self: Exit, report: Proceedings) -> None:
         if not self._past.flushed:
             self._write(Flushed(outcome="nothing"), sync=True)
             assert self._flush is not None
             report.flushed = self._flush()
 
-    with mock.patch.object(Gate, "flush", hasty):
+    with mock.patch.object(Exit, "flush", hasty):
         problems = run(SCRIPTS[0], lambda total: list(range(0, total, 25))).problems
     assert any("the journal has the note 0 times" in each for each in problems)
 

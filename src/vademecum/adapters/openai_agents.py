@@ -15,8 +15,8 @@ from agents.exceptions import UserError
 from agents.memory import SessionSettings
 
 from vademecum.adapters.base import as_agent, opened, told
-from vademecum.context.host import thread_of
-from vademecum.context.thread import TAKEN_BACK
+from vademecum.context.engine import read_thread
+from vademecum.context.window import TAKEN_BACK
 from vademecum.errors import InvalidText, UsageError
 from vademecum.store import files, ids
 from vademecum.transcripts import events
@@ -74,7 +74,7 @@ class TranscriptSession:
     # ---------------------------------------------------------------- the log
 
     def _items(self) -> list[Any]:
-        return [item for said in thread_of(self._log.events()) for item in self._of(said)]
+        return [item for said in read_thread(self._log.events()) for item in self._of(said)]
 
     def _of(self, said: Said) -> list[Any]:
         given = self._given.get(said.id)
@@ -87,7 +87,7 @@ class TranscriptSession:
 
     def _pop(self) -> Any:
         with self._alone():
-            for said in reversed(thread_of(self._log.events())):
+            for said in reversed(read_thread(self._log.events())):
                 if items := self._of(said):
                     rest = self._said(items[:-1])
                     self._log.append(Trimmed(ids=(_name(said),), why=TAKEN_BACK), sync=not rest)
@@ -97,7 +97,7 @@ class TranscriptSession:
 
     def _clear(self) -> None:
         with self._alone():
-            gone = tuple(_name(said) for said in thread_of(self._log.events()))
+            gone = tuple(_name(said) for said in read_thread(self._log.events()))
             if gone:
                 self._log.append(Trimmed(ids=gone, why=TAKEN_BACK), sync=True)
 

@@ -23,7 +23,7 @@ from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.tools import AgentDepsT, ToolDefinition
 
 from vademecum.adapters.base import as_agent, opened, told
-from vademecum.context.thread import Thread
+from vademecum.context.window import Thread
 from vademecum.errors import VadeError, WindowFull
 from vademecum.llm.overflow import is_overflow
 from vademecum.store.outgoing import clean_value
@@ -40,8 +40,9 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model, ModelRequestContext
     from pydantic_ai.run import AgentRunResult
 
-    from vademecum.context.base import Complete
-    from vademecum.context.engine import ContextEngine, Prepared
+    from vademecum.context.engine import ContextEngine
+    from vademecum.context.host import Complete
+    from vademecum.context.window import Prepared
     from vademecum.memory import Memory
     from vademecum.search.answer import Passage
     from vademecum.transcripts.messages import Json

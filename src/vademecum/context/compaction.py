@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from vademecum.context.base import ask, prompt, reply_of
-from vademecum.context.silence import is_silent
+from vademecum.context.host import ask, prompt, reply_of
+from vademecum.context.no_reply import is_silent
 from vademecum.context.units import clip
 from vademecum.errors import HostFailed
 from vademecum.tokens import weigh
@@ -19,8 +19,8 @@ from vademecum.transcripts.messages import Message, Role, Text, Thinking, ToolCa
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from vademecum.context.base import Host
-    from vademecum.context.summary import Summary
+    from vademecum.context.host import Host
+    from vademecum.context.summary import ThreadSummary
 
 HEADINGS = (
     "## Decisions",
@@ -39,7 +39,7 @@ _APART = 3  # messages between two compactions; fewer, and the window is too sma
 _LEAST_GAIN = 0.1  # a compaction that frees less than this share was none
 
 
-class Task(NamedTuple):
+class CompactionTask(NamedTuple):
     """What a summary is made of, and what must be found in it."""
 
     record: str
@@ -56,7 +56,7 @@ class Compaction(NamedTuple):
     why: str = ""
 
 
-class Record(NamedTuple):
+class CompactionRecord(NamedTuple):
     """What is remembered of compactions, to know when to leave off."""
 
     failures: int = 0  # in a row
@@ -64,7 +64,7 @@ class Record(NamedTuple):
     since: int | None = None  # how many messages came after the last one
 
 
-def hindrance(record: Record, *, manual: bool = False) -> str:
+def hindrance(record: CompactionRecord, *, manual: bool = False) -> str:
     """Why the model is not asked now; empty when it is. A person who asks for it is not refused."""
     if manual:
         return ""
@@ -80,7 +80,7 @@ def gained(before: int, after: int) -> bool:
     return after <= before * (1 - _LEAST_GAIN)
 
 
-def compact(task: Task, host: Host, *, seconds: float = SECONDS) -> Compaction:
+def compact(task: CompactionTask, host: Host, *, seconds: float = SECONDS) -> Compaction:
     """Ask for a summary, and once more if it is not sound; never raises."""
     try:
         complete = ask(lambda: host.complete, seconds=seconds)
@@ -103,7 +103,7 @@ def compact(task: Task, host: Host, *, seconds: float = SECONDS) -> Compaction:
         return Compaction(why=str(error))
 
 
-def find_defects(text: str, task: Task) -> list[str]:
+def find_defects(text: str, task: CompactionTask) -> list[str]:
     """What keeps a summary from being used, in words its writer understands."""
     if not text or is_silent(text):
         return ["it is empty"]
@@ -118,7 +118,7 @@ def find_defects(text: str, task: Task) -> list[str]:
     return found
 
 
-def _too_long(text: str, task: Task) -> str:
+def _too_long(text: str, task: CompactionTask) -> str:
     return f"it has {len(text)} characters; at most {task.chars} fit"
 
 
@@ -131,7 +131,7 @@ _TOKEN = re.compile(
 _SCAN = 20_000
 
 
-def identifiers(messages: Iterable[Message], known: Summary) -> tuple[str, ...]:
+def find_identifiers(messages: Iterable[Message], known: ThreadSummary) -> tuple[str, ...]:
     """Up to twelve exact names a summary must keep: what was said last first, then commits and files."""
     found: dict[str, None] = {}
     for message in reversed(list(messages)):
@@ -171,7 +171,7 @@ def _block(message: Message) -> str:
     return "\n".join(lines)
 
 
-def _question(task: Task) -> str:
+def _question(task: CompactionTask) -> str:
     return prompt("compact_user").format(
         words=max(task.chars // 8, 100),
         headings="\n".join(HEADINGS),

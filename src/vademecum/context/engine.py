@@ -1,46 +1,55 @@
 """The context engine: what to send now, and what must happen before it can be sent.
 
 The host gives the whole thread each time, as it has it; the engine writes what is new to the log, and what is
-decided about it (pruned, trimmed, compacted) as events behind it. The window is what `replay` makes of the
-log: nothing is sent that could not be made again from it, but for secrets, which the log does not keep.
+decided about it (pruned, trimmed, compacted) as events behind it. The window is what the log amounts to:
+nothing is sent that could not be made again from it, but for secrets, which the log does not keep. Knows no
+store: whoever puts it together says where notes go and where a ratio is kept.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
-from vademecum.context import block as blocks
 from vademecum.context import compaction as compactions
+from vademecum.context import exit, prune, summary
 from vademecum.context import flush as flushes
-from vademecum.context import plan as plans
-from vademecum.context import prune, recovery, summary
 from vademecum.context import todo as todos
-from vademecum.context.base import ask_for
-from vademecum.context.budget import Move, Stage, keep_recent, next_step, points
-from vademecum.context.gate import Gate
-from vademecum.context.past import COMPACTION, NO_PROGRESS, Past
-from vademecum.context.prepared import Inspection, Prepared, Report, Row, Sections, Settings
-from vademecum.context.replay import compose
-from vademecum.context.scale import Scale
-from vademecum.context.sizes import measure_all, measure_schemas
-from vademecum.context.thread import TAKEN_BACK, Thread
-from vademecum.context.trim import trim
-from vademecum.context.units import flatten, gather
+from vademecum.context.budget import FlushSettings, Move, Stage, TrimSettings, keep_recent, next_step, points
+from vademecum.context.exit import Exit
+from vademecum.context.git import GitActivity
+from vademecum.context.host import ask_for
+from vademecum.context.prune import PruneMode, PruneSettings
+from vademecum.context.units import flatten, gather, measure_all, measure_schemas, trim
+from vademecum.context.window import (
+    COMPACTION,
+    NO_PROGRESS,
+    TAKEN_BACK,
+    Inspection,
+    Past,
+    Prepared,
+    Proceedings,
+    Scale,
+    Sections,
+    Thread,
+    WindowRow,
+    WindowSettings,
+    compose,
+)
 from vademecum.errors import HostFailed, WindowFull
 from vademecum.tokens import PRIMING, Estimator, Size
-from vademecum.transcripts.events import Event, Pruned, Todo, Used
-from vademecum.transcripts.log import clean_event
+from vademecum.transcripts.events import Event, Pruned, Said, Todo, Trimmed, Used
+from vademecum.transcripts.log import InMemory, Log, clean_event
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from vademecum.context.base import Host
+    from vademecum import config
     from vademecum.context.budget import Window
-    from vademecum.context.plan import Plan
-    from vademecum.transcripts.log import Log
+    from vademecum.context.exit import Plan
+    from vademecum.context.host import Host
+    from vademecum.transcripts.events import Torn
     from vademecum.transcripts.messages import Json, Message
 
-__all__ = ["TAKEN_BACK", "ContextEngine", "Inspection", "Prepared", "Row", "Sections", "Settings"]
 
 _SECONDS = 5.0  # for the small questions: the time, git
 
@@ -53,7 +62,7 @@ class ContextEngine:
         log: Log,
         host: Host,
         window: int,
-        settings: Settings | None = None,
+        settings: WindowSettings | None = None,
         model: str = "",
         *,
         estimator: Estimator | None = None,
@@ -62,16 +71,16 @@ class ContextEngine:
         self._log = log
         self._host = host
         self._context = window
-        self._settings = settings or Settings()
+        self._settings = settings or WindowSettings()
         self._model = model
         events = [clean_event(each) if isinstance(each, Event) else each for each in log.events()]
         self._thread = Thread(log, events)
         self._past = Past(events)
         turn = self._flush_turn if self._settings.flush.enabled else None
-        self._gate = Gate(log, self._thread, self._past, turn, self._things_to_do)
+        self._gate = Exit(log, self._thread, self._past, turn, self._things_to_do)
         self._refusals = 0
-        self._todo: todos.Todo | None = None  # both as they were when first asked for in this call
-        self._git: tuple[recovery.Git | None] | None = None
+        self._todo: todos.TodoList | None = None  # both as they were when first asked for in this call
+        self._git: tuple[GitActivity | None] | None = None
         self._schemas = Size()
         self._sent: Size | None = None
 
@@ -103,13 +112,13 @@ class ContextEngine:
 
     def compact(self, focus: str | None = None) -> Prepared:
         """Summarize all but the newest messages now, with regard to what the person says matters."""
-        report, self._todo, self._git = Report(), None, None
+        report, self._todo, self._git = Proceedings(), None, None
         self._compact(report, focus or "", manual=True)
         return self._prepared(report)
 
     def todo(self, request: Mapping[str, Json]) -> str:
         """Do one operation on the list of things to do, and say how it is then."""
-        made, text = todos.operate(todos.in_log(self._log), request)
+        made, text = todos.operate(todos.read_log(self._log), request)
         value = todos.to_json(made)
         if request.get("operation", "list") != "list":
             self._log.append(Todo(items=tuple(value["items"]), next=value["next"]))
@@ -119,7 +128,7 @@ class ContextEngine:
         """How the window stands, section by section and message by message."""
         scale, past, decided = self._scale, self._past, self._thread.decided
         rows = tuple(
-            Row(
+            WindowRow(
                 entry.kept.id,
                 str(entry.kept.role),
                 scale.count([self._thread.shown(entry)]),
@@ -142,7 +151,7 @@ class ContextEngine:
     # ---------------------------------------------------------------- what must happen first
 
     def _run(self, *, refusals: int, error: object = None) -> Prepared:
-        report, self._todo, self._git = Report(), None, None
+        report, self._todo, self._git = Proceedings(), None, None
         settings = self._settings
         self._prune(report, trimming=False)
         while True:
@@ -164,7 +173,7 @@ class ContextEngine:
                 self._shrink(report, step.stage, step.target)
                 return self._prepared(report)
 
-    def _prune(self, report: Report, *, trimming: bool) -> bool:
+    def _prune(self, report: Proceedings, *, trimming: bool) -> bool:
         called = self._past.called
         made = prune.decide(
             [self._thread.logged(entry) for entry in self._thread.live],
@@ -182,7 +191,7 @@ class ContextEngine:
         report.pruned += made
         return True
 
-    def _shrink(self, report: Report, stage: Stage, target: int) -> None:
+    def _shrink(self, report: Proceedings, stage: Stage, target: int) -> None:
         """Make the window smaller: by a compaction where one is due and works, else by a trim."""
         if stage is Stage.PROACTIVE and self._settings.compaction and self._compact(report, "", manual=False):
             return
@@ -198,20 +207,20 @@ class ContextEngine:
 
     def _plan(self, target: int, words: str | None = None, share: int = 10) -> Plan:
         told = self._past.words if words is None else words
-        return plans.make(
+        return exit.make_plan(
             self._thread, self._past, self._scale, target, self._render, words=told, share=share
         )
 
-    def _render(self, known: summary.Summary, words: str, tokens: int) -> str:
+    def _render(self, known: summary.ThreadSummary, words: str, tokens: int) -> str:
         """The block that stands for what leaves, in so many tokens, or in what both tasks need at least."""
         todo, ratio = self._things_to_do(), self._scale.ratio
-        needed = min(blocks.least(known, todo, ratio), self._context // 5)
+        needed = min(summary.least_tokens(known, todo, ratio), self._context // 5)
         room = max(tokens, needed)
-        return blocks.render(known, words, todo=todo, git=self._recent_git(), tokens=room, ratio=ratio)
+        return summary.render_block(known, words, todo=todo, git=self._recent_git(), tokens=room, ratio=ratio)
 
     # ---------------------------------------------------------------- compaction
 
-    def _compact(self, report: Report, focus: str, *, manual: bool) -> bool:
+    def _compact(self, report: Proceedings, focus: str, *, manual: bool) -> bool:
         """Compact with the host's model; when that fails, a person's wish is met by the extraction."""
         hindrance = compactions.hindrance(self._past.record, manual=manual)
         if hindrance:
@@ -241,14 +250,14 @@ class ContextEngine:
             self._gate.leave(plan, report, why=COMPACTION)
         return manual
 
-    def _task(self, plan: Plan, focus: str) -> compactions.Task:
-        known = plan.known or summary.Summary()
+    def _task(self, plan: Plan, focus: str) -> compactions.CompactionTask:
+        known = plan.known or summary.ThreadSummary()
         left = self._window().limit * 2 // 3  # the rest is for the questions around it and the answer
         ratio = self._scale.ratio
         requests = tuple(dict.fromkeys(each for each in (known.original, known.task) if each))
-        return compactions.Task(
+        return compactions.CompactionTask(
             record=compactions.render_record(plan.dropped, before=self._past.block, chars=int(left * ratio)),
-            identifiers=compactions.identifiers(plan.dropped, known),
+            identifiers=compactions.find_identifiers(plan.dropped, known),
             requests=requests,
             focus=focus,
             chars=max(int(self._context // 5 * ratio * 0.7), 1500),
@@ -265,10 +274,10 @@ class ContextEngine:
             flatten(fitting), self._host, settings=self._settings.flush, seconds=self._settings.flush_seconds
         )
 
-    def _things_to_do(self) -> todos.Todo:
+    def _things_to_do(self) -> todos.TodoList:
         """The list, read once for each request: a log is long."""
         if self._todo is None:
-            self._todo = todos.in_log(self._log)
+            self._todo = todos.read_log(self._log)
         return self._todo
 
     def _now(self) -> float:
@@ -277,14 +286,14 @@ class ContextEngine:
         except (HostFailed, AttributeError, TypeError, ValueError, OverflowError):
             return self._past.called or 0.0
 
-    def _recent_git(self) -> recovery.Git | None:
+    def _recent_git(self) -> GitActivity | None:
         """What git says, asked once for each request."""
         if self._git is None:
             try:
                 found = ask_for(self._host, "git", seconds=_SECONDS)
             except HostFailed:
                 found = None
-            self._git = (found if isinstance(found, recovery.Git) else None,)
+            self._git = (found if isinstance(found, GitActivity) else None,)
         return self._git[0]
 
     # ---------------------------------------------------------------- measuring
@@ -303,7 +312,7 @@ class ContextEngine:
     def _messages(self) -> tuple[Message, ...]:
         return compose(self._thread.window(), self._past.block)
 
-    def _prepared(self, report: Report) -> Prepared:
+    def _prepared(self, report: Proceedings) -> Prepared:
         messages = self._messages()
         self._sent = measure_all(messages) + self._schemas + Size(0, PRIMING)
         return report.prepared(messages, self._sections())
@@ -316,3 +325,84 @@ def _full(tokens: Sections, error: object) -> WindowFull:
         f" tool schemas {tokens.schemas} and system prompt {tokens.system}{said}",
         hint="use a model with a larger window, or fewer tools, or a shorter system prompt",
     )
+
+
+_BACK = (TAKEN_BACK, "no longer in the file")  # why a message of a log is no part of its session
+
+
+def settings_from(
+    own: config.Settings, *, compaction: bool = True, reply: int | None = None
+) -> WindowSettings:
+    """What the user has set about a window, as the engine takes it."""
+    prune, trim, flush = own.prune, own.trim, own.flush
+    return WindowSettings(
+        prune=PruneSettings(
+            mode=PruneMode(str(prune.mode)),
+            ttl=prune.ttl,
+            keep_last_assistants=prune.keep_last_assistants,
+            min_prunable_chars=prune.min_prunable_chars,
+            max_chars=prune.max_chars,
+            head_chars=prune.head_chars,
+            tail_chars=prune.tail_chars,
+            hard_clear=prune.hard_clear,
+            placeholder=prune.placeholder,
+            tools_allow=prune.tools_allow,
+            tools_deny=prune.tools_deny,
+        ),
+        trim=TrimSettings(trim.proactive, trim.target, trim.keep_recent_tokens),
+        flush=FlushSettings(
+            flush.enabled,
+            flush.reserve_tokens,
+            flush.soft_tokens,
+            flush.system_prompt or "",
+            flush.prompt or "",
+        ),
+        compaction=compaction,
+        reply=reply,
+    )
+
+
+class LearningEngine(ContextEngine):
+    """An engine that hands on what it has learned of its model after each call."""
+
+    def __init__(
+        self,
+        log: Log,
+        host: Host,
+        window: int,
+        settings: WindowSettings,
+        *,
+        model: str,
+        estimator: Estimator,
+        learned: Callable[[str, float], None] | None,
+    ) -> None:
+        super().__init__(log, host, window, settings, model, estimator=estimator)
+        self._learns = model
+        self._learned = learned
+
+    def observe(self, usage: Used) -> None:
+        """A request was answered: what it cost, as the provider counted it."""
+        super().observe(usage)
+        if self._learned is not None and self._learns in self.estimator.ratios:
+            self._learned(self._learns, self.estimator.ratio(self._learns))
+
+
+def read_thread(events: Iterable[Event | Torn]) -> list[Said]:
+    """Everything that was said and not taken back, whatever has left the window since; without secrets."""
+    found: dict[str, Said] = {}
+    for event in events:
+        if isinstance(event, Said):
+            found[event.id or f"#{event.seq}"] = event
+        elif isinstance(event, Trimmed) and event.why in _BACK:
+            for each in event.ids:
+                found.pop(each, None)
+    return [cast("Said", clean_event(each)) for each in found.values()]
+
+
+def copy_in_memory(log: Log) -> Log:
+    """The same log, line by line, where what is added to it leaves nothing behind."""
+    paper = InMemory()
+    with paper.held() as pen:
+        for raw in log.raw():
+            pen.write(raw.content.removesuffix(b"\n"), sync=False)
+    return Log(log.session, paper)

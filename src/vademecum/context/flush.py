@@ -11,16 +11,16 @@ import re
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from vademecum.context.base import ask, ask_for, prompt, reply_of
 from vademecum.context.budget import FLUSH, FlushSettings
-from vademecum.context.silence import is_silent
+from vademecum.context.host import ask, ask_for, prompt, reply_of
+from vademecum.context.no_reply import is_silent
 from vademecum.errors import HostFailed
 from vademecum.transcripts.messages import Message, Role, Text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from vademecum.context.base import Host
+    from vademecum.context.host import Host
     from vademecum.transcripts.messages import Json, ToolCall
 
 WRITTEN = "written"
@@ -47,7 +47,7 @@ TOOLS: tuple[Json, ...] = (
 )
 
 
-class Notes(NamedTuple):
+class FlushNotes(NamedTuple):
     """What a reply asks to be written."""
 
     journal: tuple[str, ...] = ()
@@ -87,14 +87,14 @@ def _turn(
     asked = [*messages, Message(Role.USER, (Text(question),))]
     system = settings.system_prompt or prompt("flush_system")
     reply = reply_of(ask(complete, asked, system, TOOLS, limit, seconds=limit))
-    found = read(reply)
+    found = read_reply(reply)
     if found is None:
         return "nothing"
     # Read as late as possible: somebody else may have written the same meanwhile.
     journal = ask_for(host, "journal", seconds=_WRITE_SECONDS)
     if not isinstance(journal, str):
         raise HostFailed(f"the journal callback gave {type(journal).__name__}, not a text")
-    fresh = unwritten(found, journal)
+    fresh = drop_written(found, journal)
     if fresh.journal:
         text = "\n".join(f"- {each}" for each in fresh.journal)
         ask_for(host, "note", text, seconds=_WRITE_SECONDS)
@@ -103,7 +103,7 @@ def _turn(
     return WRITTEN if fresh.journal or fresh.records else "nothing"
 
 
-def read(reply: Message | str) -> Notes | None:
+def read_reply(reply: Message | str) -> FlushNotes | None:
     """What a reply wants to be written; None when it is silent. Raises HostFailed for what says neither."""
     text = (reply if isinstance(reply, str) else reply.text)[:_READ_CHARS]
     calls = () if isinstance(reply, str) else reply.calls
@@ -117,10 +117,10 @@ def read(reply: Message | str) -> Notes | None:
         journal = _bullets(text)
         if not journal:
             raise HostFailed("the reply held no notes" if text.strip() else "the reply was empty")
-    return Notes(_tidy(journal), _tidy(records))
+    return FlushNotes(_tidy(journal), _tidy(records))
 
 
-def unwritten(notes: Notes, journal: str) -> Notes:
+def drop_written(notes: FlushNotes, journal: str) -> FlushNotes:
     """The notes that the journal does not have yet, each once."""
     known = {_bare(line) for line in journal.splitlines()}
     whole = _bare(" ".join(journal.split()))
@@ -134,7 +134,7 @@ def unwritten(notes: Notes, journal: str) -> Notes:
                 found.append(text)
         return tuple(found)
 
-    return Notes(fresh(notes.journal), fresh(notes.records))
+    return FlushNotes(fresh(notes.journal), fresh(notes.records))
 
 
 _BULLET = re.compile(r"[ \t]{0,8}(?:[-*+•]|\d{1,3}[.)])[ \t]+(\S.*)")

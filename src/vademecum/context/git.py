@@ -12,9 +12,7 @@ import os
 import subprocess
 import threading
 import time
-from typing import TYPE_CHECKING
-
-from vademecum.context.recovery import Git
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,7 +31,17 @@ _SETTINGS = {
 }
 
 
-def recent(folder: Path, *, seconds: float = SECONDS, environ: Mapping[str, str] = os.environ) -> Git | None:
+class GitActivity(NamedTuple):
+    """Recent activity in the repository: newest commits first, and what is changed but not committed."""
+
+    branch: str = ""
+    commits: tuple[str, ...] = ()
+    changes: tuple[str, ...] = ()
+
+
+def recent(
+    folder: Path, *, seconds: float = SECONDS, environ: Mapping[str, str] = os.environ
+) -> GitActivity | None:
     """The branch, the newest commits and what is changed; None outside a repository or without git."""
     if not any((each / ".git").exists() for each in (folder, *folder.parents)):
         return None
@@ -45,7 +53,7 @@ def recent(folder: Path, *, seconds: float = SECONDS, environ: Mapping[str, str]
     if log is None and branch is None:
         return None
     commits = tuple(line for line in (log or "").split("\n") if line.strip())
-    return Git((branch or "").strip(), commits[:_COMMITS], _changes(ask))
+    return GitActivity((branch or "").strip(), commits[:_COMMITS], _changes(ask))
 
 
 def _changes(ask: _Ask) -> tuple[str, ...]:

@@ -1,64 +1,60 @@
-"""A host made of functions, settings made of the user's, and an engine that tells what it has learned.
+"""What the engine asks of its host, and how it protects itself from the answers.
 
-Knows no store: whoever puts it together says where notes go and where a ratio is kept.
+The engine never calls a model and never opens a journal: the program around it does, through these few
+callbacks. Each of them may raise, hang or answer nonsense; `ask` turns all three into `HostFailed`.
 """
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any, Protocol
 
-from vademecum.context.budget import FlushSettings, TrimSettings
-from vademecum.context.engine import TAKEN_BACK, ContextEngine, Settings
-from vademecum.context.prune import Mode, PruneSettings
 from vademecum.errors import HostFailed
-from vademecum.transcripts.events import Said, Trimmed
-from vademecum.transcripts.log import InMemory, Log, clean_event
+from vademecum.transcripts.messages import Message
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Sequence
     from datetime import datetime
 
-    from vademecum import config
-    from vademecum.context.base import Complete, Host
-    from vademecum.context.recovery import Git
-    from vademecum.tokens import Estimator
-    from vademecum.transcripts.events import Event, Torn, Used
+    from vademecum.context.git import GitActivity
+    from vademecum.transcripts.messages import Json
 
-_BACK = (TAKEN_BACK, "no longer in the file")  # why a message of a log is no part of its session
+    Complete = Callable[[Sequence[Message], str, Sequence[Json], float], Message | str]
 
-
-def settings_from(own: config.Settings, *, compaction: bool = True, reply: int | None = None) -> Settings:
-    """What the user has set about a window, as the engine takes it."""
-    prune, trim, flush = own.prune, own.trim, own.flush
-    return Settings(
-        prune=PruneSettings(
-            mode=Mode(str(prune.mode)),
-            ttl=prune.ttl,
-            keep_last_assistants=prune.keep_last_assistants,
-            min_prunable_chars=prune.min_prunable_chars,
-            max_chars=prune.max_chars,
-            head_chars=prune.head_chars,
-            tail_chars=prune.tail_chars,
-            hard_clear=prune.hard_clear,
-            placeholder=prune.placeholder,
-            tools_allow=prune.tools_allow,
-            tools_deny=prune.tools_deny,
-        ),
-        trim=TrimSettings(trim.proactive, trim.target, trim.keep_recent_tokens),
-        flush=FlushSettings(
-            flush.enabled,
-            flush.reserve_tokens,
-            flush.soft_tokens,
-            flush.system_prompt or "",
-            flush.prompt or "",
-        ),
-        compaction=compaction,
-        reply=reply,
-    )
+_WHY_CHARS = 200
 
 
-def _no_git() -> Git | None:
+class Host(Protocol):
+    """The program around the engine."""
+
+    @property
+    def complete(self) -> Complete | None:
+        """Ask the model: messages, system prompt, tools, seconds it may take; None when there is no model."""
+
+    @property
+    def barred(self) -> str:
+        """Why nothing may be written to memory now, such as `read-only` or `incognito`; empty if it may."""
+
+    def now(self) -> datetime:
+        """The time, with the zone whose date is today's."""
+
+    def journal(self) -> str:
+        """Today's journal as it is, by the local date; empty when there is none."""
+
+    def note(self, text: str) -> None:
+        """Append to today's journal, by the local date."""
+
+    def remember(self, text: str) -> None:
+        """Keep a fact of its own, as the host keeps facts; one without records appends to the journal."""
+
+    def git(self) -> GitActivity | None:
+        """Recent activity in the repository, if the session is in one."""
+
+
+def _no_git() -> GitActivity | None:
     """No repository."""
     return None
 
@@ -74,7 +70,7 @@ def _refuse(text: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Functions:
+class HostFunctions:
     """A host whose answers come from the functions it was given."""
 
     now: Callable[[], datetime]
@@ -83,7 +79,7 @@ class Functions:
     journal: Callable[[], str] = _nothing
     note: Callable[[str], None] = _refuse
     remember: Callable[[str], None] = _refuse
-    git: Callable[[], Git | None] = _no_git
+    git: Callable[[], GitActivity | None] = _no_git
 
     @property
     def barred(self) -> str:
@@ -91,47 +87,53 @@ class Functions:
         return self.bars()
 
 
-class LearningEngine(ContextEngine):
-    """An engine that hands on what it has learned of its model after each call."""
+def ask(function: Callable[..., Any], *values: Any, seconds: float) -> Any:
+    """Call a host's function, for so many seconds at most.
 
-    def __init__(
-        self,
-        log: Log,
-        host: Host,
-        window: int,
-        settings: Settings,
-        *,
-        model: str,
-        estimator: Estimator,
-        learned: Callable[[str, float], None] | None,
-    ) -> None:
-        super().__init__(log, host, window, settings, model, estimator=estimator)
-        self._learns = model
-        self._learned = learned
+    A function that hangs cannot be stopped; it is left alone in a thread that dies with the process, and
+    what it returns later is not used.
+    """
+    answers: list[Any] = []
+    errors: list[Exception] = []
 
-    def observe(self, usage: Used) -> None:
-        """A request was answered: what it cost, as the provider counted it."""
-        super().observe(usage)
-        if self._learned is not None and self._learns in self.estimator.ratios:
-            self._learned(self._learns, self.estimator.ratio(self._learns))
+    def run() -> None:
+        try:
+            answers.append(function(*values))
+        except Exception as error:  # a stranger's code: whatever it raises is an outcome, not our end
+            errors.append(error)
 
-
-def thread_of(events: Iterable[Event | Torn]) -> list[Said]:
-    """Everything that was said and not taken back, whatever has left the window since; without secrets."""
-    found: dict[str, Said] = {}
-    for event in events:
-        if isinstance(event, Said):
-            found[event.id or f"#{event.seq}"] = event
-        elif isinstance(event, Trimmed) and event.why in _BACK:
-            for each in event.ids:
-                found.pop(each, None)
-    return [cast("Said", clean_event(each)) for each in found.values()]
+    thread = threading.Thread(target=run, daemon=True, name="vademecum-host")
+    thread.start()
+    thread.join(max(seconds, 0))
+    if thread.is_alive():
+        raise HostFailed(f"no answer in {seconds:g} s")
+    if errors:
+        raise HostFailed(explain(errors[0])) from errors[0]
+    if not answers:
+        raise HostFailed("ended without an answer")
+    return answers[0]
 
 
-def in_memory(log: Log) -> Log:
-    """The same log, line by line, where what is added to it leaves nothing behind."""
-    paper = InMemory()
-    with paper.held() as pen:
-        for raw in log.raw():
-            pen.write(raw.content.removesuffix(b"\n"), sync=False)
-    return Log(log.session, paper)
+def ask_for(host: Host, name: str, *values: Any, seconds: float) -> Any:
+    """Call a host's method by its name; even looking it up is the host's code."""
+    return ask(lambda: getattr(host, name)(*values), seconds=seconds)
+
+
+def reply_of(answer: Any) -> Message | str:
+    """A model's reply; raises HostFailed for what is none."""
+    if isinstance(answer, str):
+        return answer
+    if isinstance(answer, Message) and isinstance(answer.parts, tuple):
+        return answer
+    raise HostFailed(f"the model callback gave {type(answer).__name__}, not a message or a text")
+
+
+def explain(error: Exception) -> str:
+    """What happened, on one short line."""
+    return " ".join(f"{type(error).__name__}: {error}".split())[:_WHY_CHARS]
+
+
+@cache
+def prompt(name: str) -> str:
+    """A prompt from its file."""
+    return resources.files(__package__).joinpath("prompts", f"{name}.txt").read_text(encoding="utf-8").strip()

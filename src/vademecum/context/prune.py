@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 PLACEHOLDER = "[Old tool result content cleared]"
 
 
-class Mode(StrEnum):
+class PruneMode(StrEnum):
     """When results are pruned."""
 
     OFF = "off"
@@ -41,7 +41,7 @@ class Mode(StrEnum):
 class PruneSettings(NamedTuple):
     """`[prune]`."""
 
-    mode: Mode = Mode.CACHE_TTL
+    mode: PruneMode = PruneMode.CACHE_TTL
     ttl: float = 300.0
     keep_last_assistants: int = 3
     min_prunable_chars: int = 50_000
@@ -54,20 +54,20 @@ class PruneSettings(NamedTuple):
     tools_deny: tuple[str, ...] = ()  # stronger than the other list
 
 
-class Kind(StrEnum):
+class PruneKind(StrEnum):
     """What became of a result."""
 
     TRIM = "soft-trim"
     CLEAR = "hard-clear"
 
 
-class Decision(NamedTuple):
+class PruneDecision(NamedTuple):
     """One result and what became of it, with every number and word needed to do it again."""
 
     message: str
     part: int
     result: str
-    kind: Kind
+    kind: PruneKind
     chars: int  # of its text when it was decided
     head: int = 0
     tail: int = 0
@@ -81,21 +81,21 @@ def decide(
     now: float,
     last_call: float | None,
     trimming: bool = False,
-) -> list[Decision]:
+) -> list[PruneDecision]:
     """Decide which results of a window get shorter; times are in seconds.
 
     With no last call nothing can be cached. A clock that went backwards prunes nothing.
     """
-    if settings.mode is Mode.OFF or not _due(settings, now, last_call, trimming=trimming):
+    if settings.mode is PruneMode.OFF or not _due(settings, now, last_call, trimming=trimming):
         return []
     results = list(_prunable(messages, settings))
     trims = [each for each in (_trim(*place, settings) for place in results) if each]
     return trims + (_clears(results, trims, settings) if settings.hard_clear else [])
 
 
-def apply(messages: Sequence[Message], decisions: Iterable[Decision]) -> tuple[Message, ...]:
+def apply(messages: Sequence[Message], decisions: Iterable[PruneDecision]) -> tuple[Message, ...]:
     """The window as decided; what a decision does not fit is left as it is."""
-    by_message: dict[str, list[Decision]] = {}
+    by_message: dict[str, list[PruneDecision]] = {}
     for decision in decisions:
         by_message.setdefault(decision.message, []).append(decision)
     if not by_message:
@@ -106,19 +106,19 @@ def apply(messages: Sequence[Message], decisions: Iterable[Decision]) -> tuple[M
     )
 
 
-def to_json(decision: Decision) -> dict[str, Json]:
+def to_json(decision: PruneDecision) -> dict[str, Json]:
     """A decision as it stands in a transcript."""
     return {**decision._asdict(), "kind": str(decision.kind)}
 
 
-def from_json(value: Mapping[str, Json]) -> Decision:
+def from_json(value: Mapping[str, Json]) -> PruneDecision:
     """A decision from a transcript; raises ValueError, KeyError or TypeError for what is none."""
-    return Decision(**{**value, "kind": Kind(value["kind"])})
+    return PruneDecision(**{**value, "kind": PruneKind(value["kind"])})
 
 
 def _due(settings: PruneSettings, now: float, last_call: float | None, *, trimming: bool) -> bool:
     cold = last_call is None or now - last_call > settings.ttl
-    return settings.mode is Mode.ALWAYS or trimming or cold
+    return settings.mode is PruneMode.ALWAYS or trimming or cold
 
 
 def _prunable(
@@ -156,18 +156,18 @@ def _allowed(name: str, settings: PruneSettings) -> bool:
     return not matches(settings.tools_deny) and (not settings.tools_allow or matches(settings.tools_allow))
 
 
-def _trim(message: Message, index: int, result: ToolResult, settings: PruneSettings) -> Decision | None:
+def _trim(message: Message, index: int, result: ToolResult, settings: PruneSettings) -> PruneDecision | None:
     chars = _chars(result)
     head, tail = max(settings.head_chars, 0), max(settings.tail_chars, 0)
-    made = Decision(message.id, index, result.id, Kind.TRIM, chars, head, tail)
+    made = PruneDecision(message.id, index, result.id, PruneKind.TRIM, chars, head, tail)
     if chars <= max(settings.max_chars, 0) or _trimmed_chars(made) >= chars:
         return None
     return made
 
 
 def _clears(
-    results: list[tuple[Message, int, ToolResult]], trims: list[Decision], settings: PruneSettings
-) -> list[Decision]:
+    results: list[tuple[Message, int, ToolResult]], trims: list[PruneDecision], settings: PruneSettings
+) -> list[PruneDecision]:
     """Clear the oldest until less than the threshold could still be pruned."""
     left = {(each.message, each.part): _trimmed_chars(each) for each in trims}
     sizes = [left.get((message.id, index), _chars(result)) for message, index, result in results]
@@ -186,7 +186,9 @@ def _clears(
         if size:
             total -= size
             found.append(
-                Decision(message.id, index, result.id, Kind.CLEAR, size, placeholder=settings.placeholder)
+                PruneDecision(
+                    message.id, index, result.id, PruneKind.CLEAR, size, placeholder=settings.placeholder
+                )
             )
     return found
 
@@ -197,21 +199,21 @@ def _chars(result: ToolResult) -> int:
     )
 
 
-def _trimmed_chars(decision: Decision) -> int:
+def _trimmed_chars(decision: PruneDecision) -> int:
     return decision.head + decision.tail + len(_GAP) + len(_note(decision))
 
 
 _GAP = "\n...\n"
 
 
-def _note(decision: Decision) -> str:
+def _note(decision: PruneDecision) -> str:
     return (
         f"\n\n[Tool result trimmed: kept first {decision.head} chars and last {decision.tail} chars"
         f" of {decision.chars} chars. Whole: session_get {decision.message}]"
     )
 
 
-def _applied(message: Message, decisions: list[Decision]) -> Message:
+def _applied(message: Message, decisions: list[PruneDecision]) -> Message:
     parts = list(message.parts)
     for decision in decisions:
         part = parts[decision.part] if 0 <= decision.part < len(parts) else None
@@ -220,11 +222,11 @@ def _applied(message: Message, decisions: list[Decision]) -> Message:
     return message._replace(parts=tuple(parts))
 
 
-def _shortened(result: ToolResult, decision: Decision) -> ToolResult:
+def _shortened(result: ToolResult, decision: PruneDecision) -> ToolResult:
     """A result as decided; one that is already shorter, or holds more than words, stays as it is."""
     if not result.content or not all(isinstance(each, Text) for each in result.content):
         return result
-    if decision.kind is Kind.CLEAR:
+    if decision.kind is PruneKind.CLEAR:
         return result._replace(content=(Text(decision.placeholder),))
     if _chars(result) != decision.chars:
         return result

@@ -1,8 +1,13 @@
-"""What a conversation was about, extracted from messages that leave the window, without a model.
+"""What messages that leave the window were about, without a model, and the block in their place.
 
-A summary is a value; `render` and `parse` are its text in `<thread_summary>` and back, so that each cycle
-adds to the one before. Every list has a cap and every text a length, so its size is bounded whatever was
-said. All text stands on one line and cannot close the wrapper or begin a section of its own.
+A summary is a value; `render_summary` and `parse_summary` are its text in `<thread_summary>` and back, so
+that each cycle adds to the one before. Every list has a cap and every text a length, so its size is bounded
+whatever was said. All text stands on one line and cannot close the wrapper or begin a section of its own.
+
+The words of the block are neutral on purpose: an agent that reads of loss announces it, re-reads documents,
+and asks what to do next. When there is little room the git activity goes first, then what is done, then the
+model's words (the log has them), and the extraction shrinks as `fit_summary` says; both tasks stay, cut at
+worst.
 """
 
 from __future__ import annotations
@@ -12,20 +17,26 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from vademecum.context.units import is_request
-from vademecum.transcripts.messages import Role
+from vademecum.context import todo as todos
+from vademecum.context.units import is_request, measure
+from vademecum.tokens import count
+from vademecum.transcripts.messages import Message, Role, Text
 from vademecum.transcripts.small_talk import is_command, is_substantive, telling
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from vademecum.transcripts.messages import Message, ToolCall, ToolResult
+    from vademecum.context.git import GitActivity
+    from vademecum.context.todo import TodoList
+    from vademecum.transcripts.messages import ToolCall, ToolResult
+
+    pass
 
 
 _T = TypeVar("_T")
 
 
-class Caps(NamedTuple):
+class SummaryCaps(NamedTuple):
     """How much of each is kept."""
 
     requests: int = 8  # the first one among them
@@ -43,7 +54,7 @@ class Caps(NamedTuple):
     tool_chars: int = 64
 
 
-CAPS = Caps()
+CAPS = SummaryCaps()
 
 
 class Commit(NamedTuple):
@@ -60,7 +71,7 @@ class Exchange(NamedTuple):
     answer: str
 
 
-class Summary(NamedTuple):
+class ThreadSummary(NamedTuple):
     """What is known of everything that has left the window; lists are oldest first, commits newest first."""
 
     task: str = ""
@@ -76,26 +87,26 @@ class Summary(NamedTuple):
 
 def summarize(
     dropped: Sequence[Message],
-    previous: Summary | None = None,
+    previous: ThreadSummary | None = None,
     *,
     kept: Sequence[Message] = (),
-    caps: Caps = CAPS,
-) -> Summary:
+    caps: SummaryCaps = CAPS,
+) -> ThreadSummary:
     """Add what leaves the window to what was known; `kept`, which stays, only tells what the task is now."""
     known = _carried(dropped) if previous is None else previous
-    merged = merge(known, _extract(dropped, caps), caps=caps)
+    merged = merge_summaries(known, _extract(dropped, caps), caps=caps)
     original = merged.original or _first(_requests(kept, caps))
-    task = anchor([*dropped, *kept], merged.task, chars=caps.request_chars)
+    task = find_task([*dropped, *kept], merged.task, chars=caps.request_chars)
     return merged._replace(task=task or original, original=original)
 
 
-def _carried(messages: Iterable[Message]) -> Summary:
+def _carried(messages: Iterable[Message]) -> ThreadSummary:
     """The last summary that stands in the messages themselves, when nobody kept it apart."""
-    found = [each.text for each in messages if each.role is Role.SYSTEM and _OPEN in each.text]
-    return parse(found[-1]) if found else Summary()
+    found = [each.text for each in messages if each.role is Role.SYSTEM and _SUMMARY_OPEN in each.text]
+    return parse_summary(found[-1]) if found else ThreadSummary()
 
 
-def merge(older: Summary, newer: Summary, *, caps: Caps = CAPS) -> Summary:
+def merge_summaries(older: ThreadSummary, newer: ThreadSummary, *, caps: SummaryCaps = CAPS) -> ThreadSummary:
     """Two summaries as one, within the caps: the newest stay, and the very first request always."""
     talks = _unique([*older.discussion, *newer.discussion])
     settled = talks[: -caps.discussion] if caps.discussion else talks
@@ -108,7 +119,7 @@ def merge(older: Summary, newer: Summary, *, caps: Caps = CAPS) -> Summary:
     asked = [each for each in _unique([*older.requests, *newer.requests]) if each != original]
     counts = Counter(dict(older.tools))
     counts.update(dict(newer.tools))
-    return Summary(
+    return ThreadSummary(
         task=newer.task or older.task,
         original=original,
         discussion=tuple(talks[len(settled) :]),
@@ -126,7 +137,7 @@ def merge(older: Summary, newer: Summary, *, caps: Caps = CAPS) -> Summary:
 _WRAPPED = re.compile(r"<([a-z][\w-]*)[\s>]")
 
 
-def anchor(messages: Iterable[Message], previous: str = "", *, chars: int = CAPS.request_chars) -> str:
+def find_task(messages: Iterable[Message], previous: str = "", *, chars: int = CAPS.request_chars) -> str:
     """The current task: the newest message in which the user really asks for something.
 
     A short confirmation never is one. When no message qualifies, the task known before stays; when there is
@@ -151,7 +162,7 @@ def request_text(message: Message) -> str:
     wrapped = _WRAPPED.match(text)
     if is_command(text) or (wrapped and text.endswith(f"</{wrapped[1]}>")):
         return ""
-    return _line(text)
+    return _safe_line(text)
 
 
 # --- extraction ----------------------------------------------------------------------------------------
@@ -179,7 +190,7 @@ _DECIDED = re.compile(
 _ENDS_ASKING = re.compile(r"([^.!?\n]{3,300}\?)[\s*_)\"']{0,8}$")
 
 
-def _extract(messages: Sequence[Message], caps: Caps) -> Summary:
+def _extract(messages: Sequence[Message], caps: SummaryCaps) -> ThreadSummary:
     calls: dict[str, ToolCall] = {}
     tools: Counter[str] = Counter()
     files: list[str] = []
@@ -188,7 +199,7 @@ def _extract(messages: Sequence[Message], caps: Caps) -> Summary:
     for message in messages:
         for call in message.calls:
             calls[call.id] = call
-            tools[_line(call.name)[: caps.tool_chars] or "unnamed"] += 1
+            tools[_safe_line(call.name)[: caps.tool_chars] or "unnamed"] += 1
             files += _paths(call.arguments, caps)
         for result in message.results:
             asked = calls.get(result.id)
@@ -198,7 +209,7 @@ def _extract(messages: Sequence[Message], caps: Caps) -> Summary:
                 talks.append(_exchange(_question(asked.arguments), result.text, caps))
     talks += _asked_in_words(messages, caps)
     requests = list(_requests(messages, caps))
-    return Summary(
+    return ThreadSummary(
         original=_first(requests),
         discussion=tuple(each for each in talks if each.question and each.answer),
         requests=tuple(requests),
@@ -209,7 +220,7 @@ def _extract(messages: Sequence[Message], caps: Caps) -> Summary:
     )
 
 
-def _requests(messages: Iterable[Message], caps: Caps) -> Iterator[str]:
+def _requests(messages: Iterable[Message], caps: SummaryCaps) -> Iterator[str]:
     for message in messages:
         text = request_text(message)
         if text and telling(text):
@@ -222,7 +233,7 @@ def _first(requests: Iterable[str]) -> str:
     return next((each for each in found if is_substantive(each)), found[0] if found else "")
 
 
-def _commits(result: ToolResult, call: ToolCall | None, caps: Caps) -> list[Commit]:
+def _commits(result: ToolResult, call: ToolCall | None, caps: SummaryCaps) -> list[Commit]:
     """Commits in a result, newest first: git tells of one it made, or lists those there are."""
     if result.error:
         return []
@@ -230,7 +241,7 @@ def _commits(result: ToolResult, call: ToolCall | None, caps: Caps) -> list[Comm
     found = [Commit(*match.groups()) for match in _COMMITTED.finditer(text)][::-1]
     if call is None or "git" in call.name.lower() or "git" in call.arguments[:_SCAN]:
         found += [Commit(*match.groups()) for match in _LISTED.finditer(text)]
-    return [Commit(each.hash, _clip(_line(each.subject), caps.commit_chars)) for each in found]
+    return [Commit(each.hash, _clip(_safe_line(each.subject), caps.commit_chars)) for each in found]
 
 
 def _newest_commits(older: Iterable[Commit], newer: Iterable[Commit]) -> list[Commit]:
@@ -241,7 +252,7 @@ def _newest_commits(older: Iterable[Commit], newer: Iterable[Commit]) -> list[Co
     return [*reversed(fresh.values()), *known]
 
 
-def _paths(arguments: str, caps: Caps) -> Iterator[str]:
+def _paths(arguments: str, caps: SummaryCaps) -> Iterator[str]:
     text = _ends(arguments)
     for match in _PATH.finditer(text):
         try:
@@ -253,8 +264,8 @@ def _paths(arguments: str, caps: Caps) -> Iterator[str]:
         yield from _path(match[1], caps)
 
 
-def _path(text: str, caps: Caps) -> Iterator[str]:
-    path = _line(text).removeprefix("./")
+def _path(text: str, caps: SummaryCaps) -> Iterator[str]:
+    path = _safe_line(text).removeprefix("./")
     if path.strip("./") and len(path) <= caps.file_chars:
         yield path
 
@@ -267,7 +278,7 @@ def _question(arguments: str) -> str:
         return arguments[:_SCAN]
 
 
-def _asked_in_words(messages: Sequence[Message], caps: Caps) -> Iterator[Exchange]:
+def _asked_in_words(messages: Sequence[Message], caps: SummaryCaps) -> Iterator[Exchange]:
     """An assistant's message that ends in a question, and the user's answer right behind it."""
     question = ""
     for message in messages:
@@ -280,16 +291,18 @@ def _asked_in_words(messages: Sequence[Message], caps: Caps) -> Iterator[Exchang
             question = ""
 
 
-def _exchange(question: str, answer: str, caps: Caps) -> Exchange:
+def _exchange(question: str, answer: str, caps: SummaryCaps) -> Exchange:
     chars = caps.discussion_chars
-    return Exchange(_clip(_line(question[: chars * 4]), chars), _clip(_line(answer[: chars * 4]), chars))
+    return Exchange(
+        _clip(_safe_line(question[: chars * 4]), chars), _clip(_safe_line(answer[: chars * 4]), chars)
+    )
 
 
-def _decisions(messages: Sequence[Message], caps: Caps) -> Iterator[str]:
+def _decisions(messages: Sequence[Message], caps: SummaryCaps) -> Iterator[str]:
     for message in messages:
         if message.role in (Role.ASSISTANT, Role.USER):
             for match in _DECIDED.finditer(_ends(message.text)):
-                yield _clip(_line(match[1]), caps.decision_chars)
+                yield _clip(_safe_line(match[1]), caps.decision_chars)
 
 
 def _ends(text: str) -> str:
@@ -299,7 +312,7 @@ def _ends(text: str) -> str:
 
 # --- the text ------------------------------------------------------------------------------------------
 
-_OPEN, _CLOSE = "<thread_summary>", "</thread_summary>"
+_SUMMARY_OPEN, _SUMMARY_CLOSE = "<thread_summary>", "</thread_summary>"
 _TAG = re.compile(r"<(?=/?\s*thread_summary)", re.IGNORECASE)
 _ORIGINAL = "[original] "
 _EARLIER = "earlier: "
@@ -314,7 +327,7 @@ _HEADINGS = {
 }
 
 
-def render(summary: Summary) -> str:
+def render_summary(summary: ThreadSummary) -> str:
     """The summary as the model reads it; a part with nothing in it is left out."""
     original = [_ORIGINAL + summary.original] if summary.original else []
     hashes = [_EARLIER + " ".join(summary.hashes)] if summary.hashes else []
@@ -330,13 +343,13 @@ def render(summary: Summary) -> str:
     for heading, name in _HEADINGS.items():
         if sections[name]:
             blocks.append("\n".join([heading, *(f"- {line}" for line in sections[name])]))
-    return "\n\n".join([_OPEN, *blocks, _CLOSE])
+    return "\n\n".join([_SUMMARY_OPEN, *blocks, _SUMMARY_CLOSE])
 
 
-def parse(text: str) -> Summary:
+def parse_summary(text: str) -> ThreadSummary:
     """A summary from its text; what is no part of one is passed over."""
-    start, end = text.find(_OPEN), text.rfind(_CLOSE)
-    inside = text[start + len(_OPEN) : end if end > start else len(text)] if start >= 0 else ""
+    start, end = text.find(_SUMMARY_OPEN), text.rfind(_SUMMARY_CLOSE)
+    inside = text[start + len(_SUMMARY_OPEN) : end if end > start else len(text)] if start >= 0 else ""
     task, section = "", ""
     lines: dict[str, list[str]] = {name: [] for name in _HEADINGS.values()}
     for line in inside.splitlines():
@@ -348,7 +361,7 @@ def parse(text: str) -> Summary:
             lines[section].append(line[2:])
     originals = [each for each in lines["requests"] if each.startswith(_ORIGINAL)]
     earlier = [each for each in lines["commits"] if each.startswith(_EARLIER)]
-    return Summary(
+    return ThreadSummary(
         task=task,
         original=originals[0].removeprefix(_ORIGINAL) if originals else "",
         discussion=tuple(_read_exchanges(lines["discussion"])),
@@ -361,19 +374,19 @@ def parse(text: str) -> Summary:
     )
 
 
-def fit(summary: Summary, chars: int) -> Summary:
+def fit_summary(summary: ThreadSummary, chars: int) -> ThreadSummary:
     """A summary whose text is no longer than that.
 
     What goes first is what the transcript gives back most easily: tool counts, files, answers already given,
     requests, old hashes, decisions, commits; the oldest of each first. Both tasks stay, cut at worst.
     """
     for name in ("tools", "files", "discussion", "requests", "hashes", "decisions", "commits"):
-        excess = len(render(summary)) - chars
+        excess = len(render_summary(summary)) - chars
         if excess <= 0:
             return summary
         lighter: dict[str, Any] = {name: _lighter(name, getattr(summary, name), excess)}
         summary = summary._replace(**lighter)
-    excess = len(render(summary)) - chars
+    excess = len(render_summary(summary)) - chars
     if excess > 0:
         room = max(len(summary.task) + len(summary.original) - excess - 6, 0)
         least = min(len(summary.task), len(summary.original), room // 2)
@@ -416,7 +429,7 @@ def _halves(text: str, mark: str) -> tuple[str, str]:
     return one, other
 
 
-def _line(text: str) -> str:
+def _safe_line(text: str) -> str:
     """A text on one line that cannot be taken for a part of the wrapper."""
     words = " ".join(text.split())
     while words.startswith((_ORIGINAL, _EARLIER)):
@@ -435,3 +448,127 @@ def _unique(values: list[_T]) -> list[_T]:
 
 def _last(values: list[str], number: int) -> tuple[str, ...]:
     return tuple(values[-number:]) if number > 0 else ()
+
+
+# ------------------------------------------------------------ what stands where older messages stood
+
+pass  # XXX dropped import
+
+
+_GIT_COMMITS = 10
+_GIT_CHANGES = 20
+_GIT_CHARS = 200
+
+_BEGIN = "Older conversation history has been summarized."
+_END = """\
+Knowledge of this project is in the system prompt. Anything said earlier, in this session or in others, can be
+found with session_search, and the checkpoint session_progress holds the state of the work.
+Continue with the current task. There is no need to mention this note, to read hand-over documents again, or
+to ask what to do next."""
+
+
+def render_recovery(
+    summary: ThreadSummary, *, todo: TodoList | None = None, git: GitActivity | None = None
+) -> str:
+    """The whole block."""
+    blocks = [_BEGIN, render_summary(summary)]
+    if summary.task:
+        blocks.append(f"Current task: {summary.task}")
+    if todo is not None and todo.items:
+        blocks.append(f"Todo list:\n{todos.render(todo)}")
+    if git is not None and (git.branch or git.commits or git.changes):
+        blocks.append(_git_lines(git))
+    return "\n\n".join([*blocks, _END])
+
+
+def _git_lines(git: GitActivity) -> str:
+    lines = ["Recent git activity:" + (f" (branch {_git_line(git.branch)})" if git.branch else "")]
+    lines += [f"- {_git_line(each)}" for each in git.commits[:_GIT_COMMITS]]
+    if git.changes:
+        lines.append("Working tree:")
+        lines += [f"- {_git_line(each)}" for each in git.changes[:_GIT_CHANGES]]
+    if len(git.changes) > _GIT_CHANGES:
+        lines.append(f"- and {len(git.changes) - _GIT_CHANGES} more")
+    return "\n".join(lines)
+
+
+def _git_line(text: str) -> str:
+    return " ".join(text.split())[:_GIT_CHARS]
+
+
+# ------------------------------------------------------------ the block, as rich as fits
+
+pass  # XXX dropped import
+
+
+_MOST_ITEMS = 20
+_FEW_ITEMS = 5
+_TITLE_CHARS = 60
+_OPEN, _CLOSE = "<compacted_history>", "</compacted_history>"
+_TAGS = re.compile(r"<(?=/?\s*(?:compacted_history|thread_summary))", re.IGNORECASE)
+
+
+class _Frame(NamedTuple):
+    """What stands around the summary."""
+
+    before: str
+    todo: TodoList
+    git: GitActivity | None = None
+
+
+def render_block(
+    known: ThreadSummary, words: str, *, todo: TodoList, git: GitActivity | None, tokens: int, ratio: float
+) -> str:
+    """The block in so many tokens; `words` are a model's summary, or empty."""
+    short = todo._replace(items=todo.open[:_MOST_ITEMS])
+    tame = _TAGS.sub("‹", words)
+    head = f"{_OPEN}\n{tame}\n{_CLOSE}\n\n" if words else ""
+    text = ""
+    for frame in (
+        _Frame(head, todo, git),
+        _Frame(head, short),
+        _Frame("", short),
+        _Frame("", _few_items(todo)),
+    ):
+        text, fitted = _fitted(known, frame, tokens=tokens, ratio=ratio)
+        whole = fitted.task == known.task and fitted.original == known.original
+        if whole and _block_tokens(text, ratio) <= tokens:
+            return text
+    return text
+
+
+def least_tokens(known: ThreadSummary, todo: TodoList, ratio: float) -> int:
+    """How many tokens the smallest block needs in which both tasks are whole."""
+    bare = ThreadSummary(task=known.task, original=known.original)
+    return _block_tokens(render_recovery(bare, todo=_few_items(todo)), ratio)
+
+
+def _few_items(todo: TodoList) -> TodoList:
+    items = tuple(item._replace(title=item.title[:_TITLE_CHARS]) for item in todo.open[:_FEW_ITEMS])
+    return todo._replace(items=items)
+
+
+def _fitted(known: ThreadSummary, frame: _Frame, *, tokens: int, ratio: float) -> tuple[str, ThreadSummary]:
+    """A block with so much of a summary as fits beside the rest, and what it holds of it."""
+    fitted = known
+    while True:
+        text = frame.before + render_recovery(fitted, todo=frame.todo, git=frame.git)
+        over = _block_tokens(text, ratio) - tokens
+        size = len(render_summary(fitted))
+        smaller = fit_summary(fitted, size - int(over * ratio) - 1) if over > 0 else fitted
+        if over <= 0 or smaller == fitted:
+            return text, fitted
+        if smaller.task != fitted.task or smaller.original != fitted.original:
+            bare = ThreadSummary(task=known.task, original=known.original)  # before a task is cut, all else
+            smaller = bare if fitted != bare else smaller
+        fitted = smaller
+
+
+def _block_tokens(text: str, ratio: float) -> int:
+    return count(measure(Message(Role.USER, (Text(text),))), ratio)
+
+
+def model_words(block: str) -> str:
+    """A model's summary in a block."""
+    start, end = block.find(_OPEN), block.find(_CLOSE)
+    return block[start + len(_OPEN) : end].strip() if 0 <= start < end else ""

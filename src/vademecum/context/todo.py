@@ -22,7 +22,7 @@ _TITLE_CHARS = 300
 _ITEMS = 200
 
 
-class Status(StrEnum):
+class TodoStatus(StrEnum):
     """How far a thing is."""
 
     PENDING = "pending"
@@ -32,52 +32,57 @@ class Status(StrEnum):
 
 
 _OTHER_NAMES = {
-    "in_progress": Status.ACTIVE,
-    "active": Status.ACTIVE,
-    "not-started": Status.PENDING,
-    "open": Status.PENDING,
-    "todo": Status.PENDING,
-    "completed": Status.DONE,
-    "complete": Status.DONE,
+    "in_progress": TodoStatus.ACTIVE,
+    "active": TodoStatus.ACTIVE,
+    "not-started": TodoStatus.PENDING,
+    "open": TodoStatus.PENDING,
+    "todo": TodoStatus.PENDING,
+    "completed": TodoStatus.DONE,
+    "complete": TodoStatus.DONE,
 }
-_BOXES = {Status.PENDING: "[ ]", Status.ACTIVE: "[>]", Status.BLOCKED: "[!]", Status.DONE: "[x]"}
+_BOXES = {
+    TodoStatus.PENDING: "[ ]",
+    TodoStatus.ACTIVE: "[>]",
+    TodoStatus.BLOCKED: "[!]",
+    TodoStatus.DONE: "[x]",
+}
 
 
-class Item(NamedTuple):
+class TodoItem(NamedTuple):
     """One thing to do."""
 
     number: int
     title: str
-    status: Status = Status.PENDING
+    status: TodoStatus = TodoStatus.PENDING
 
 
-class Todo(NamedTuple):
+class TodoList(NamedTuple):
     """The list, and the next number to give."""
 
-    items: tuple[Item, ...] = ()
+    items: tuple[TodoItem, ...] = ()
     next: int = 1
 
     @property
-    def open(self) -> tuple[Item, ...]:
+    def open(self) -> tuple[TodoItem, ...]:
         """What is not done."""
-        return tuple(item for item in self.items if item.status is not Status.DONE)
+        return tuple(item for item in self.items if item.status is not TodoStatus.DONE)
 
 
-def write(todo: Todo, entries: Iterable[str | Mapping[str, Json]]) -> Todo:
+def write(todo: TodoList, entries: Iterable[str | Mapping[str, Json]]) -> TodoList:
     """Replace the whole list; an entry with the number of a present item keeps it, the rest get new ones."""
     present = {item.number: item for item in todo.items}
-    made = Todo((), todo.next)
+    made = TodoList((), todo.next)
     for entry in entries:
         title, status, number = _read(entry)
         if number in present and all(item.number != number for item in made.items):
-            item = Item(number, title or present[number].title, status or present[number].status)
+            item = TodoItem(number, title or present[number].title, status or present[number].status)
             made = made._replace(items=(*made.items, item))
         else:
             made = _append(made, title, status)
     return made
 
 
-def add(todo: Todo, entries: Iterable[str | Mapping[str, Json]]) -> Todo:
+def add(todo: TodoList, entries: Iterable[str | Mapping[str, Json]]) -> TodoList:
     """Put things at the end."""
     for entry in entries:
         title, status, _ = _read(entry)
@@ -85,10 +90,10 @@ def add(todo: Todo, entries: Iterable[str | Mapping[str, Json]]) -> Todo:
     return todo
 
 
-def update(todo: Todo, number: int, *, title: str | None = None, status: str | None = None) -> Todo:
+def update(todo: TodoList, number: int, *, title: str | None = None, status: str | None = None) -> TodoList:
     """Change the words or the status of one item."""
     found = _find(todo, number)
-    changed = Item(
+    changed = TodoItem(
         number,
         found.title if title is None else _title(title),
         found.status if status is None else _status(status),
@@ -96,12 +101,12 @@ def update(todo: Todo, number: int, *, title: str | None = None, status: str | N
     return todo._replace(items=tuple(changed if item.number == number else item for item in todo.items))
 
 
-def done(todo: Todo, number: int) -> Todo:
+def done(todo: TodoList, number: int) -> TodoList:
     """Tick one item off."""
-    return update(todo, number, status=Status.DONE)
+    return update(todo, number, status=TodoStatus.DONE)
 
 
-def operate(todo: Todo, request: Mapping[str, Json]) -> tuple[Todo, str]:
+def operate(todo: TodoList, request: Mapping[str, Json]) -> tuple[TodoList, str]:
     """Do what an agent asked for as JSON, and say how the list is then."""
     operation = str(request.get("operation", "list"))
     entries = request.get("items", request.get("todos", []))
@@ -124,42 +129,42 @@ def operate(todo: Todo, request: Mapping[str, Json]) -> tuple[Todo, str]:
     return todo, render(todo)
 
 
-def render(todo: Todo) -> str:
+def render(todo: TodoList) -> str:
     """The list as an agent reads it."""
     if not todo.items:
         return "Nothing to do is noted."
     return "\n".join(f"{_BOXES[item.status]} {item.number}. {item.title}" for item in todo.items)
 
 
-def to_json(todo: Todo) -> dict[str, Json]:
+def to_json(todo: TodoList) -> dict[str, Json]:
     """A list as it stands in a transcript."""
     items = [{"id": item.number, "title": item.title, "status": str(item.status)} for item in todo.items]
     return {"items": items, "next": todo.next}
 
 
-def from_json(value: Mapping[str, Json]) -> Todo:
+def from_json(value: Mapping[str, Json]) -> TodoList:
     """A list from a transcript; raises ValueError, KeyError or TypeError for what is none."""
     items = tuple(
-        Item(int(each["id"]), str(each["title"]), Status(each["status"])) for each in value["items"]
+        TodoItem(int(each["id"]), str(each["title"]), TodoStatus(each["status"])) for each in value["items"]
     )
-    return Todo(items, max([int(value.get("next", 1)), *(item.number + 1 for item in items)]))
+    return TodoList(items, max([int(value.get("next", 1)), *(item.number + 1 for item in items)]))
 
 
-def in_log(log: Log) -> Todo:
+def read_log(log: Log) -> TodoList:
     """The list as it is in a log, where whoever offers it to the agent writes it."""
     last = None
     for raw in log.raw():
         last = raw if raw.kind == Event.kind else last
     event = last.read() if last else None
     if not isinstance(event, Event):
-        return Todo()
+        return TodoList()
     try:
         return from_json({"items": event.items, "next": event.next or 1})
     except (ValueError, KeyError, TypeError):
-        return Todo()
+        return TodoList()
 
 
-def _update_asked(todo: Todo, entries: Iterable[Json]) -> Todo:
+def _update_asked(todo: TodoList, entries: Iterable[Json]) -> TodoList:
     for entry in entries:
         if not isinstance(entry, dict):
             raise InvalidText("an update needs an object", hint='pass {"id": 3, "status": "done"}')
@@ -167,14 +172,14 @@ def _update_asked(todo: Todo, entries: Iterable[Json]) -> Todo:
     return todo
 
 
-def _append(todo: Todo, title: str, status: Status | None) -> Todo:
+def _append(todo: TodoList, title: str, status: TodoStatus | None) -> TodoList:
     if len(todo.items) >= _ITEMS:
         raise InvalidText(f"the list already has {_ITEMS} items", hint="write a shorter list")
-    item = Item(todo.next, _title(title), status or Status.PENDING)
-    return Todo((*todo.items, item), todo.next + 1)
+    item = TodoItem(todo.next, _title(title), status or TodoStatus.PENDING)
+    return TodoList((*todo.items, item), todo.next + 1)
 
 
-def _read(entry: str | Mapping[str, Json]) -> tuple[str, Status | None, int | None]:
+def _read(entry: str | Mapping[str, Json]) -> tuple[str, TodoStatus | None, int | None]:
     if isinstance(entry, str):
         return _title(entry), None, None
     if not hasattr(entry, "get"):
@@ -193,12 +198,12 @@ def _title(text: Json) -> str:
     return found
 
 
-def _status(text: Json) -> Status:
+def _status(text: Json) -> TodoStatus:
     word = str(text).strip().lower()
     try:
-        return _OTHER_NAMES.get(word) or Status(word)
+        return _OTHER_NAMES.get(word) or TodoStatus(word)
     except ValueError as error:
-        names = ", ".join(Status)
+        names = ", ".join(TodoStatus)
         raise UnknownName(f"there is no status {word!r}", hint=f"use one of {names}") from error
 
 
@@ -209,7 +214,7 @@ def _number(value: Json) -> int:
         raise NotFound(f"{value!r} is not the number of a thing to do", hint="list them first") from error
 
 
-def _find(todo: Todo, number: int) -> Item:
+def _find(todo: TodoList, number: int) -> TodoItem:
     found = next((item for item in todo.items if item.number == number), None)
     if found is None:
         have = ", ".join(str(item.number) for item in todo.items) or "none"

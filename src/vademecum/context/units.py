@@ -1,32 +1,35 @@
-"""Group messages into units that are kept or dropped whole, and mend what providers would refuse.
+"""Messages in units kept or dropped whole: how large, mended for providers, and which of them leave.
 
-A unit is a message with tool calls together with all their results; every other message is a unit of its own.
-`gather` makes units that are sound by construction, whatever it is given:
+Pure. Every call has its result right behind it after `gather`, whatever the messages were. What rides along
+in `extra` is a provider's envelope and is not counted; pictures count as pictures, never as the letters that
+carry them.
 
-- A result belongs to the nearest call with its id before it that has no result yet; failing that, to the next
-  one after it. Missing ids are an id like any other: such results belong to such calls in order.
-- A result that stands elsewhere than right behind its call is moved there.
-- Results in a user's message become a tool's message, and words beside them one of the user's own.
-- A result without a call (or a second one for the same call) leaves the window. It stays in the transcript;
-  as loose text it would be a stranger's words in the user's mouth.
-- A call without a result gets one that says so. Taking the call away instead would hide from the model that
-  it has already tried.
-- A call whose id is missing or was used before gets a new one, and its result with it.
-- A message that says nothing at all leaves the window; some providers refuse the whole request for it.
-
-What is mended depends on what came before, so a prefix stays the same when messages are added, unless a late
-result arrives for an old call.
+Never dropped by `trim`: the system messages the conversation starts with, the last message in which the user
+speaks, and the newest unit. The rest is kept from the newest backwards, without gaps. The first task is not
+kept as a message: the thread summary carries it. When what is never dropped is too large by itself, the
+newest unit and the user's message are cut; the system prompt never is, so a window can stay above its target
+only when that prompt, or the mere names and ids of the newest unit, are larger than it.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections import deque
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from vademecum.context.sizes import measure_all
-from vademecum.tokens import count, weigh
+from vademecum.tokens import (
+    PER_CALL,
+    PER_IMAGE,
+    PER_MESSAGE,
+    PER_NAME,
+    PER_RESULT,
+    PRIMING,
+    Size,
+    count,
+    weigh,
+)
 from vademecum.transcripts.formats.base import META, SUMMARY
 from vademecum.transcripts.messages import (
     NOTHING,
@@ -43,8 +46,86 @@ from vademecum.transcripts.messages import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from vademecum.tokens import Size
     from vademecum.transcripts.messages import Json, Part
+
+
+# ------------------------------------------------------------ how large it is
+
+_BLOB = re.compile(r"(?:data:|[A-Za-z0-9+/_-]{256})")  # a picture or a file inside what we do not know
+
+
+def measure(message: Message) -> Size:
+    """What one message weighs."""
+    chars = weigh(message.name)
+    fixed = PER_MESSAGE + (PER_NAME if message.name else 0)
+    for part in message.parts:
+        more = _part_size(part)
+        chars += more[0]
+        fixed += more[1]
+    return Size(chars, fixed)
+
+
+def measure_all(messages: Iterable[Message]) -> Size:
+    """What messages weigh together, without the priming of a request."""
+    chars = fixed = 0
+    for message in messages:
+        size = measure(message)
+        chars += size.chars
+        fixed += size.fixed
+    return Size(chars, fixed)
+
+
+def measure_schemas(tools: Iterable[Json]) -> Size:
+    """What tool definitions weigh: they are sent with every call, as JSON."""
+    texts = [json.dumps(tool, ensure_ascii=False, separators=(",", ":"), default=str) for tool in tools]
+    return Size(sum(map(weigh, texts)), PER_CALL * len(texts))
+
+
+def estimate(message: Message, ratio: float) -> int:
+    """How many tokens one message is."""
+    return count(measure(message), ratio)
+
+
+def estimate_request(messages: Iterable[Message], tools: Iterable[Json], ratio: float) -> int:
+    """How many tokens a whole request is, with its schemas and the priming."""
+    return count(measure_all(messages) + measure_schemas(tools), ratio) + PRIMING
+
+
+def _part_size(part: Part) -> tuple[int, int]:
+    if isinstance(part, Text | Thinking):
+        return weigh(part.text), 0
+    if isinstance(part, ToolCall):
+        return weigh(part.name) + weigh(part.arguments), PER_CALL + PER_NAME
+    if isinstance(part, Image):
+        return 0, PER_IMAGE
+    if isinstance(part, Opaque):
+        return _json_size(part.value)
+    pairs = [_part_size(each) for each in part.content]
+    return sum(chars for chars, _ in pairs), PER_RESULT + sum(fixed for _, fixed in pairs)
+
+
+def _json_size(value: Json) -> tuple[int, int]:
+    """The letters of a JSON value, walked without recursion: a stranger chose how deep it is."""
+    chars = fixed = 0
+    pending = [value]
+    while pending:
+        each = pending.pop()
+        if isinstance(each, dict):
+            chars += sum(weigh(str(name)) for name in each)
+            pending.extend(each.values())
+        elif isinstance(each, list | tuple):
+            pending.extend(each)
+        elif isinstance(each, str) and _BLOB.match(each):
+            fixed += PER_IMAGE
+        elif each is not None:
+            chars += weigh(str(each))
+    return chars, fixed
+
+
+# ------------------------------------------------------------ units
+
+pass  # XXX dropped import
+
 
 NO_RESULT = "[No result was recorded for this call]"
 
@@ -418,3 +499,84 @@ def _left_out(what: str, source: str) -> str:
 
 def _whole(source: str) -> str:
     return f"whole: session_get {source}" if 0 < len(source) <= _LONGEST_ID else "whole in the transcript"
+
+
+# ------------------------------------------------------------ which units leave
+
+pass  # XXX dropped import
+
+
+class Trimming(NamedTuple):
+    """What stays, what leaves, both in order; which kept units were cut, by the id of their first message."""
+
+    kept: tuple[Unit, ...]
+    dropped: tuple[Unit, ...]
+    cuts: tuple[tuple[str, Cut], ...]
+    tokens: int
+
+
+def trim(units: Sequence[Unit], *, tokens: int, ratio: float) -> Trimming:
+    """Keep what fits into that many tokens."""
+    sizes = [count(unit.size, ratio) for unit in units]
+    if sum(sizes) <= tokens or not units:
+        return Trimming(tuple(units), (), (), sum(sizes))
+    head = system_prompt(units)
+    anchors = _anchors(units, head)
+    kept = dict(enumerate(units[:head]))
+    spent = sum(sizes[:head])
+    cuts = []
+    for at, share in _shares([(at, sizes[at]) for at in anchors], tokens - spent):
+        how = cut_for(units[at], share, ratio)
+        kept[at] = cut(units[at], how) if how else units[at]
+        sizes[at] = count(kept[at].size, ratio)
+        if how:
+            cuts.append((units[at].messages[0].id, how))
+    spent += sum(sizes[at] for at in anchors)
+    for at in _walk(units, sizes, head, anchors, tokens - spent):
+        kept[at] = units[at]
+    dropped = tuple(unit for at, unit in enumerate(units) if at not in kept)
+    total = sum(sizes[at] for at in kept)
+    return Trimming(tuple(kept[at] for at in sorted(kept)), dropped, tuple(cuts), total)
+
+
+def system_prompt(units: Sequence[Unit]) -> int:
+    """How many units at the start are system messages."""
+    return next((at for at, unit in enumerate(units) if unit.role is not Role.SYSTEM), len(units))
+
+
+def _anchors(units: Sequence[Unit], head: int) -> list[int]:
+    """The last unit in which the user speaks, and the newest one."""
+    found = {len(units) - 1}
+    for at in range(len(units) - 1, head - 1, -1):
+        if any(is_request(message) for message in units[at].messages):
+            found.add(at)
+            break
+    return sorted(at for at in found if at >= head)
+
+
+def _shares(anchors: list[tuple[int, int]], room: int) -> list[tuple[int, int]]:
+    """How many tokens each anchor may take: all it needs, or half, or what the smaller one leaves."""
+    room = max(room, 0)
+    if sum(size for _, size in anchors) <= room:
+        return anchors
+    if len(anchors) == 1:
+        return [(anchors[0][0], room)]
+    (first, least), (second, _) = sorted(anchors, key=lambda each: (each[1], each[0]))
+    small = min(least, room // 2)
+    return [(first, small), (second, room - small)]
+
+
+def _walk(units: Sequence[Unit], sizes: list[int], head: int, anchors: list[int], room: int) -> list[int]:
+    """The units kept beside the anchors: from the newest back to the first that does not fit."""
+    found: list[int] = []
+    for at in range(len(units) - 1, head - 1, -1):
+        if at in anchors:
+            continue
+        if sizes[at] > room:
+            break
+        room -= sizes[at]
+        found.append(at)
+    # A note of the system's from the middle must not become part of the prompt by being the oldest one left.
+    while found and units[found[-1]].role is Role.SYSTEM:
+        found.pop()
+    return found

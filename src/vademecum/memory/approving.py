@@ -149,7 +149,7 @@ class Approving(Base):
             self._audit("reject", scope=Scope(waiting.request.scope) if waiting.request else None)
         return waiting
 
-    def todo(self, request: Mapping[str, Any]) -> tuple[todos.Todo, str]:
+    def todo(self, request: Mapping[str, Any]) -> tuple[todos.TodoList, str]:
         """Work on the session's list of things to do: `write`, `update`, `add`, `list` or `done`."""
         if self.caller.session is None:
             raise ScopeUnresolved("a list of things to do belongs to a session, and this caller has none")
@@ -162,9 +162,9 @@ class Approving(Base):
             try:
                 log = self.transcripts.open(self.caller.session) if looks else self.transcripts.current()
             except NotFound:
-                return todos.operate(todos.Todo(), request)
+                return todos.operate(todos.TodoList(), request)
             with contextlib.nullcontext() if looks else self.home.lock(f"todo {log.session}"):
-                made, said = todos.operate(todos.in_log(log), request)
+                made, said = todos.operate(todos.read_log(log), request)
                 if not looks:
                     value = todos.to_json(made)
                     log.append(Listed(items=tuple(value["items"]), next=value["next"]), sync=True)

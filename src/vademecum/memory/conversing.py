@@ -17,11 +17,11 @@ from vademecum.types import Audience
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from vademecum.context import git, trial
-    from vademecum.context import host as hosts
-    from vademecum.context.base import Complete
-    from vademecum.context.engine import ContextEngine, Prepared
-    from vademecum.context.recovery import Git
+    from vademecum.context import dry_run, engine, git
+    from vademecum.context.engine import ContextEngine
+    from vademecum.context.git import GitActivity
+    from vademecum.context.host import Complete, Host
+    from vademecum.context.window import Prepared
     from vademecum.knowledge import learned, ranking
     from vademecum.transcripts import export, importing, owned, views
     from vademecum.transcripts import recall as recalling
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from vademecum.transcripts.sessions import Session, Sessions
 else:
     git = LazyModule("vademecum.context.git")
-    hosts = LazyModule("vademecum.context.host")
-    trial = LazyModule("vademecum.context.trial")
+    engine = LazyModule("vademecum.context.engine")
+    dry_run = LazyModule("vademecum.context.dry_run")
     learned = LazyModule("vademecum.knowledge.learned")
     ranking = LazyModule("vademecum.knowledge.ranking")
     export = LazyModule("vademecum.transcripts.export")
@@ -126,7 +126,7 @@ class Conversing(Keeping):
 
     def _summed_up(self, log: Log) -> None:
         """Let all but the newest messages leave a log's window, with their summary and a checkpoint."""
-        model = trial.model_of(log)
+        model = dry_run.model_of(log)
         size = self.context(log, window=1, model=model).inspect().tokens.total
         self.context(log, window=max(size, 1), model=model).compact()
 
@@ -163,7 +163,7 @@ class Conversing(Keeping):
 
     def session_messages(self, which: str, *, all: bool = False) -> Sequence[Message]:
         """All that was said in a session and not taken back, for a host that goes on with it."""
-        return [each.message for each in hosts.thread_of(self.session(which, all=all).events())]
+        return [each.message for each in engine.read_thread(self.session(which, all=all).events())]
 
     def end_session(
         self, which: str, *, why: str = "quit", slug: Callable[[str], str] | None = None
@@ -182,9 +182,9 @@ class Conversing(Keeping):
         if not dry:
             self._may_write()
         log = self.session(which, all=all)
-        model = trial.model_of(log)
+        model = dry_run.model_of(log)
         before = self.context(log, window=window or 1, model=model).inspect().tokens.total
-        written = hosts.in_memory(log) if dry else log
+        written = engine.copy_in_memory(log) if dry else log
         return before, self.context(written, window=window or max(before, 1), model=model).compact()
 
     def _transcripts(self, *, all: bool = False) -> Sessions:
@@ -211,11 +211,11 @@ class Conversing(Keeping):
             raise UsageError(f"a window has at least one token, not {window}")
         private = not self.settings.incognito
         ratio = self._state.ratio(model) if private else None
-        return hosts.LearningEngine(
+        return engine.LearningEngine(
             self._log_for(session, model),
             self._host(complete),
             window,
-            hosts.settings_from(self.settings, compaction=compaction, reply=reply),
+            engine.settings_from(self.settings, compaction=compaction, reply=reply),
             model=model,
             estimator=Estimator({} if ratio is None else {model: ratio}),
             learned=self._state.learned if private and not self.readonly else None,
@@ -228,7 +228,7 @@ class Conversing(Keeping):
         window: int,
         model: str = "",
         progress: Callable[[str, int, int], None] | None = None,
-    ) -> trial.Trial:
+    ) -> dry_run.DryRun:
         """What the engine would do with a transcript, a file or a session, at that window; writes nothing."""
         if window < 1:
             raise UsageError(f"a window has at least one token, not {window}")
@@ -236,20 +236,20 @@ class Conversing(Keeping):
         found = self._tried(source)
         name = model or found.model
         ratio = None if self.settings.incognito else self._state.ratio(name)
-        return trial.run(
+        return dry_run.run(
             found,
             window=window,
-            settings=hosts.settings_from(self.settings),
+            settings=engine.settings_from(self.settings),
             model=name,
             estimator=Estimator({} if ratio is None else {name: ratio}),
             progress=progress,
         )
 
-    def _tried(self, source: str) -> trial.Source:
+    def _tried(self, source: str) -> dry_run.DryRunSource:
         if os.path.lexists(source) or os.sep in source:
-            return trial.read(Path(source))
+            return dry_run.read_source(Path(source))
         try:
-            return trial.from_log(self.session(source))
+            return dry_run.from_log(self.session(source))
         except NotFound:
             raise NotFound(
                 f"{names.shown(source)} is no file and no session that is visible from here",
@@ -263,10 +263,10 @@ class Conversing(Keeping):
         if not self.settings.incognito and not self._writable("transcripts"):
             if session is None:
                 return replace(self.transcripts, incognito=True, _own={}).new(model=model)
-            return hosts.in_memory(self.session(session))
+            return engine.copy_in_memory(self.session(session))
         return self.current_session(model=model) if session is None else self.session(session)
 
-    def _host(self, complete: Complete | None) -> hosts.Functions:
+    def _host(self, complete: Complete | None) -> Host:
         """What a window asks of the program around it, answered from this memory."""
         # What a flush writes is the agent's word, whoever sits at the door it came through.
         caller = self.caller.as_agent()
@@ -283,10 +283,12 @@ class Conversing(Keeping):
             except Untrusted:  # the project's records lie in a folder of strangers: the journal never does
                 own.note(text)
 
-        def recent() -> Git | None:
+        def recent() -> GitActivity | None:
             return None if self.caller.project is None else git.recent(self.caller.project.root)
 
-        return hosts.Functions(
+        from vademecum.context.host import HostFunctions
+
+        return HostFunctions(
             self.now,
             complete,
             bars=self._barred,

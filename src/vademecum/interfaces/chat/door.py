@@ -6,7 +6,7 @@ import contextlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from vademecum.context import host as hosts
+from vademecum.context import engine
 from vademecum.errors import Locked, NotFound
 from vademecum.memory import Memory, connect
 from vademecum.types import Origin
@@ -146,5 +146,5 @@ def _in_memory(memory: Memory, wanted: str | None, model: str) -> Log:
     """A log that leaves nothing behind; where memory may be read, with all that an earlier one says."""
     if wanted and not memory.settings.incognito:
         newest = newest_of(memory) if wanted == LAST else None
-        return hosts.in_memory(memory.session(newest.id if newest else wanted))
+        return engine.copy_in_memory(memory.session(newest.id if newest else wanted))
     return replace(memory.transcripts, incognito=True).new(model=model)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from vademecum.context.silence import Listener, is_silent
+from vademecum.context.no_reply import ReplyListener, is_silent
 from vademecum.errors import ModelFailed, ModelNonsense, ModelOverflow, VadeError, WindowFull
 from vademecum.interfaces.chat import tools
 from vademecum.interfaces.chat.state import NO_MODEL, used
@@ -20,7 +20,7 @@ from vademecum.transcripts.messages import Message, Role, Text
 from vademecum.transcripts.shapes import pydantic_ai as shape
 
 if TYPE_CHECKING:
-    from vademecum.context.prepared import Prepared
+    from vademecum.context.window import Prepared
     from vademecum.interfaces.chat.state import Chat
     from vademecum.llm.base import Answer, Call
 
@@ -180,7 +180,7 @@ def _streamed(chat: Chat, ready: Prepared, offered: list[object]) -> Answer:
             chat.model.stream(prompt, tools=offered, limits=limits) as stream,
             chat.screen.answer() as show,
         ):
-            listener = Listener()
+            listener = ReplyListener()
             for piece in stream:
                 said.append(piece)
                 length += len(piece)

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from vademecum.context import host as hosts
-from vademecum.context.sizes import measure_all, measure_schemas
+from vademecum.context import engine
+from vademecum.context.units import measure_all, measure_schemas
 from vademecum.errors import VadeError
 from vademecum.interfaces.chat import door as doors_
 from vademecum.llm import choose as choosing
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from vademecum.config import Settings
     from vademecum.context.engine import ContextEngine
-    from vademecum.context.prepared import Sections
+    from vademecum.context.window import Sections
     from vademecum.inject.build import Block
     from vademecum.interfaces.chat.door import Doors
     from vademecum.interfaces.chat.screen import Screen
@@ -209,7 +209,7 @@ class Chat:
         self._hold.__exit__(None, None, None)
         self._hold, self.log = held, log
         self.doors = doors_.inside(self.doors, log.session)
-        self.thread = [each.message for each in hosts.thread_of(log.events())]
+        self.thread = [each.message for each in engine.read_thread(log.events())]
         self.proposed = ()
         self.block = self._injected()
         said = Message(Role.SYSTEM, (Text(self._system()),))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vademecum.config import Consent
-from vademecum.context.sizes import measure_schemas
+from vademecum.context.units import measure_schemas
 from vademecum.errors import PendingReview, Refused, UsageError, VadeError
 from vademecum.interfaces.chat import machine
 from vademecum.interfaces.mcp import core

@@ -16,7 +16,7 @@ from vademecum.interfaces.present.to_json import Share, shares_of, trial_json
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from vademecum.context.trial import Trial
+    from vademecum.context.dry_run import DryRun
     from vademecum.memory import Memory
 
     Door = Callable[[], Memory]
@@ -56,7 +56,7 @@ def inspect(source: str, window: int, model: str, as_json: bool, door: Door) -> 
         show(found)
 
 
-def show(found: Trial) -> None:
+def show(found: DryRun) -> None:
     """Print a trial for people: the bar, the sections, what happened, and the summary."""
     source, tokens = found.source, found.window.tokens
     model = f" · {source.model}" if source.model else ""

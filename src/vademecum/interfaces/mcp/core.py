@@ -29,7 +29,7 @@ from vademecum.knowledge.learned import LEARNED
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from vademecum.context.todo import Todo
+    from vademecum.context.todo import TodoList
     from vademecum.memory import Memory
     from vademecum.types import Noted, Record, Stored, Swept
 
@@ -272,7 +272,7 @@ def todo(given: Given) -> Read:
     request = {name: value for name, value in given.items() if value is not None and name != RETRY.name}
     key = given[RETRY.name]
 
-    def change(memory: Memory) -> tuple[Todo, str]:
+    def change(memory: Memory) -> tuple[TodoList, str]:
         if memory.settings.approval.mcp is Consent.DENY:
             raise Refused(
                 "writing to the list of things to do through MCP is switched off",
@@ -280,7 +280,7 @@ def todo(given: Given) -> Read:
             )
         return memory.todo(request)
 
-    def change_once(memory: Memory) -> tuple[Todo, str]:
+    def change_once(memory: Memory) -> tuple[TodoList, str]:
         def do(_: Any) -> dict[str, Any]:
             change(memory)
             return {"outcome": "kept"}  # and not the list: what keys remember holds nobody's words

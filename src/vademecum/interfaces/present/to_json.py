@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from vademecum.config import Shared
-    from vademecum.context.trial import Trial
+    from vademecum.context.dry_run import DryRun
     from vademecum.inject.build import Block
     from vademecum.interfaces.install.runner import Seen
     from vademecum.knowledge.intake import Report
@@ -547,7 +547,7 @@ def seen_json(each: Seen) -> dict[str, Any]:
     }
 
 
-def trial_json(found: Trial) -> dict[str, Any]:
+def trial_json(found: DryRun) -> dict[str, Any]:
     """A trial for programs."""
     source, window = found.source, found.window
     soft = sum(each.kind == "soft-trim" for each in found.pruned)
@@ -579,7 +579,7 @@ def trial_json(found: Trial) -> dict[str, Any]:
     }
 
 
-def shares_of(found: Trial) -> list[Share]:
+def shares_of(found: DryRun) -> list[Share]:
     """The sections of a window in the order they are sent, then what is left, then the room for a reply."""
     tokens = found.window.tokens
     roles = {"user": 0, "assistant": 0, "tool": 0}

@@ -108,7 +108,7 @@ def todo(chat: Chat, rest: str) -> None:
     """The list of things to do."""
     which, more = parted(rest or "list")
     if which == "list" and not more:
-        output.line(todos.render(todos.in_log(chat.log)))
+        output.line(todos.render(todos.read_log(chat.log)))
     elif which == "add" and more:
         output.line(chat.engine.todo({"operation": "add", "title": more}))
     elif which == "done" and more:

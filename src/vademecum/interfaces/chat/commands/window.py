@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vademecum.context.sizes import measure_schemas
+from vademecum.context.units import measure_schemas
 from vademecum.interfaces.chat.commands.base import Command, first_of, parted, wrong
 from vademecum.interfaces.present import output
 from vademecum.tokens import Size, count, weigh

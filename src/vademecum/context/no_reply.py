@@ -31,14 +31,14 @@ def is_silent(text: str) -> bool:
     return _SILENT.match(text) is not None
 
 
-class Listener(NamedTuple):
+class ReplyListener(NamedTuple):
     """A reply as it streams in: what is held back, and what is known of it."""
 
     held: str = ""
     silent: bool = False
     speaking: bool = False
 
-    def feed(self, chunk: str) -> tuple[Listener, str]:
+    def feed(self, chunk: str) -> tuple[ReplyListener, str]:
         """Hear one chunk; what comes back may be shown now."""
         if self.speaking:
             return self, chunk
@@ -46,10 +46,10 @@ class Listener(NamedTuple):
             return self, ""
         text = self.held + chunk
         if _MAY_BE.fullmatch(text):
-            return Listener(held=text), ""
+            return ReplyListener(held=text), ""
         if is_silent(text):
-            return Listener(silent=True), ""
-        return Listener(speaking=True), text
+            return ReplyListener(silent=True), ""
+        return ReplyListener(speaking=True), text
 
     def finish(self) -> str:
         """The reply has ended: what was held back and is to be shown after all."""

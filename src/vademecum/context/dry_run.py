@@ -9,10 +9,10 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
-from vademecum.context.engine import ContextEngine
-from vademecum.context.host import Functions, thread_of
-from vademecum.context.prune import Kind
-from vademecum.context.sizes import estimate_request
+from vademecum.context.engine import ContextEngine, read_thread
+from vademecum.context.host import HostFunctions
+from vademecum.context.prune import PruneKind
+from vademecum.context.units import estimate_request
 from vademecum.errors import NotFound, WindowFull
 from vademecum.store import clock, files
 from vademecum.transcripts.events import Started, Used
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from vademecum.context.engine import Inspection, Prepared, Settings
-    from vademecum.context.prune import Decision
+    from vademecum.context.prune import PruneDecision
+    from vademecum.context.window import Inspection, Prepared, WindowSettings
     from vademecum.tokens import Estimator
     from vademecum.transcripts.log import Pen
 
@@ -37,7 +37,7 @@ _LOOK = 20  # lines from the beginning
 OWN = "vademecum"  # the format of our own logs
 
 
-class Source(NamedTuple):
+class DryRunSource(NamedTuple):
     """A session to try: what it is, the model it ran with, and all that was said on its main line."""
 
     name: str
@@ -46,7 +46,7 @@ class Source(NamedTuple):
     messages: tuple[Message, ...]
 
 
-class Step(NamedTuple):
+class DryRunStep(NamedTuple):
     """One answer before which something had to happen."""
 
     message: int  # how many there were by then
@@ -58,21 +58,21 @@ class Step(NamedTuple):
     tokens: int  # of the request then
 
 
-class Trial(NamedTuple):
+class DryRun(NamedTuple):
     """How a session went."""
 
-    source: Source
+    source: DryRunSource
     tokens: int  # of all that was said, as one request
     window: Inspection  # as it stands at the end
-    steps: tuple[Step, ...]
-    pruned: tuple[Decision, ...]
+    steps: tuple[DryRunStep, ...]
+    pruned: tuple[PruneDecision, ...]
     full: str = ""  # why it could not go on
 
     @property
     def pruned_chars(self) -> int:
         """How many characters pruning took out."""
         return sum(
-            each.chars - (len(each.placeholder) if each.kind is Kind.CLEAR else each.head + each.tail)
+            each.chars - (len(each.placeholder) if each.kind is PruneKind.CLEAR else each.head + each.tail)
             for each in self.pruned
         )
 
@@ -88,14 +88,14 @@ class Trial(NamedTuple):
 
 
 def run(
-    source: Source,
+    source: DryRunSource,
     *,
     window: int,
-    settings: Settings,
+    settings: WindowSettings,
     model: str,
     estimator: Estimator,
     progress: Progress | None = None,
-) -> Trial:
+) -> DryRun:
     """Live through a session again."""
     moment = datetime.fromtimestamp(0, UTC)
 
@@ -103,10 +103,10 @@ def run(
         return moment
 
     engine = ContextEngine(
-        Log("trial", InMemory(), now=now), Functions(now), window, settings, model, estimator=estimator
+        Log("trial", InMemory(), now=now), HostFunctions(now), window, settings, model, estimator=estimator
     )
-    steps: list[Step] = []
-    pruned: list[Decision] = []
+    steps: list[DryRunStep] = []
+    pruned: list[PruneDecision] = []
     said = list(source.messages)
     full = ""
     try:
@@ -123,20 +123,20 @@ def run(
     except WindowFull as error:
         full = str(error)
     tokens = estimate_request(said, (), estimator.ratio(model))
-    return Trial(source, tokens, engine.inspect(), tuple(steps), tuple(pruned), full)
+    return DryRun(source, tokens, engine.inspect(), tuple(steps), tuple(pruned), full)
 
 
-def _step(at: int, made: Prepared) -> list[Step]:
+def _step(at: int, made: Prepared) -> list[DryRunStep]:
     if not (made.pruned or made.trimmed or made.cut or made.flushed):
         return []
     counts = len(made.pruned), len(made.trimmed), len(made.cut)
-    return [Step(at, made.why, *counts, made.flushed, made.tokens.total)]
+    return [DryRunStep(at, made.why, *counts, made.flushed, made.tokens.total)]
 
 
 # -------------------------------------------------------------------- reading a session
 
 
-def read(path: Path) -> Source:
+def read_source(path: Path) -> DryRunSource:
     """The session in a file, of whatever format; raises NotFound for what holds none."""
     with files.reported(f"read {path}"):
         if not path.is_file():
@@ -164,10 +164,10 @@ def read(path: Path) -> Source:
     return _source(str(path), known.name, model, said)
 
 
-def from_log(log: Log, name: str = "") -> Source:
+def from_log(log: Log, name: str = "") -> DryRunSource:
     """A session of our own."""
     said = [
-        event.message._replace(time=event.message.time or event.time) for event in thread_of(log.events())
+        event.message._replace(time=event.message.time or event.time) for event in read_thread(log.events())
     ]
     model = model_of(log) or next((each.model for each in said if each.model), "")
     return _source(name or log.session, OWN, model, said)
@@ -184,12 +184,12 @@ def model_of(log: Log) -> str:
     return ""
 
 
-def _source(name: str, format: str, model: str, said: Sequence[Message]) -> Source:
+def _source(name: str, format: str, model: str, said: Sequence[Message]) -> DryRunSource:
     """What was said on the main line, without subagents, branches that were left, and summaries."""
     main = tuple(each for each in said if not any(each.extra.get(mark) for mark in (SIDE, LEFT, SUMMARY)))
     if not main:
         raise NotFound(f"nothing is said in {name}", hint="give a transcript in which something was said")
-    return Source(name, format, model, main)
+    return DryRunSource(name, format, model, main)
 
 
 class _File:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vademecum.context.thread import Thread
+from vademecum.context.window import Thread
 from vademecum.memory import Memory
 from vademecum.transcripts.events import Said
 from vademecum.transcripts.messages import Message, Role, Text

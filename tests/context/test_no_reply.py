@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vademecum.context.silence import TOKEN, Listener, is_silent
+from vademecum.context.no_reply import TOKEN, ReplyListener, is_silent
 
 
 def heard(chunks: list[str]) -> str:
-    listener, found = Listener(), ""
+    listener, found = ReplyListener(), ""
     for chunk in chunks:
         listener, more = listener.feed(chunk)
         found += more
@@ -45,12 +45,12 @@ def test_an_answer_is_heard(text: str) -> None:
 
 
 def test_an_answer_is_released_as_soon_as_it_cannot_be_silence() -> None:
-    listener, first = Listener().feed("NO")
+    listener, first = ReplyListener().feed("NO")
     assert first == ""
     listener, second = listener.feed(" w")
     assert second == "NO w"
     assert listener.feed("ay")[1] == "ay"
-    assert Listener().feed("Hello")[1] == "Hello"
+    assert ReplyListener().feed("Hello")[1] == "Hello"
 
 
 PARTS = ["NO", "_", "REPLY", "N", "O", "no_re", "ply", " ", "\n", "**", "`", ".", "ing", "", "x"]
@@ -66,7 +66,7 @@ def test_streaming_shows_what_the_whole_would_show(chunks: list[str]) -> None:
 @given(st.integers(0, 5), PIECES)
 def test_nothing_is_held_that_could_be_shown(spaces: int, chunks: list[str]) -> None:
     """What is held could still become silence: with the right ending, it does."""
-    listener = Listener(held="")
+    listener = ReplyListener(held="")
     for chunk in [" " * spaces, *chunks]:
         listener, _ = listener.feed(chunk)
         assert len(listener.held) <= 40

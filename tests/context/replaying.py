@@ -1,0 +1,30 @@
+"""The window a log amounts to, made from its events alone: what the engine sends has to equal it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vademecum.context.units import Cut, gather
+from vademecum.context.window import apply_all, read_decisions
+from vademecum.transcripts import views
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from vademecum.context.prune import PruneDecision
+    from vademecum.transcripts.events import Event, Pruned, Torn, Trimmed
+    from vademecum.transcripts.messages import Message
+
+
+def replay(events: Iterable[Event | Torn]) -> tuple[Message, ...]:
+    """Exactly what was sent last, secrets apart."""
+    said = views.window(events, _shorten)
+    return gather([each.message for each in said]).messages
+
+
+def _shorten(messages: Sequence[Message], decided: Sequence[Pruned | Trimmed]) -> list[Message]:
+    by_message: dict[str, list[PruneDecision | Cut]] = {}
+    for event in decided:
+        for name, how in read_decisions(event):
+            by_message.setdefault(name, []).append(how)
+    return [apply_all(message, by_message.get(message.id, ())) for message in messages]
