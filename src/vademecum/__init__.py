@@ -1,23 +1,96 @@
-"""Vademecum: long-term memory for AI agents, kept in plain Markdown."""
+"""Vademecum: long-term memory for AI agents, kept in plain Markdown.
+
+What is public is what this module names, and `vademecum.adapters`; every other module may change at any time.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from vademecum.errors import VadeError
-    from vademecum.memory import Memory
+    from vademecum.context.engine import ContextEngine as ContextEngine
+    from vademecum.context.prepared import Prepared as Prepared
+    from vademecum.errors import *  # noqa: F403  all of the tree
+    from vademecum.inject.build import Block as Block
+    from vademecum.llm.base import Limits as Limits
+    from vademecum.llm.base import Model as Model
+    from vademecum.llm.choose import resolve
+    from vademecum.llm.overflow import is_overflow as is_overflow
+    from vademecum.llm.scripted import Scripted as Scripted
+    from vademecum.memory import Listing as Listing
+    from vademecum.memory import Memory as Memory
+    from vademecum.memory import Status as Status
+    from vademecum.memory import connect as connect
+    from vademecum.search.answer import Answer as Answer
+    from vademecum.search.answer import Coverage as Coverage
+    from vademecum.search.answer import Passage as Passage
+    from vademecum.transcripts.events import Used as Used
+    from vademecum.transcripts.log import Log as Log
+    from vademecum.transcripts.messages import Message as Message
+    from vademecum.transcripts.sessions import Session as Session
+    from vademecum.transcripts.shapes.base import Shape as Shape
+    from vademecum.transcripts.shapes.base import shape as shape
+    from vademecum.types import Audience as Audience
+    from vademecum.types import Entry as Entry
+    from vademecum.types import Finding as Finding
+    from vademecum.types import Noted as Noted
+    from vademecum.types import Origin as Origin
+    from vademecum.types import Outcome as Outcome
+    from vademecum.types import Place as Place
+    from vademecum.types import Record as Record
+    from vademecum.types import RecordType as RecordType
+    from vademecum.types import Scope as Scope
+    from vademecum.types import Stored as Stored
+
+    resolve_model = resolve
 
 __version__ = "0.1.0"
-__all__ = ["Memory", "VadeError", "__version__"]
 
-# Imported when asked for, so that `vade --version` loads none of it.
-_HOMES = {"Memory": "vademecum.memory", "VadeError": "vademecum.errors"}
+# Imported when asked for, so that `vade --version` loads none of it. A name that is another one at home
+# stands behind that and a colon.
+_HOMES = {
+    "vademecum.context.engine": "ContextEngine",
+    "vademecum.context.prepared": "Prepared",
+    "vademecum.errors": (
+        "Ambiguous Collision ConfigError Conflict EmbedderChanged EmbedderFailed HostFailed "
+        "IncognitoWrite IndexFailed IndexNewer InvalidKey InvalidText Locked Malformed ModelBusy "
+        "ModelFailed ModelNonsense ModelOverflow ModelTimeout ModelUnauthorised NewerFormat NotFound "
+        "NotVisible OutsideMemory OverBudget PendingReview PersonsText Refused ScopeUnresolved "
+        "SecretFound StorageFailed UnknownName Untrusted UsageError VadeError WindowFull"
+    ),
+    "vademecum.inject.build": "Block",
+    "vademecum.llm.base": "Limits Model",
+    "vademecum.llm.choose": "resolve:resolve_model",
+    "vademecum.llm.overflow": "is_overflow",
+    "vademecum.llm.scripted": "Scripted",
+    "vademecum.memory": "Listing Memory Status connect",
+    "vademecum.search.answer": "Answer Coverage Passage",
+    "vademecum.transcripts.events": "Used",
+    "vademecum.transcripts.log": "Log",
+    "vademecum.transcripts.messages": "Message",
+    "vademecum.transcripts.sessions": "Session",
+    "vademecum.transcripts.shapes.base": "Shape shape",
+    "vademecum.types": "Audience Entry Finding Noted Origin Outcome Place Record RecordType Scope Stored",
+}
+_PLACES = {
+    given or own: (module, own)
+    for module, names in _HOMES.items()
+    for own, _, given in (each.partition(":") for each in names.split())
+}
+
+__all__ = ["__version__", *_PLACES]  # noqa: PLE0604  they are strings
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
+if not TYPE_CHECKING:  # to a type checker a name that is not above is a mistake
 
-    return getattr(import_module(_HOMES[name]), name)
+    def __getattr__(name: str) -> Any:
+        if name not in _PLACES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module
+
+        module, own = _PLACES[name]
+        return getattr(import_module(module), own)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_PLACES})
