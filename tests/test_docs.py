@@ -69,6 +69,14 @@ def test_the_help_page_lists_every_command_once() -> None:
     assert sorted(listed) == sorted(COMMANDS)
 
 
+def test_the_help_page_says_of_each_command_what_the_command_says_of_itself() -> None:
+    context = click.Context(cli)
+    for name, (_, summary) in COMMANDS.items():
+        command = cli.get_command(context, name)
+        assert command is not None
+        assert command.get_short_help_str(80) == summary, name
+
+
 def test_every_error_has_a_hint_and_a_place_in_the_tree() -> None:
     tree = errors.__doc__ or ""
     for name, kind in vars(errors).items():

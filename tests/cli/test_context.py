@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from vademecum.context import summary
-from vademecum.interfaces.cli import context as command
+from vademecum.interfaces.cli import sessions as command
 from vademecum.interfaces.cli.app import run
 from vademecum.memory import connect
 from vademecum.transcripts.messages import Message, Role, Text, ToolCall, ToolResult

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from vademecum.errors import ModelFailed, NotVisible
 from vademecum.interfaces.cli.app import cli, run
-from vademecum.interfaces.cli.lint import annotation
+from vademecum.interfaces.cli.care import annotation
 from vademecum.lifecycle import statements
 from vademecum.lifecycle.lint import clean, reading, runner
 from vademecum.lifecycle.lint.base import Watch

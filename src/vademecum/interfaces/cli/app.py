@@ -20,70 +20,85 @@ if TYPE_CHECKING:
 
     from vademecum.memory import Memory
 
-# Command → module below this one; only what is called is imported.
-COMMANDS = {
-    "search": "find",
-    "recall": "find",
-    "index": "find",
-    "store": "keep",
-    "note": "keep",
-    "edit": "keep",
-    "protect": "keep",
-    "list": "look",
-    "show": "look",
-    "get": "look",
-    "status": "look",
-    "config": "look",
-    "audit": "look",
-    "learn": "knowledge",
-    "suggest": "suggest",
-    "knowledge": "knowledge",
-    "verify": "knowledge",
-    "review": "review",
-    "sessions": "sessions",
-    "context": "context",
-    "forget": "drop",
-    "restore": "drop",
-    "clear": "drop",
-    "purge": "drop",
-    "sweep": "lifecycle",
-    "split": "lifecycle",
-    "undo": "lifecycle",
-    "compact": "compact",
-    "promote": "promote",
-    "profile": "profile",
-    "graph": "graph",
-    "lint": "lint",
-    "heal": "lint",
-    "inject": "inject",
-    "init": "setup",
-    "trust": "setup",
-    "project": "setup",
-    "sources": "setup",
-    "install": "install",
-    "uninstall": "install",
-    "hook": "hook",
-    "mcp": "mcp",
-    "chat": "chat",
-    "approve": "approve",
-    "doctor": "doctor",
-    "completion": "setup",
-    "demo": "demo",
-    "import": "transfer",
-    "export": "transfer",
-}
-SECTIONS = {
-    "Keep": ("store", "note", "edit", "protect"),
-    "Learn": ("suggest", "learn", "knowledge", "review", "verify", "profile"),
-    "Find": ("search", "recall", "index"),
-    "Look": ("list", "show", "graph", "get", "status", "audit"),
-    "Sessions": ("chat", "sessions", "context"),
-    "Agents": ("inject", "install", "uninstall", "hook", "mcp", "approve"),
-    "Take away, bring back": ("forget", "restore", "clear", "purge"),
-    "Tidy up": ("lint", "heal", "sweep", "promote", "compact", "split", "undo"),
-    "From and to elsewhere": ("import", "export"),
-    "Set up": ("init", "trust", "project", "sources", "config", "completion", "doctor", "demo"),
-}
+# What the help page shows: a command, the module below this one that has it, and what it does. Nothing is
+# imported for that; what is called is imported then.
+_TABLE = """\
+Keep
+  store      write     Keep TEXT as a memory; `-` reads it from standard input.
+  note       write     Append TEXT to today's journal; `-` reads it from standard input, nothing...
+  edit       write     Open a record, or MEMORY.md, context.md or profile.md, in your editor.
+  protect    write     Keep a record from ever being removed by age or number.
+Learn
+  suggest    knowledge Say what of a message is worth keeping; `-` reads it from standard input.
+  learn      knowledge Keep something learned: a discovery, solution, pattern, workflow, failure or...
+  knowledge  knowledge Look at what was learned: alone it lists it, as `vade knowledge list` does.
+  review     review    Go through everything that waits for you: y yes, n no, e edit, s skip, a all...
+  verify     review    Vouch for what records, pinned documents or journal files say, exactly as it...
+  profile    knowledge Look at profile.md, or draft it: alone it shows it, as `vade profile show` does.
+Find
+  search     search    Find the lines that answer QUERY, by words and by meaning.
+  recall     search    Recall records that answer QUERY, or without one the newest.
+  index      search    Bring the search index up to date; it is made from the files and safe to delete.
+Look
+  list       inspect   List memories: number, key, scope, type, category and age.
+  show       inspect   Show one record: what it says now, what it said before, and where it lies.
+  graph      knowledge Show the edges between records, from links, the frontmatter, shared tags, or...
+  get        inspect   Print lines of a file of memory, by its path, key or number.
+  status     inspect   Say what is here, and what needs a look.
+  audit      inspect   Show what was changed, when and by whom; `vade audit verify` checks that...
+Sessions
+  chat       launch    Talk to a model that remembers; `--session last` goes on with the last...
+  sessions   sessions  Look into what was said in earlier sessions, and keep those of other agents.
+  context    sessions  Look at context windows.
+Agents
+  inject     agents    Show what an agent is told of its memory before it begins, or keep it in the...
+  install    agents    Give an agent its memory: the server, the hooks, and a word about when to use...
+  uninstall  agents    Take memory out of an agent's configuration again, and leave everything else...
+  hook       launch    Answer a hook of an agent: what it says on standard input, what the model is...
+  mcp        launch    Serve memory to an agent over the Model Context Protocol, until it leaves.
+  approve    review    Decide about what agents want to write and may not without you.
+Take away, bring back
+  forget     remove    Move a record to the archive; `vade restore` brings it back.
+  restore    remove    Bring back a forgotten record, an earlier version, or entries that an edit...
+  clear      remove    Move all records of a scope to the archive.
+  purge      remove    Delete a record, or a text wherever it stands, for good: it cannot be brought...
+Tidy up
+  lint       care      Look for what is wrong, and change nothing; ends with 1 when there are errors.
+  heal       care      Mend what lint finds, where that takes no person; no text is removed, `vade...
+  sweep      care      Put away what is old, expired, said twice or too much; `vade undo` brings it...
+  promote    care      Make records, or lines of MEMORY.md, of what the journal repeats or sessions...
+  compact    care      Let a language model merge the entries of a topic into one; nothing it drops...
+  split      care      Take back the last merge of a record: both statements stand again, each in...
+  undo       care      Bring back, byte for byte, what a run changed: the newest one, or the one named.
+From and to elsewhere
+  import     transfer  Bring in what another agent's memory keeps; its own files are only read.
+  export     transfer  Write memory out: a bundle of Markdown (okf), what was learned (ltm), or one...
+Set up
+  init       setup     Make .vade/ in this project, so that its records are versioned with the code.
+  trust      setup     Trust this project's .vade/: it came with the repository, so read it first.
+  project    setup     Show which project this folder belongs to.
+  sources    setup     Attach folders of Markdown that are read in place: a vault, a workspace, a...
+  config     inspect   Show every setting, its value, and where the value came from.
+  completion setup     Print the completion script for a shell: `eval "$(vade completion bash)"`.
+  doctor     setup     Check the memory folder, its file system, the settings, the audit and every...
+  demo       demo      Take a short tour in a temporary folder; your own memory is not touched.
+"""
+
+
+def _read(table: str) -> dict[str, dict[str, tuple[str, str]]]:
+    sections: dict[str, dict[str, tuple[str, str]]] = {}
+    commands: dict[str, tuple[str, str]] = {}
+    for line in table.splitlines():
+        if line.startswith("  "):
+            name, module, summary = line.split(maxsplit=2)
+            commands[name] = (module, summary)
+        else:
+            commands = sections[line] = {}
+    return sections
+
+
+SECTIONS = _read(_TABLE)
+COMMANDS = {name: told for commands in SECTIONS.values() for name, told in commands.items()}
 
 OK, FAILED, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130
 
@@ -97,11 +112,11 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """One command, imported now."""
-        module = COMMANDS.get(cmd_name)
-        if module is None:
+        if cmd_name not in COMMANDS:
             return None
-        loaded = import_module(f"vademecum.interfaces.cli.{module}")
-        command: click.Command = loaded.COMMANDS[cmd_name]
+        module = import_module(f"vademecum.interfaces.cli.{COMMANDS[cmd_name][0]}")
+        # A command that is called like a word of Python's has an underscore behind it.
+        command: click.Command = getattr(module, f"{cmd_name}_", None) or getattr(module, cmd_name)
         return command
 
     def resolve_command(
@@ -120,10 +135,9 @@ class LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The commands under the headings a person would look for."""
-        for heading, names in SECTIONS.items():
-            commands = [(name, self.get_command(ctx, name)) for name in names]
+        for heading, commands in SECTIONS.items():
             with formatter.section(heading):
-                formatter.write_dl([(n, c.get_short_help_str(80)) for n, c in commands if c is not None])
+                formatter.write_dl([(name, summary) for name, (_, summary) in commands.items()])
 
 
 @click.group(
@@ -138,7 +152,7 @@ def cli(ctx: click.Context, as_json: bool, door: Callable[[], Memory]) -> None:
     The options below go with every command, before its name or after it.
     """
     if ctx.invoked_subcommand is None:
-        from vademecum.interfaces.cli.look import overview
+        from vademecum.interfaces.cli.inspect import overview
 
         overview(door(), as_json=as_json)
 

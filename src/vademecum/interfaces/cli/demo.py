@@ -368,5 +368,3 @@ TOUR: tuple[Callable[[Tour], str], ...] = (
     review_what_came_in,
     show_the_audit,
 )
-
-COMMANDS = {"demo": demo}

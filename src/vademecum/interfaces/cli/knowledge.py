@@ -1,31 +1,39 @@
-"""Commands about what was learned: keep it, look at it, vouch for it, put away what has grown old."""
+"""Commands about what was learned, the profile, and how records hang together."""
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from vademecum.interfaces.cli.keep import TextCommand, read_text, tell_swept, warn_of_secrets
 from vademecum.interfaces.cli.options import (
     SCOPES,
     common,
-    complete_keys,
     confirmed,
     key_argument,
     scope_option,
 )
+from vademecum.interfaces.cli.write import TextCommand, read_text, tell_swept, warn_of_secrets
 from vademecum.interfaces.present import output
-from vademecum.interfaces.present.to_json import merged_json, outcome_json, swept_json
+from vademecum.interfaces.present.to_json import (
+    draft_json,
+    merged_json,
+    outcome_json,
+    profile_json,
+    swept_json,
+)
 from vademecum.interfaces.present.to_text import figures_row, show_lessons, show_merged, show_outcome
-from vademecum.store.outgoing import clean_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from vademecum.knowledge.trust import Waiting
+    from vademecum.knowledge.edges import Graph
+    from vademecum.knowledge.signals import Signal
+    from vademecum.lifecycle.profile import Draft
     from vademecum.memory import Memory
+    from vademecum.store.runs import Told
 
     Door = Callable[[], Memory]
 
@@ -249,109 +257,260 @@ def export(path: str, scope: str, force: bool, as_json: bool, door: Door) -> Non
     output.as_json({"path": str(written)}) if as_json else output.line(f"wrote {written}")
 
 
-@click.command()
-@click.argument("names", metavar="[KEY|NUM|DOCUMENT|JOURNAL|GLOB]...", nargs=-1, shell_complete=complete_keys)
-@scope_option("Where it is kept.")
-@click.option("--run", metavar="RUN", help="Everything that came with this run, such as an import.")
-@click.option("--source", metavar="SOURCE", help="Everything from this system, such as openclaw.")
-@click.option("--all", "everything", is_flag=True, help="Everything that waits.")
-@click.option("--off", is_flag=True, help="Take your word back.")
-@click.option("--list", "listed", is_flag=True, help="Show what waits for your word instead.")
-@click.option("--yes", is_flag=True, help="Do not ask when it is more than was named.")
+# Where each kind belongs: what a person prefers holds everywhere, the rest in the project it was said of.
+_PLACES = {
+    "preference": "--type user --scope global",
+    "correction": "--type feedback",
+    "decision": "--type project",
+    "context": "--type project",
+    "pattern": "--type project",
+}
+
+
+@click.command(cls=TextCommand)
+@click.argument("text", metavar="TEXT|-")
 @common
-def verify(
-    names: tuple[str, ...],
-    scope: str | None,
-    *,
-    run: str | None,
-    source: str | None,
-    everything: bool,
-    off: bool,
-    listed: bool,
-    yes: bool,
-    as_json: bool,
-    door: Door,
-) -> None:
-    """Vouch for what records, pinned documents or journal files say, exactly as it stands.
-
-    Agents are then told it, wherever it came from. A text that is edited afterwards is another text.
-    `vade review` shows each text and asks.
-    """
-    many = everything or run is not None or source is not None or any(_is_glob(each) for each in names)
-    if listed and (names or many or off):
-        raise click.UsageError("Give --list alone to see what waits.")
-    if not listed and not names and not many:
-        raise click.UsageError(
-            "Name what you vouch for, or give --run, --source or --all; --list shows what waits."
-        )
-    if off and many:
-        raise click.UsageError("--off goes with names; `vade undo` takes back what was verified together.")
-    memory = door()
-    if listed:
-        _show_waiting(list(memory.waiting(scope=scope)), as_json=as_json)
-        return
-    if many:
-        _verify_many(
-            memory, names, scope, run=run, source=source, everything=everything, yes=yes, as_json=as_json
-        )
-        return
-    done = []
-    for name in names:
-        memory.verifiable(name, scope=scope)  # all of them, before the first is decided about
-    for name in names:
-        entries = memory.verify(name, scope=scope, on=not off)
-        done.append({"key": name, "verified": not off, "texts": [each.text for each in entries]})
-        if not as_json:
-            output.line(
-                f"{name}: {output.plural(len(entries), 'text')} {'no longer ' if off else ''}verified"
-            )
-            for each in entries:
-                output.line("\n".join(f"  {line}" for line in each.text.split("\n")))
-    if as_json:
-        output.as_json(done[0] if len(done) == 1 else {"verified": done})
-
-
-def _is_glob(name: str) -> bool:
-    return any(each in name for each in "*?[")
-
-
-def _verify_many(
-    memory: Memory, names: tuple[str, ...], scope: str | None, *, yes: bool, as_json: bool, **given: Any
-) -> None:
-    """Verify what waits and is meant, as one sitting, after a question that says how much it is."""
-    items = memory.selected(names, scope=scope, **given)
-    if not items:
-        output.as_json({"verified": [], "run": None}) if as_json else output.line("nothing waits")
-        return
-    confirmed(f"Verify {output.plural(len(items), 'text')} without looking at each of them?", yes=yes)
-    with output.progress() as step:
-        sitting, decided = memory.decide(items, yes=True, progress=step)
-    done = [each for each in decided if each.done]
-    left = [each for each in decided if not each.done]
+def suggest(text: str, as_json: bool, door: Door) -> None:
+    """Say what of a message is worth keeping; `-` reads it from standard input. Nothing is written."""
+    reading = door().suggest(read_text(text))
     if as_json:
         output.as_json(
             {
-                "verified": [{"key": each.item.name, "path": each.item.path} for each in done],
-                "left": [{"path": each.item.path, "why": each.why} for each in left],
-                "run": sitting,
+                "signals": [
+                    {
+                        "kind": str(each.kind),
+                        "text": each.text,
+                        "confidence": each.confidence,
+                        "why": each.why,
+                        "command": command(each),
+                    }
+                    for each in reading.signals
+                ],
+                "declined": None if reading.declined is None else str(reading.declined),
+                "why": reading.why,
             }
         )
         return
-    output.line(f"{output.plural(len(done), 'text')} verified; `vade undo {sitting}` takes it back")
-    for each in left:
-        output.line(f"left: {each.item.path}: {each.why}")
+    for each in reading.signals:
+        output.line(f"{each.kind} ({each.confidence:.2f}): {each.text}\n  {each.why}\n  {command(each)}")
+    if reading.declined is not None:
+        output.line(f"nothing to keep: {reading.declined}, it {reading.why}")
 
 
-def _show_waiting(waiting: list[Waiting], *, as_json: bool) -> None:
+def command(signal: Signal) -> str:
+    """The command that keeps a proposal, as a shell takes it."""
+    return f"vade store {shlex.quote(signal.text)} {_PLACES[signal.kind]} --tag {signal.kind}"
+
+
+@click.group(invoke_without_command=True)
+@common
+@click.pass_context
+def profile(ctx: click.Context, as_json: bool, door: Door) -> None:
+    """Look at profile.md, or draft it: alone it shows it, as `vade profile show` does."""
+    if ctx.invoked_subcommand is None:
+        show_profile(door(), as_json=as_json)
+
+
+@profile.command("show")
+@common
+def show(as_json: bool, door: Door) -> None:
+    """Show profile.md, how full it is, and what of it agents are told."""
+    show_profile(door(), as_json=as_json)
+
+
+@profile.command("build")
+@click.option("--imported", is_flag=True, help="Count the sessions of other agents, too.")
+@click.option("--llm", is_flag=True, help="Ask the model of the settings to add what it sees.")
+@click.option("--model", metavar="NAME", help="Ask this model, as provider:name.")
+@click.option("--apply", is_flag=True, help="Keep it, once you have seen it; without, it is only shown.")
+@click.option("--yes", is_flag=True, help="Do not ask before it is kept.")
+@common
+def build(
+    *,
+    imported: bool,
+    llm: bool,
+    model: str | None,
+    apply: bool,
+    yes: bool,
+    as_json: bool,
+    door: Door,
+) -> int:
+    """Draft the observed style of profile.md from your own messages in this project's sessions."""
+    if as_json and apply and not yes:
+        raise click.UsageError("Pass --yes with --json and --apply, since nobody is asked then.")
+    memory = door()
+    draft = memory.profile_draft(model=model or llm, imported=imported)
+    if not as_json:
+        show_draft(draft)
+    run, told = "", None
+    if apply and draft.new:
+        if not as_json:
+            confirmed("Keep this in profile.md?", yes=yes)
+        run, told = memory.profile_apply(draft)
     if as_json:
-        output.as_json({"waiting": [each._asdict() for each in waiting]})
+        output.as_json(draft_json(draft, run, told))
+    else:
+        show_kept(draft, run, told)
+    return int(told is not None and not told.done)
+
+
+def show_profile(memory: Memory, *, as_json: bool) -> None:
+    """The profile as it stands, and what of it waits."""
+    found = memory.profile()
+    if as_json:
+        output.as_json(profile_json(memory, found))
+    elif found is None:
+        output.line("there is no profile; `vade profile build` drafts one, `vade edit profile.md` begins one")
+    else:
+        output.line(found.text)
+        output.line()
+        over = "; what is beyond is cut" if found.over else ""
+        output.line(f"{found.path} · {found.size} of {found.budget} characters{over}")
+        waiting = sum(not memory.trust_of(each, trusted=found.trusted).injectable for each in found.sections)
+        if waiting:
+            told = output.plural(waiting, "section")
+            output.line(f"{told} not told to agents before you say so: `vade verify profile.md`")
+
+
+def show_draft(draft: Draft) -> None:
+    """A draft, and what it comes from, for a person."""
+    if draft.lines:
+        said = output.plural(draft.messages, "message")
+        by = f" and {draft.model}" if draft.model else ""
+        output.line(f"from {said} in {output.plural(draft.sessions, 'session')}{by}:")
+        output.line()
+        output.line(draft.text)
+        output.line()
+    for note in draft.notes:
+        output.line(note)
+
+
+def show_kept(draft: Draft, run: str, told: Told | None) -> None:
+    """What became of a draft."""
+    if not draft.lines:
+        output.line("nothing to keep")
+    elif not draft.new:
+        output.line("profile.md says this already")
+    elif told is None:
+        output.line("nothing was changed; `vade profile build --apply` keeps it")
+    elif told.done:
+        output.line(f"kept in {told.path}; `vade undo {run}` takes it back")
+    else:
+        output.line(f"left alone: {told.path}: {told.why}")
+
+
+FORMATS = click.Choice(["text", "mermaid", "graphml", "json"])
+_BY_ENDING = {".graphml": "graphml", ".xml": "graphml", ".json": "json", ".mmd": "mermaid"}
+
+
+@click.command()
+@scope_option("Only the records of this scope.")
+@click.option("--format", "form", type=FORMATS, help="How it is told.  [default: text]")
+@click.option(
+    "--out", metavar="FILE", help="Write it to a new file: .graphml, .json, or .mmd unless --format says."
+)
+@click.option("--force", is_flag=True, help="Also over a file that is there.")
+@click.option("--all", "everything", is_flag=True, help="Also edges that were rejected.")
+@click.option("--reject", nargs=2, metavar="A B", help="These two have nothing to do with each other.")
+@click.option("--accept", nargs=2, metavar="A B", help="Take such a word back.")
+@click.option("--propose", is_flag=True, help="Let a language model look for edges.")
+@click.option("--model", metavar="NAME", help="The language model, as provider:name.")
+@click.option("--apply", is_flag=True, help="Write what it proposes; without, it is only told.")
+@common
+def graph(
+    *,
+    scope: str | None,
+    form: str | None,
+    out: str | None,
+    force: bool,
+    everything: bool,
+    reject: tuple[str, str] | None,
+    accept: tuple[str, str] | None,
+    propose: bool,
+    model: str | None,
+    apply: bool,
+    as_json: bool,
+    door: Door,
+) -> int:
+    """Show the edges between records, from links, the frontmatter, shared tags, or a model."""
+    if sum((reject is not None, accept is not None, propose)) > 1:
+        raise click.UsageError("Give one of --reject, --accept and --propose.")
+    if (model or apply) and not propose:
+        raise click.UsageError("--model and --apply go with --propose.")
+    if propose:
+        return show_proposed(door(), scope, model, apply=apply, as_json=as_json)
+    if reject is not None or accept is not None:
+        decide(door(), reject or accept or ("", ""), scope, on=reject is not None, as_json=as_json)
+    elif out is not None:
+        write(door(), out, form, scope, everything=everything, force=force, as_json=as_json)
+    else:
+        show_graph(door().graph(scope=scope, rejected=everything), "json" if as_json else form or "text")
+    return 0
+
+
+def show_graph(found: Graph, form: str) -> None:
+    """Print the graph."""
+    from vademecum.knowledge import edges
+
+    if form == "json":
+        output.as_json(edges.as_json(found))
         return
-    for each in waiting:
-        first = next(iter(clean_text(each.text).strip().split("\n")), "")
-        output.line(f"{each.name}: {first[:120]}")
-        output.line(f"  {each.why}; {each.path}")
-    count = output.plural(len(waiting), "text")
-    output.line(f"{count} for `vade review` or `vade verify`" if waiting else "nothing waits")
+    if form != "text":
+        click.echo(output.plain(edges.rendered(found, form)), nl=False)
+        return
+    keys = {record.path: f"{record.key} ({record.place.scope})" for record in found.records}
+    for edge in found.edges:
+        mark = " · rejected" if edge.rejected else ""
+        weight = f" {edge.weight:.2f}" if edge.weight < 1 else ""
+        origin = f"{edge.origin}{weight}{mark}"
+        output.line(f"{keys[edge.source]} · {edge.relation} · {keys[edge.target]} · {origin}")
+    for each in found.broken:
+        output.line(f"leads nowhere: {each.source}#L{each.line}: {each.wanted}")
+    count = output.plural(len(found.edges), "edge")
+    output.line(f"{count} between {output.plural(len(found.records), 'record')}")
 
 
-COMMANDS = {"learn": learn, "knowledge": knowledge, "verify": verify}
+def write(
+    memory: Memory,
+    out: str,
+    form: str | None,
+    scope: str | None,
+    *,
+    everything: bool,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Write the graph to a file."""
+    ending = out[out.rfind(".") :].lower() if "." in out else ""
+    wanted = form or _BY_ENDING.get(ending)
+    if wanted is None or wanted == "text":
+        raise click.UsageError("Name the file .graphml, .json or .mmd, or give its --format.")
+    path = memory.export_graph(out, format=wanted, scope=scope, rejected=everything, force=force)
+    if as_json:
+        output.as_json({"path": str(path), "format": wanted})
+    else:
+        output.line(f"wrote {path}")
+
+
+def decide(memory: Memory, pair: tuple[str, str], scope: str | None, *, on: bool, as_json: bool) -> None:
+    """Keep a person's word about two records."""
+    one, other = memory.reject_edge(*pair, scope=scope, on=on)
+    if as_json:
+        output.as_json({"records": [one.path, other.path], "rejected": on})
+    else:
+        said = "rejected: nothing joins" if on else "accepted again: what joins"
+        output.line(f"{said} {one.key} and {other.key}")
+
+
+def show_proposed(memory: Memory, scope: str | None, model: str | None, *, apply: bool, as_json: bool) -> int:
+    """Print the edges that a model proposes, and what was not taken from it."""
+    found = memory.propose_edges(scope=scope, model=model, apply=apply)
+    if as_json:
+        told = outcome_json(found.outcome, applied=apply)
+        output.as_json({**told, "model": found.model, "refused": list(found.refused)})
+    else:
+        for why in found.refused:
+            output.line(f"refused: {why}")
+        show_outcome(found.outcome, applied=apply, command="vade graph --propose")
+    failed = bool(found.refused) and not found.outcome.proposals
+    return int(failed or bool(found.outcome.skipped))

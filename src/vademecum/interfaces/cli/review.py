@@ -1,4 +1,4 @@
-"""The command by which a person goes through all that waits for them, in one sitting."""
+"""Commands by which a person decides about what waits for them."""
 
 from __future__ import annotations
 
@@ -8,15 +8,19 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from vademecum.errors import VadeError
-from vademecum.interfaces.cli.options import common, scope_option
+from vademecum.interfaces.cli.options import common, complete_keys, confirmed, scope_option
 from vademecum.interfaces.present import output
 from vademecum.interfaces.present.to_json import inbox_json
+from vademecum.interfaces.present.to_text import show_waiting
 from vademecum.store import people, secrets
+from vademecum.store.approvals import SHOWN, whose
+from vademecum.store.outgoing import clean_text
 from vademecum.text.visible import spelled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from vademecum.knowledge.trust import Waiting
     from vademecum.memory import Memory
     from vademecum.memory.reviewing import Inbox, Item
 
@@ -236,4 +240,173 @@ def _target(item: Item) -> str:
     return item.name if "/" not in item.name else item.name.rpartition("/")[2]
 
 
-COMMANDS = {"review": review}
+@click.group(invoke_without_command=True)
+@common
+@click.pass_context
+def approve(ctx: click.Context, as_json: bool, door: Door) -> None:
+    """Decide about what agents want to write and may not without you."""
+    if ctx.invoked_subcommand is None:
+        show_waiting(door().approvals(), as_json=as_json)
+
+
+@approve.command("list")
+@common
+def list_(as_json: bool, door: Door) -> None:
+    """Show what waits, every character of it."""
+    show_waiting(door().approvals(), as_json=as_json)
+
+
+@approve.command("yes")
+@click.argument("ids", metavar="ID…", nargs=-1)
+@click.option("--all", "everything", is_flag=True, help="Everything that waits.")
+@click.option("--yes", is_flag=True, help="Do not ask when it is everything.")
+@common
+def yes_(ids: tuple[str, ...], everything: bool, yes: bool, as_json: bool, door: Door) -> None:
+    """Let these be written, exactly as they were shown."""
+    memory = door()
+    chosen = _chosen(memory, ids, everything=everything, yes=yes, question="Write all of them?")
+    done = []
+    for id in chosen:
+        request, _ = memory.approve(id)
+        done.append({"id": id, "operation": request.operation, "scope": request.scope, "decided": "yes"})
+        if not as_json:
+            output.line(f"{id[:SHOWN]}: {request.operation} was done, as {whose(request)}")
+    if as_json:
+        output.as_json({"decided": done})
+
+
+@approve.command("no")
+@click.argument("ids", metavar="ID…", nargs=-1)
+@click.option("--all", "everything", is_flag=True, help="Everything that waits.")
+@click.option("--yes", is_flag=True, help="Do not ask when it is everything.")
+@common
+def no_(ids: tuple[str, ...], everything: bool, yes: bool, as_json: bool, door: Door) -> None:
+    """Refuse these; they are never written."""
+    memory = door()
+    chosen = _chosen(memory, ids, everything=everything, yes=yes, question="Refuse all of them?")
+    for id in chosen:
+        memory.reject(id)
+        if not as_json:
+            output.line(f"{id[:SHOWN]}: refused")
+    if as_json:
+        output.as_json({"decided": [{"id": id, "decided": "no"} for id in chosen]})
+
+
+def _chosen(
+    memory: Memory, ids: tuple[str, ...], *, everything: bool, yes: bool, question: str
+) -> Sequence[str]:
+    """The ids meant; all of them only of those that were there when the question was asked."""
+    if bool(ids) is everything:
+        raise click.UsageError("give the ids, or --all")
+    if not everything:
+        return ids
+    waiting = memory.approvals()
+    if waiting:
+        show_waiting(waiting, as_json=False) if not yes else None
+        confirmed(question, yes=yes)
+    return [each.id for each in waiting]
+
+
+@click.command()
+@click.argument("names", metavar="[KEY|NUM|DOCUMENT|JOURNAL|GLOB]...", nargs=-1, shell_complete=complete_keys)
+@scope_option("Where it is kept.")
+@click.option("--run", metavar="RUN", help="Everything that came with this run, such as an import.")
+@click.option("--source", metavar="SOURCE", help="Everything from this system, such as openclaw.")
+@click.option("--all", "everything", is_flag=True, help="Everything that waits.")
+@click.option("--off", is_flag=True, help="Take your word back.")
+@click.option("--list", "listed", is_flag=True, help="Show what waits for your word instead.")
+@click.option("--yes", is_flag=True, help="Do not ask when it is more than was named.")
+@common
+def verify(
+    names: tuple[str, ...],
+    scope: str | None,
+    *,
+    run: str | None,
+    source: str | None,
+    everything: bool,
+    off: bool,
+    listed: bool,
+    yes: bool,
+    as_json: bool,
+    door: Door,
+) -> None:
+    """Vouch for what records, pinned documents or journal files say, exactly as it stands.
+
+    Agents are then told it, wherever it came from. A text that is edited afterwards is another text.
+    `vade review` shows each text and asks.
+    """
+    many = everything or run is not None or source is not None or any(_is_glob(each) for each in names)
+    if listed and (names or many or off):
+        raise click.UsageError("Give --list alone to see what waits.")
+    if not listed and not names and not many:
+        raise click.UsageError(
+            "Name what you vouch for, or give --run, --source or --all; --list shows what waits."
+        )
+    if off and many:
+        raise click.UsageError("--off goes with names; `vade undo` takes back what was verified together.")
+    memory = door()
+    if listed:
+        _show_unverified(list(memory.waiting(scope=scope)), as_json=as_json)
+        return
+    if many:
+        _verify_many(
+            memory, names, scope, run=run, source=source, everything=everything, yes=yes, as_json=as_json
+        )
+        return
+    done = []
+    for name in names:
+        memory.verifiable(name, scope=scope)  # all of them, before the first is decided about
+    for name in names:
+        entries = memory.verify(name, scope=scope, on=not off)
+        done.append({"key": name, "verified": not off, "texts": [each.text for each in entries]})
+        if not as_json:
+            output.line(
+                f"{name}: {output.plural(len(entries), 'text')} {'no longer ' if off else ''}verified"
+            )
+            for each in entries:
+                output.line("\n".join(f"  {line}" for line in each.text.split("\n")))
+    if as_json:
+        output.as_json(done[0] if len(done) == 1 else {"verified": done})
+
+
+def _is_glob(name: str) -> bool:
+    return any(each in name for each in "*?[")
+
+
+def _verify_many(
+    memory: Memory, names: tuple[str, ...], scope: str | None, *, yes: bool, as_json: bool, **given: Any
+) -> None:
+    """Verify what waits and is meant, as one sitting, after a question that says how much it is."""
+    items = memory.selected(names, scope=scope, **given)
+    if not items:
+        output.as_json({"verified": [], "run": None}) if as_json else output.line("nothing waits")
+        return
+    confirmed(f"Verify {output.plural(len(items), 'text')} without looking at each of them?", yes=yes)
+    with output.progress() as step:
+        sitting, decided = memory.decide(items, yes=True, progress=step)
+    done = [each for each in decided if each.done]
+    left = [each for each in decided if not each.done]
+    if as_json:
+        output.as_json(
+            {
+                "verified": [{"key": each.item.name, "path": each.item.path} for each in done],
+                "left": [{"path": each.item.path, "why": each.why} for each in left],
+                "run": sitting,
+            }
+        )
+        return
+    output.line(f"{output.plural(len(done), 'text')} verified; `vade undo {sitting}` takes it back")
+    for each in left:
+        output.line(f"left: {each.item.path}: {each.why}")
+
+
+def _show_unverified(waiting: list[Waiting], *, as_json: bool) -> None:
+    if as_json:
+        output.as_json({"waiting": [each._asdict() for each in waiting]})
+        return
+    for each in waiting:
+        first = next(iter(clean_text(each.text).strip().split("\n")), "")
+        output.line(f"{each.name}: {first[:120]}")
+        output.line(f"  {each.why}; {each.path}")
+    count = output.plural(len(waiting), "text")
+    output.line(f"{count} for `vade review` or `vade verify`" if waiting else "nothing waits")

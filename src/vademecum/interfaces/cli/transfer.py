@@ -122,4 +122,3 @@ def _more(count: int) -> None:
 
 
 _WORDS = {"record": "record", "journal": "journal page", "pinned": "pinned document", "session": "session"}
-COMMANDS = {"import": import_, "export": export}

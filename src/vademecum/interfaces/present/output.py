@@ -13,9 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from vademecum.store import clock, outgoing
+from vademecum.lazy import LazyModule
 from vademecum.text.visible import visible
-from vademecum.types import Origin
+
+if TYPE_CHECKING:
+    from vademecum.store import clock, outgoing
+else:
+    clock = LazyModule("vademecum.store.clock")
+    outgoing = LazyModule("vademecum.store.outgoing")
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -45,7 +50,7 @@ def plain(text: str) -> str:
 
 def for_a_person(memory: Memory) -> bool:
     """Whether what is printed now is read by a person at a terminal, and by nobody else."""
-    return sys.stdout.isatty() and memory.caller.origin is Origin.USER
+    return sys.stdout.isatty() and memory.caller.origin == "user"
 
 
 @contextlib.contextmanager

@@ -237,6 +237,3 @@ def warn_of_secrets(kinds: tuple[str, ...], memory: Memory, scope: str) -> None:
     warned = memory.settings.secrets.in_scope(Scope(scope)) is SecretPolicy.WARN
     done = "was kept, as the settings say" if warned else "was redacted"
     output.error(f"a secret {done}: {', '.join(kinds)}")
-
-
-COMMANDS = {"store": store, "note": note, "edit": edit, "protect": protect}

@@ -418,6 +418,3 @@ def heading(entry: Entry) -> str:
     """When an entry was written, by whom, and whether it still holds."""
     state = f" · superseded {entry.superseded}" if entry.superseded else ""
     return f"{entry.time or 'undated'} · {entry.origin} · lines {entry.start}-{entry.end}{state}"
-
-
-COMMANDS = {"list": list_, "show": show, "get": get, "status": status, "config": config, "audit": audit}

@@ -1,7 +1,8 @@
-"""The command that talks: an agent in the terminal whose memory is this one."""
+"""Commands that start another interface; the only place where the command line knows the others."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from vademecum.interfaces.cli.options import common
+from vademecum.interfaces.present import output
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from vademecum.interfaces.chat.screen import Screen
     from vademecum.interfaces.chat.state import Chat, Flags
     from vademecum.memory import Memory
+
+    Door = Callable[[], Memory]
 
 
 @click.command()
@@ -158,4 +162,64 @@ def _check(allow: tuple[str, ...]) -> None:
             raise click.UsageError(f"there is no tool {each}: the tools are {', '.join(tools.names())}")
 
 
-COMMANDS = {"chat": chat}
+_TOOLS = click.Choice(["core", "co-cli", "clio", "all"])
+
+
+@click.command()
+@click.option("--http", is_flag=True, help="Serve HTTP on this machine instead of standard input and output.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), help="The port; 0 is any that is free.  [default: 8377]"
+)
+@click.option("--tools", type=_TOOLS, default="core", show_default=True, help="Which family of tools.")
+@common
+def mcp(*, http: bool, port: int | None, tools: str, as_json: bool, door: Door) -> None:
+    """Serve memory to an agent over the Model Context Protocol, until it leaves.
+
+    What comes through here is the agent's word, never yours.
+    """
+    if port is not None and not http:
+        raise click.UsageError("--port goes with --http")
+    options = options_of(door())
+    if not http:
+        # Nothing but the protocol may reach standard output, not even what a library prints as it loads.
+        with contextlib.redirect_stdout(sys.stderr):
+            from vademecum.interfaces.mcp import stdio
+        stdio.serve(options, tools=tools)
+    from vademecum.interfaces.mcp import http as over_http
+
+    def ready(address: str, token: str) -> None:
+        if as_json:
+            output.as_json({"url": address, "token_file": token})
+            sys.stdout.flush()
+        else:
+            output.error(f"listening on {address}; the token is in {token}")
+
+    over_http.run(options, tools=tools, port=over_http.PORT if port is None else port, ready=ready)
+
+
+def options_of(memory: Memory) -> dict[str, object]:
+    """How to open the same memory again, for an agent: settings that cannot be read are told now."""
+    caller = memory.caller
+    return {
+        "home": memory.home.path,
+        "agent": memory.settings.agent,
+        "session": caller.session,
+        "audience": caller.audience,
+        "incognito": memory.settings.incognito,
+    }
+
+
+@click.command()
+@click.argument("tool", metavar="AGENT")
+@click.argument("event")
+@common
+def hook(tool: str, event: str, *, as_json: bool, door: Callable[[], Memory]) -> None:
+    """Answer a hook of an agent: what it says on standard input, what the model is told on standard output.
+
+    Agents call this, once `vade install` has told them to. It is always done within `limits.hook` and never
+    fails; what went wrong is in `hooks.log`, and `vade status` shows the last of it.
+    """
+    from vademecum.interfaces.hooks.door import answer
+
+    context = click.get_current_context()
+    answer(tool, event, home=context.params.get("home") or context.find_root().params.get("home"))

@@ -169,6 +169,3 @@ def show_report(report: Report, *, as_json: bool) -> None:
         output.line(f"not indexed: {each.where}: {each.why}")
     for said in report.degraded:
         output.error(said)
-
-
-COMMANDS = {"search": search, "recall": recall, "index": index}

@@ -105,6 +105,3 @@ def purge(
     for each in found:
         why = f": {each.why}" if each.why else ""
         output.line(f"{'deleted' if each.gone else 'NOT deleted'}: {each.where} ({each.count}){why}")
-
-
-COMMANDS = {"forget": forget, "restore": restore, "clear": clear, "purge": purge}

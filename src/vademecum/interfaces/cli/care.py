@@ -1,0 +1,259 @@
+"""Commands that tidy memory up, find what is wrong with it and mend it, and the one that takes a run back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from vademecum.interfaces.cli.options import common, complete_keys, confirmed, scope_option
+from vademecum.interfaces.present import output
+from vademecum.interfaces.present.to_json import (
+    compacted_json,
+    lint_json,
+    outcome_json,
+    place_of,
+    promoted_json,
+    told_json,
+)
+from vademecum.interfaces.present.to_text import show_left, show_lint, show_outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from vademecum.lifecycle.promote import Promoted
+    from vademecum.lifecycle.rewrite import Compacted
+    from vademecum.memory import Memory
+    from vademecum.store.runs import Brief
+    from vademecum.types import Finding
+
+    Door = Callable[[], Memory]
+
+
+@click.command()
+@click.option("--apply", is_flag=True, help="Do it; without, it is only told.")
+@scope_option("Only the records of this scope.")
+@click.option("--yes", is_flag=True, help="Do not ask, however much would go.")
+@common
+def sweep(apply: bool, scope: str | None, yes: bool, as_json: bool, door: Door) -> int:
+    """Put away what is old, expired, said twice or too much; `vade undo` brings it back."""
+    memory = door()
+    outcome = memory.sweep(scope=scope)
+    if apply and (outcome.proposals or outcome.deleted):
+        if outcome.large:
+            confirmed(f"{outcome.large}. Go on?", yes=yes)
+        if outcome.deleted:
+            asked = (
+                f"Delete {output.plural(len(outcome.deleted), 'old file')} of the archive and audit for good?"
+            )
+            confirmed(asked, yes=yes)
+        outcome = memory.sweep(apply=True, scope=scope, large=True)
+    if as_json:
+        output.as_json(outcome_json(outcome, applied=apply))
+    else:
+        show_outcome(outcome, applied=apply)
+    return int(any(not each.done for each in outcome.told))
+
+
+@click.command()
+@click.argument("key")
+@scope_option("Only look in this scope.")
+@common
+def split(key: str, scope: str | None, as_json: bool, door: Door) -> int:
+    """Take back the last merge of a record: both statements stand again, each in its own record."""
+    outcome = door().split(key, scope=scope)
+    if as_json:
+        output.as_json(outcome_json(outcome, applied=True))
+    else:
+        for proposal in outcome.proposals:
+            output.line(proposal.why)
+        if outcome.run:
+            output.line(f"`vade undo {outcome.run}` takes it back")
+        show_left(outcome.told)
+    return int(bool(outcome.skipped))
+
+
+@click.command()
+@click.argument("run", required=False)
+@click.option("--list", "listed", is_flag=True, help="Show the runs instead.")
+@common
+def undo(run: str | None, listed: bool, as_json: bool, door: Door) -> int:
+    """Bring back, byte for byte, what a run changed: the newest one, or the one named."""
+    memory = door()
+    if listed:
+        if run is not None:
+            raise click.UsageError("Give either a RUN or --list.")
+        show_runs(list(memory.runs()), as_json=as_json)
+        if not as_json:
+            memory.saw_notices()
+        return 0
+    undone, told = memory.undo(run)
+    if as_json:
+        output.as_json({"run": undone, "files": [told_json(each) for each in told]})
+    else:
+        brought = sum(each.done for each in told)
+        output.line(
+            f"undid {undone}: {output.plural(brought, 'file')}" if told else f"{undone} is undone already"
+        )
+        for each in told:
+            if each.done and each.why:
+                output.line(f"{each.path}: {each.why}")
+        show_left(told)
+    return int(any(not each.done for each in told))
+
+
+def show_runs(runs: list[Brief], *, as_json: bool) -> None:
+    """The runs there are, newest first."""
+    if as_json:
+        rows = [
+            {"run": each.run, "what": each.what, "at": each.at, "edits": each.edits, "undone": each.undone}
+            for each in runs
+        ]
+        output.as_json({"runs": rows})
+    elif runs:
+        cells = [[each.run, each.what, str(each.edits), output.age(each.at), _state(each)] for each in runs]
+        output.table(cells, ["run", "what", "edits", "age", "state"])
+    else:
+        output.line("there are no runs yet")
+
+
+def _state(run: Brief) -> str:
+    return "undone" if run.undone else "undone in part" if run.tried else ""
+
+
+FORMATS = click.Choice(["text", "json", "github"])
+_LEVELS = {"error": "error", "warning": "warning", "info": "notice"}
+
+
+@click.command()
+@scope_option("Only this scope.")
+@click.option("--format", "form", type=FORMATS, default="text", show_default=True, help="How to print it.")
+@click.option(
+    "--seconds", type=click.FloatRange(0.1, 3600), default=30.0, show_default=True, help="How long to look."
+)
+@click.option("--llm", is_flag=True, help="Ask the model of the settings about contradictions, too.")
+@click.option("--model", metavar="NAME", help="Ask this model about contradictions, too.")
+@common
+def lint(
+    *, scope: str | None, form: str, seconds: float, llm: bool, model: str | None, as_json: bool, door: Door
+) -> int:
+    """Look for what is wrong, and change nothing; ends with 1 when there are errors."""
+    found = door().lint(scope=scope, seconds=seconds, model=model or llm)
+    if as_json or form == "json":
+        output.as_json(lint_json(found))
+    elif form == "github":
+        for finding in found:
+            output.line(annotation(finding))
+    else:
+        show_lint(found)
+    return int(any(finding.severity == "error" for finding in found))
+
+
+@click.command()
+@scope_option("Only this scope.")
+@click.option("--apply", is_flag=True, help="Do it; without, it is only told.")
+@click.option("--aggressive", is_flag=True, help="Also set counters back that look driven up.")
+@common
+def heal(scope: str | None, apply: bool, aggressive: bool, as_json: bool, door: Door) -> int:
+    """Mend what lint finds, where that takes no person; no text is removed, `vade undo` takes it back."""
+    outcome = door().heal(scope=scope, apply=apply, aggressive=aggressive)
+    if as_json:
+        output.as_json(outcome_json(outcome, applied=apply))
+    else:
+        show_outcome(outcome, applied=apply, command="vade heal")
+    return int(any(not each.done for each in outcome.told))
+
+
+def annotation(finding: Finding) -> str:
+    """One finding as a line that a workflow shows beside the code."""
+    path, first, last = place_of(finding)
+    where = f"file={_property(path)}" + (f",line={first},endLine={last}" if first else "")
+    said = f"{finding.why}. Mend: {finding.mend}" if finding.mend else finding.why
+    return f"::{_LEVELS[finding.severity]} {where},title={_property(finding.what)}::{_message(said)}"
+
+
+def _message(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _message(text).replace(":", "%3A").replace(",", "%2C")
+
+
+@click.command()
+@scope_option("Only the records of this scope.")
+@click.option(
+    "--key", metavar="KEY|NUM", shell_complete=complete_keys, help="Only this record, even if protected."
+)
+@click.option("--model", metavar="NAME", help="The language model, as provider:name.")
+@click.option("--apply", is_flag=True, help="Write it; without, it is only shown.")
+@common
+def compact(
+    *, scope: str | None, key: str | None, model: str | None, apply: bool, as_json: bool, door: Door
+) -> int:
+    """Let a language model merge the entries of a topic into one; nothing it drops goes unnoticed."""
+    with output.progress() as step:
+        found = door().compact(key, scope=scope, model=model, apply=apply, progress=step)
+    if as_json:
+        output.as_json(compacted_json(found, applied=apply))
+    else:
+        show_compacted(found, applied=apply)
+    failed = bool(found.refused) and not found.outcome.proposals
+    return int(failed or bool(found.outcome.skipped))
+
+
+def show_compacted(found: Compacted, *, applied: bool) -> None:
+    """What became, or would become, of each topic, for a person."""
+    from vademecum.lifecycle.rewrite import article_of
+
+    for proposal in found.outcome.proposals:
+        output.line(f"{proposal.where}: {proposal.why}")
+        output.line("\n".join(f"  {line}" for line in article_of(proposal).split("\n")))
+    for refusal in found.refused:
+        output.line(f"refused: {refusal.path}: {refusal.why}")
+    for finding in found.outcome.findings:
+        output.line(f"left alone: {finding.where}: {finding.why}")
+    done = sum(each.done for each in found.outcome.told)
+    if not found.outcome.proposals:
+        output.line("nothing was changed" if found.refused else "nothing to do")
+    elif not applied:
+        output.line("nothing was changed; `vade compact --apply` asks again and writes what it gets")
+    else:
+        back = f"; `vade undo {found.outcome.run}` takes it back" if found.outcome.run else ""
+        output.line(f"changed {output.plural(done, 'file')}{back}")
+        show_left(found.outcome.told)
+
+
+@click.command()
+@scope_option("Only the journal of this scope: project, agent or global.")
+@click.option("--apply", is_flag=True, help="Do it; without, it is only told.")
+@common
+def promote(scope: str | None, apply: bool, as_json: bool, door: Door) -> int:
+    """Make records, or lines of MEMORY.md, of what the journal repeats or sessions recall repeatedly."""
+    found = door().promote(scope=scope, apply=apply)
+    if as_json:
+        output.as_json(promoted_json(found, applied=apply))
+    else:
+        show_promoted(found, applied=apply)
+    return int(bool(found.outcome.skipped))
+
+
+def show_promoted(found: Promoted, *, applied: bool) -> None:
+    """What is worth keeping, and from where, for a person."""
+    for each in found.promotions:
+        output.line(f"{each.path} · {each.why} · {each.origin}")
+        output.line(f"  {each.text}")
+        output.line(f"  from {', '.join(each.sources)}")
+    for finding in found.outcome.findings:
+        output.line(f"left alone: {finding.where}: {finding.why}")
+    for note in found.notes:
+        output.line(note)
+    if not found.promotions:
+        output.line("nothing to do")
+    elif not applied:
+        output.line("nothing was changed; `vade promote --apply` does it")
+    else:
+        done = sum(each.done for each in found.outcome.told)
+        back = f"; `vade undo {found.outcome.run}` takes it back" if found.outcome.run else ""
+        output.line(f"changed {output.plural(done, 'file')}{back}")
+        show_left(found.outcome.told)
