@@ -11,12 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.lifecycle import runner
-from vademecum.lifecycle.base import Seen
-from vademecum.lifecycle.cap import Cap
 from vademecum.lifecycle.duplicates import Duplicates
-from vademecum.lifecycle.expiry import Expiry
-from vademecum.lifecycle.pruning import Pruning
-from vademecum.lifecycle.retention import Retention
+from vademecum.lifecycle.passes import CountCap, Expiry, PruningPass, RetentionPass, SeenRecord
 from vademecum.memory import connect
 from vademecum.store import document, frontmatter
 from vademecum.types import Entry, Origin, Place, RecordType, Scope
@@ -24,7 +20,7 @@ from vademecum.types import Entry, Origin, Place, RecordType, Scope
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from vademecum.lifecycle.base import Pass
+    from vademecum.lifecycle.passes import Pass
     from vademecum.memory import Memory
 
 NOW = datetime(2026, 11, 15, 12, 0, tzinfo=UTC)
@@ -196,7 +192,7 @@ _OTHER: dict[str, Callable[[str, random.Random], str | None]] = {
 }
 
 
-def seen(memory: Memory, texts: Iterable[str], *, type: str = "project", days: int = 0) -> list[Seen]:
+def seen(memory: Memory, texts: Iterable[str], *, type: str = "project", days: int = 0) -> list[SeenRecord]:
     """Records with these texts, as a pass would see them."""
     place = Place(Scope.PROJECT, "bench")
     shelf = memory.home.shelf(place)
@@ -207,7 +203,7 @@ def seen(memory: Memory, texts: Iterable[str], *, type: str = "project", days: i
         values |= {"stale_after": "30d"} if number % 10 == 3 else {}
         whole = document.append(frontmatter.edit("# a\n\n", values), Entry(text, at, Origin.AGENT)).encode()
         name = f"r{number:06}.md"
-        found.append(Seen(memory.records.parse(shelf, name, whole), shelf, name, whole))
+        found.append(SeenRecord(memory.records.parse(shelf, name, whole), shelf, name, whole))
     return found
 
 
@@ -272,12 +268,12 @@ def _times(memory: Memory, size: int) -> dict[str, float]:
     texts += [_filled(text, chance) for text in texts[: size - len(texts)]]
     records = seen(memory, texts, days=100)
     learned = seen(memory, texts, type=str(RecordType.DISCOVERY), days=100)
-    chosen: dict[str, tuple[Pass, list[Seen]]] = {
+    chosen: dict[str, tuple[Pass, list[SeenRecord]]] = {
         "near-duplicates": (Duplicates(), records),
-        "count cap, summarize": (Cap(), records),
-        "count cap, cut": (Cap(strategy="cut"), records),
-        "retention": (Retention(), records),
-        "knowledge pruning": (Pruning(), learned),
+        "count cap, summarize": (CountCap(), records),
+        "count cap, cut": (CountCap(strategy="cut"), records),
+        "retention": (RetentionPass(), records),
+        "knowledge pruning": (PruningPass(), learned),
         "expiry": (Expiry(), records),
     }
     taken = {}
@@ -296,13 +292,13 @@ def _times(memory: Memory, size: int) -> dict[str, float]:
     return taken
 
 
-def _sweep(memory: Memory, records: list[Seen]) -> float:
+def _sweep(memory: Memory, records: list[SeenRecord]) -> float:
     place = Place(Scope.PROJECT, f"bench-{len(records)}")
     folder = memory.home.path.joinpath("memory", "project", place.id, "records")
     folder.mkdir(parents=True)
     for each in records:
         (folder / each.name).write_bytes(each.content)
-    passes: list[Pass] = [Expiry(), Retention(120, 14), Duplicates(), Cap()]
+    passes: list[Pass] = [Expiry(), RetentionPass(120, 14), Duplicates(), CountCap()]
     begun = time.process_time()
     outcome = runner.propose(memory.records, [place], passes)
     assert outcome.proposals

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from vademecum.knowledge import signals
-from vademecum.knowledge.cues import Kind
+from vademecum.knowledge.cues import SignalKind
 
 SET = Path(__file__).with_name("signals.jsonl")
 
@@ -29,7 +29,7 @@ def measure() -> list[dict[str, object]]:
     halves: dict[bool, list[Judged]] = {True: [], False: []}
     for line in SET.read_text(encoding="utf-8").splitlines():
         message = json.loads(line)
-        found = signals.read(message["text"]).signals
+        found = signals.read_signals(message["text"]).signals
         halves[held_out(message["text"])].append(
             Judged(message["label"], str(found[0].kind) if found else None)
         )
@@ -45,7 +45,7 @@ def held_out(text: str) -> bool:
 
 
 def _row(half: str, label: str, judged: list[Judged]) -> dict[str, object]:
-    kinds = {str(kind) for kind in Kind}
+    kinds = {str(kind) for kind in SignalKind}
     wanted = [each for each in judged if each.label in kinds]
     proposed = [each for each in judged if each.taken]
     right = [each for each in proposed if each.label in kinds]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from vademecum.context.engine import ContextEngine as ContextEngine
-    from vademecum.context.prepared import Prepared as Prepared
+    from vademecum.context.window import Prepared as Prepared
     from vademecum.errors import *  # noqa: F403  all of the tree
     from vademecum.inject.build import Block as Block
     from vademecum.llm.base import Limits as Limits
@@ -50,7 +50,7 @@ __version__ = "0.1.0"
 # stands behind that and a colon.
 _HOMES = {
     "vademecum.context.engine": "ContextEngine",
-    "vademecum.context.prepared": "Prepared",
+    "vademecum.context.window": "Prepared",
     "vademecum.errors": (
         "Ambiguous Collision ConfigError Conflict EmbedderChanged EmbedderFailed HostFailed "
         "IncognitoWrite IndexFailed IndexNewer InvalidKey InvalidText Locked Malformed ModelBusy "

@@ -23,7 +23,7 @@ from vademecum.types import Origin
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from vademecum.lifecycle.runner import Outcome
+    from vademecum.lifecycle.runner import RunOutcome
     from vademecum.types import Record
 
 Tree = dict[str, bytes | None]  # every path below the ground; None for a folder
@@ -344,7 +344,7 @@ def _swept(here: Ground, memory: Memory) -> None:
     here.memory(PREPARE).sweep(apply=True)
 
 
-def _whole(outcome: Outcome) -> None:
+def _whole(outcome: RunOutcome) -> None:
     """What a run left alone and told of is no acknowledgement: for whoever asked, it has failed."""
     told = [*(each.why for each in outcome.findings), *(each.why for each in outcome.skipped)]
     if told:

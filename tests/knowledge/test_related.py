@@ -10,7 +10,7 @@ import pytest
 
 from vademecum.errors import NotFound, NotVisible, UsageError
 from vademecum.interfaces.cli.app import run
-from vademecum.knowledge import edges
+from vademecum.knowledge import graph
 from vademecum.memory import connect
 from vademecum.types import Origin
 
@@ -144,13 +144,13 @@ def test_edges_are_computed_anew_only_when_a_file_changed(
 ) -> None:
     memory.graph()
     counted = []
-    real = edges.graph
+    real = graph.build_graph
 
     def counting(*given: Any, **named: Any) -> Any:
         counted.append(given)
         return real(*given, **named)
 
-    monkeypatch.setattr(edges, "graph", counting)
+    monkeypatch.setattr(graph, "build_graph", counting)
     for _ in range(3):
         memory.graph()
     assert counted == []
@@ -164,7 +164,7 @@ def test_edges_are_computed_anew_only_when_a_file_changed(
 
 
 def pairs(memory: Memory) -> set[tuple[str, str]]:
-    return {(each["from"], each["to"]) for each in edges.as_json(memory.graph())["edges"]}
+    return {(each["from"], each["to"]) for each in graph.as_json(memory.graph())["edges"]}
 
 
 def test_see_also_is_shown_and_never_stored_or_found(memory: Memory, tmp_path: Path) -> None:

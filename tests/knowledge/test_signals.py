@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from vademecum.errors import InvalidText
 from vademecum.interfaces.cli.app import run
 from vademecum.knowledge import signals
-from vademecum.knowledge.cues import CUES, Kind, Reason
+from vademecum.knowledge.cues import CUES, DeclineReason, SignalKind
 from vademecum.memory import Memory
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ KEY = "AKIA" + "Q7PLMZ3RT8WXYB2C"
 
 
 def kinds(text: str) -> list[str]:
-    return [str(each.kind) for each in signals.read(text).signals]
+    return [str(each.kind) for each in signals.read_signals(text).signals]
 
 
 @pytest.mark.parametrize(
@@ -63,44 +63,46 @@ def test_a_lasting_statement_is_proposed_as_what_it_is(text: str, kind: str) -> 
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("Do we always rebase before we merge?", Reason.QUESTION),
-        ("which database did we decide on", Reason.QUESTION),
-        ("Maybe we should drop support for Windows 7.", Reason.SPECULATION),
-        ("what if every endpoint had its own test", Reason.QUESTION),
-        ("I'm toying with the idea of a rewrite in Go", Reason.SPECULATION),
-        ("iirc the staging server runs Debian", Reason.UNCERTAIN),
-        ("I think Marta owns the release scripts, not sure", Reason.UNCERTAIN),
-        ("Use port 9000 for now.", Reason.TRANSIENT),
-        ("always print the payload while we debug this", Reason.TRANSIENT),
-        ("Rename the flag to --dry.", Reason.REQUEST),
-        ("add a test for the empty list", Reason.REQUEST),
-        ("thanks!", Reason.CHAT),
-        ("", Reason.CHAT),
-        ("Vielleicht nehmen wir irgendwann Svelte.", Reason.SPECULATION),
-        ("Creo que usamos Debian.", Reason.UNCERTAIN),
-        ("我们用的是哪个版本？", Reason.QUESTION),
-        ("たぶん東京リージョンです", Reason.UNCERTAIN),
+        ("Do we always rebase before we merge?", DeclineReason.QUESTION),
+        ("which database did we decide on", DeclineReason.QUESTION),
+        ("Maybe we should drop support for Windows 7.", DeclineReason.SPECULATION),
+        ("what if every endpoint had its own test", DeclineReason.QUESTION),
+        ("I'm toying with the idea of a rewrite in Go", DeclineReason.SPECULATION),
+        ("iirc the staging server runs Debian", DeclineReason.UNCERTAIN),
+        ("I think Marta owns the release scripts, not sure", DeclineReason.UNCERTAIN),
+        ("Use port 9000 for now.", DeclineReason.TRANSIENT),
+        ("always print the payload while we debug this", DeclineReason.TRANSIENT),
+        ("Rename the flag to --dry.", DeclineReason.REQUEST),
+        ("add a test for the empty list", DeclineReason.REQUEST),
+        ("thanks!", DeclineReason.CHAT),
+        ("", DeclineReason.CHAT),
+        ("Vielleicht nehmen wir irgendwann Svelte.", DeclineReason.SPECULATION),
+        ("Creo que usamos Debian.", DeclineReason.UNCERTAIN),
+        ("我们用的是哪个版本？", DeclineReason.QUESTION),
+        ("たぶん東京リージョンです", DeclineReason.UNCERTAIN),
     ],
 )
-def test_what_is_asked_supposed_doubted_or_passing_is_declined(text: str, reason: Reason) -> None:
-    reading = signals.read(text)
+def test_what_is_asked_supposed_doubted_or_passing_is_declined(text: str, reason: DeclineReason) -> None:
+    reading = signals.read_signals(text)
     assert reading.signals == ()
     assert reading.declined is reason
 
 
 def test_a_proposal_is_the_sentence_and_not_the_request_around_it() -> None:
-    reading = signals.read("Add a button.\nWe never use inline styles, by the way. Then run the tests.")
+    reading = signals.read_signals(
+        "Add a button.\nWe never use inline styles, by the way. Then run the tests."
+    )
     assert [each.text for each in reading.signals] == ["We never use inline styles, by the way."]
 
 
 def test_a_sentence_that_points_back_brings_the_one_before_it() -> None:
-    first = signals.read("The queue is not Kafka. It's a Postgres table.").signals[0]
+    first = signals.read_signals("The queue is not Kafka. It's a Postgres table.").signals[0]
     assert first.text == "The queue is not Kafka. It's a Postgres table."
-    assert first.kind is Kind.CORRECTION
+    assert first.kind is SignalKind.CORRECTION
 
 
 def test_a_proposal_says_which_words_made_it_one() -> None:
-    first = signals.read("honestly I prefer tabs").signals[0]
+    first = signals.read_signals("honestly I prefer tabs").signals[0]
     assert "i prefer" in first.why
     assert 0.5 < first.confidence <= 1
 
@@ -112,7 +114,7 @@ def test_doubt_in_one_sentence_is_doubt_about_the_others() -> None:
 
 def test_the_surest_comes_first_and_few_are_enough() -> None:
     text = "The API is at port 80. I prefer tabs. We always squash. Our CI is Jenkins. We decided on Go."
-    found = signals.read(text).signals
+    found = signals.read_signals(text).signals
     assert len(found) == signals.MOST
     assert [each.confidence for each in found] == sorted((each.confidence for each in found), reverse=True)
 
@@ -133,13 +135,13 @@ def test_the_surest_comes_first_and_few_are_enough() -> None:
     ],
 )
 def test_what_is_quoted_or_pasted_is_not_proposed(text: str) -> None:
-    assert signals.read(text).signals == ()
+    assert signals.read_signals(text).signals == ()
 
 
 def test_injected_memory_is_never_taken_in_again_whole_or_cut_off() -> None:
     block = "<vade-memory>\nWhat is known.\n\n## Rules\n- We always squash.\nI prefer tabs.\n</vade-memory>\n"
-    assert signals.read(block).signals == ()
-    assert signals.read(block.replace("</vade-memory>", "")).signals == ()
+    assert signals.read_signals(block).signals == ()
+    assert signals.read_signals(block.replace("</vade-memory>", "")).signals == ()
     assert kinds(f"{block}\nWe never push to main.") == ["pattern"]
 
 
@@ -147,15 +149,15 @@ def test_injected_memory_is_never_taken_in_again_whole_or_cut_off() -> None:
 
 
 def test_a_sentence_with_a_secret_is_not_proposed_and_nothing_repeats_it() -> None:
-    reading = signals.read(f"The staging server always uses the key {KEY} on port 80.")
-    assert reading.declined is Reason.SECRET
+    reading = signals.read_signals(f"The staging server always uses the key {KEY} on port 80.")
+    assert reading.declined is DeclineReason.SECRET
     assert KEY not in repr(reading)
-    beside = signals.read(f"We always squash. The key is {KEY}.")
+    beside = signals.read_signals(f"We always squash. The key is {KEY}.")
     assert [each.text for each in beside.signals] == ["We always squash."]
 
 
 def test_a_secret_hidden_behind_invisible_characters_is_not_put_together_again() -> None:
-    reading = signals.read(f"Our server always uses {KEY[:6]}\u200b{KEY[6:]} on port 80.")
+    reading = signals.read_signals(f"Our server always uses {KEY[:6]}\u200b{KEY[6:]} on port 80.")
     assert KEY not in repr(reading)
 
 
@@ -171,56 +173,60 @@ ALPHABET = st.sampled_from(PIECES.split("|"))
 @settings(max_examples=150, deadline=None)
 @given(st.one_of(st.text(max_size=300), st.lists(ALPHABET, max_size=60).map("".join)))
 def test_any_text_is_read_and_every_proposal_is_made_of_its_words(text: str) -> None:
-    reading = signals.read(text)
+    reading = signals.read_signals(text)
     assert bool(reading.signals) is (reading.declined is None)
     for each in reading.signals:
         assert each.text.strip()
         assert len(each.text) <= signals.LONGEST
         assert 0 <= each.confidence <= 1
-    assert signals.read(text) == reading
+    assert signals.read_signals(text) == reading
 
 
 @pytest.mark.soak
 @settings(max_examples=20_000, deadline=None)
 @given(st.one_of(st.text(), st.lists(ALPHABET).map("".join)))
 def test_any_text_at_all_is_read(text: str) -> None:
-    signals.read(text)
+    signals.read_signals(text)
 
 
 def test_blanking_what_is_not_the_users_moves_no_character() -> None:
     text = "İ <vade-memory>x\ny</vade-memory> a\n> b\n```\nc\n```\nWe always squash."
     assert len(signals.own_words(text)) == len(text)
-    assert [each.text for each in signals.read(text).signals] == ["We always squash."]
+    assert [each.text for each in signals.read_signals(text).signals] == ["We always squash."]
 
 
 def test_of_a_large_paste_both_ends_are_read_and_the_middle_is_not() -> None:
     filler = "lorem ipsum dolor sit amet\n" * 40_000
     hidden = "We never use tabs.\n"
     text = f"I prefer spaces.\n{filler}{hidden}{filler}We decided to keep Jenkins."
-    seen = signals.sentences(text)
+    seen = signals.split_sentences(text)
     assert len(text) > 1_000_000
     assert seen[0].text == "I prefer spaces."
     assert seen[-1].text == "We decided to keep Jenkins."
     assert hidden.strip() not in {each.text for each in seen}
-    assert {each.kind for each in signals.read(text).signals} == {Kind.PREFERENCE, Kind.DECISION}
+    assert {each.kind for each in signals.read_signals(text).signals} == {
+        SignalKind.PREFERENCE,
+        SignalKind.DECISION,
+    }
 
 
 def test_a_line_without_an_end_is_no_statement() -> None:
-    assert signals.read("we always squash and " * 60_000).signals == ()
+    assert signals.read_signals("we always squash and " * 60_000).signals == ()
 
 
 # ---------------------------------------------------------------- the table
 
 
 def test_every_kind_has_cues_and_no_cue_matches_nothing_at_all() -> None:
-    assert {cue.side for cue in CUES} >= set(Kind)
+    assert {cue.side for cue in CUES} >= set(SignalKind)
     for cue in CUES:
         assert cue.weight > 0
         assert not signals._compiled(cue.phrasings).search(""), cue.why
 
 
 def test_reading_signals_loads_nothing_heavy() -> None:
-    code = "import sys; from vademecum.knowledge import signals; signals.read('I do.'); print(*sys.modules)"
+    code = "import sys; from vademecum.knowledge import signals; signals.read_signals('I do.'); "
+    code += "print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not {"numpy", "apsw", "yaml", "rapidfuzz", "click", "rich", "pydantic_ai"} & set(
         done.stdout.split()
@@ -251,7 +257,7 @@ def test_on_the_half_no_rule_was_written_from_proposals_are_right_and_many() -> 
 
 def test_suggesting_writes_nothing(tmp_path: Path) -> None:
     memory = Memory.open(tmp_path / "home", cwd=tmp_path)
-    assert [each.kind for each in memory.suggest("I prefer tabs.").signals] == [Kind.PREFERENCE]
+    assert [each.kind for each in memory.suggest("I prefer tabs.").signals] == [SignalKind.PREFERENCE]
     assert memory.suggest(" \n").signals == ()
     assert memory.suggest(b"We always squash.").signals
     assert not (tmp_path / "home").exists()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from vademecum.interfaces.cli.app import run
-from vademecum.knowledge import claims, standing
+from vademecum.knowledge import citations
 from vademecum.memory import Memory, connect
 from vademecum.types import Origin
 
@@ -39,7 +39,7 @@ def told(memory: Memory, query: str = "herons") -> dict[str, str]:
 def test_a_citation_of_lines_is_kept_with_what_they_were(memory: Memory) -> None:
     memory.store("The herons are kept in src/db/pool.py#L1-L3.", key="herons")
     entry = memory.show("herons").entries[0]
-    mark = claims.mark(CODE.encode().split(b"\n")[:3])
+    mark = citations.fingerprint(CODE.encode().split(b"\n")[:3])
     assert entry.cites == f"src/db/pool.py#L1-L3@{mark}"
     assert entry.text == "The herons are kept in src/db/pool.py#L1-L3."
 
@@ -91,7 +91,7 @@ def test_no_walk_while_every_path_is_there(memory: Memory, monkeypatch: pytest.M
 
 def test_what_cannot_be_known_in_time_is_left_out(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
     memory.store("The herons are in src/db/gone.py and src/db/pool.py.", key="herons")
-    monkeypatch.setattr(standing, "SECONDS", -1.0)
+    monkeypatch.setattr(citations, "SECONDS", -1.0)
     assert told(memory) == {"src/db/pool.py": "verified"}
 
 

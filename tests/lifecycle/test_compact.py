@@ -10,7 +10,7 @@ import pytest
 from llm.wire_server import Refuse, Use, serving
 from vademecum.errors import ModelFailed, ModelUnauthorised, NotVisible
 from vademecum.interfaces.cli.app import run
-from vademecum.lifecycle import facts, rewrite
+from vademecum.lifecycle import rewrite, statements
 from vademecum.llm.scripted import Scripted
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ def test_a_group_cannot_tidy_up(world: World) -> None:
     ],
 )
 def test_a_fact_that_is_turned_round_is_seen(before: str, after: str, turned: set[str]) -> None:
-    assert facts.turned(before, after) == turned
+    assert statements.find_turned(before, after) == turned
 
 
 # -------------------------------------------------------------------- the command, over a real socket

@@ -18,7 +18,7 @@ from lifecycle.stores import NOW, World, aged
 from vademecum.errors import NotFound, StorageFailed
 from vademecum.interfaces.cli.app import run
 from vademecum.lifecycle import runner
-from vademecum.lifecycle.cap import Cap
+from vademecum.lifecycle.passes import CountCap
 from vademecum.store import audit, joining
 from vademecum.types import Origin, RecordType, Scope
 
@@ -43,7 +43,7 @@ def consolidated(memory: Memory) -> list[Record]:
     return [each for each in memory.list().records if each.source == "auto_decay"]
 
 
-def apply(memory: Memory, cap: Cap, scope: Scope = Scope.GLOBAL) -> str:
+def apply(memory: Memory, cap: CountCap, scope: Scope = Scope.GLOBAL) -> str:
     outcome = runner.propose(memory.records, memory._places(scope, all=False), [cap])
     made, told = runner.apply(memory.records, outcome.proposals, what="cap")
     assert all(each.done for each in told), told
@@ -82,7 +82,7 @@ def settled(seed: int) -> None:
         world = World(Path(folder))
         memory = some_records(world, chance, chance.randint(8, 30))
         before, records = world.tree(), {each.key: each for each in memory.list().records}
-        made = apply(memory, Cap(max_count=chance.randint(2, 7), percentage=0.3))
+        made = apply(memory, CountCap(max_count=chance.randint(2, 7), percentage=0.3))
         held = {alias: each for each in consolidated(memory) for alias in each.aliases}
         assert held
         for key, record in records.items():
@@ -124,7 +124,7 @@ def filled(world: World, count: int = 12) -> Memory:
     for number in range(count):
         world.write(f"r{number:03}.md", aged(f"Fact {number} of many.", 80 - number, tags=["t"]))
     memory = world.memory()
-    apply(memory, Cap(max_count=10))
+    apply(memory, CountCap(max_count=10))
     return memory
 
 
@@ -162,7 +162,7 @@ def test_only_short_notes_of_this_memory_count_and_go(
     memory = world.memory()
     for number in range(30):
         world.write(f"r{number}.md", aged(f"{text}", 300 - number, **fields))
-    outcome = runner.propose(memory.records, memory._places("global", all=False), [Cap(max_count=5)])
+    outcome = runner.propose(memory.records, memory._places("global", all=False), [CountCap(max_count=5)])
     assert outcome.proposals == ()
 
 
@@ -190,7 +190,7 @@ def test_of_a_labelled_store_the_cap_moves_old_short_notes_and_nothing_else(worl
             fields["type"] = "rule"
         (may if kind in ("note", "lesson") else must_not).add(name)
         world.write(f"{name}.md", aged(text, days, **fields))
-    cap = Cap(max_count=100)
+    cap = CountCap(max_count=100)
     outcome = runner.propose(memory.records, memory._places("global", all=False), [cap])
     moved = {e.name.removesuffix(".md") for p in outcome.proposals for e in p.edits if e.after is None}
     wanted = set(sorted(may)[: max(len(may) - 100, len(may) // 5)])  # the oldest, in the order of writing
@@ -294,7 +294,7 @@ def test_a_new_text_never_takes_the_key_of_something_consolidated(world: World) 
         world.write(f"r{number:03}.md", aged(f"Fact {number} of many.", 80 - number))
     world.write("the-build-runs-on-linux.md", aged("The build runs on Linux 5.", 300))
     memory = world.memory()
-    apply(memory, Cap(max_count=10))
+    apply(memory, CountCap(max_count=10))
     stored = memory.store("The build runs on Linux", scope="global")
     assert stored.key == "the-build-runs-on-linux-2"
     assert memory.show("the-build-runs-on-linux").text == "The build runs on Linux 5."
@@ -304,7 +304,7 @@ def test_protecting_or_applying_a_consolidated_record_makes_it_one_of_its_own(wo
     for number in range(12):
         world.write(f"r{number:03}.md", aged(f"Fact {number} of many.", 80 - number, type="discovery"))
     memory = world.memory()
-    apply(memory, Cap(max_count=10))
+    apply(memory, CountCap(max_count=10))
     assert memory.protect("r000").protected
     assert memory.applied("r001").fields["applied"] == 1
     assert consolidated(memory) == []
@@ -342,7 +342,7 @@ def test_recall_finds_a_consolidated_record_by_its_key_and_by_its_words(world: W
     for number in range(12):
         world.write(f"r{number:03}.md", aged(f"Fact {number} of many.", 80 - number))
     world.write("harbour-crane.md", aged("The yellow one lifts forty tonnes.", 300))
-    apply(memory, Cap(max_count=10))
+    apply(memory, CountCap(max_count=10))
     [new] = [each for each in consolidated(memory) if "harbour-crane" in each.aliases]
     for query in ("harbour-crane", "harbour crane", "lifts forty tonnes"):
         first = memory.recall(query).results[0]
@@ -355,7 +355,7 @@ def test_a_key_of_the_nearest_place_answers_before_one_further_away(world: World
     place = f"project/{memory._places('project', all=False)[0].id}"
     for number in range(12):
         world.write(f"r{number:03}.md", aged(f"Fact {number} of many.", 80 - number), place=place)
-    apply(memory, Cap(max_count=10), Scope.PROJECT)
+    apply(memory, CountCap(max_count=10), Scope.PROJECT)
     assert memory.show("r000").text == "Fact 0 of many."
     assert memory.show("r000", scope="global").text == "Global words."
 
@@ -383,7 +383,7 @@ def test_consolidated_words_keep_their_place_in_the_block(world: World) -> None:
         world.write(f"r{number:03}.md", aged(f"Fact {number} of many.", 80 - number))
     world.write("old-rule.md", aged("An older rule.", 200, type="rule"))
     first = memory.inject().text
-    apply(memory, Cap(max_count=10))
+    apply(memory, CountCap(max_count=10))
     assert memory.inject().text == first  # byte for byte: a consolidation changes nothing an agent is told
     told = memory.inject(query="fact 0 of many").text
     assert told.index("r000 [unverified]: Fact 0") < told.index("Fact 9")
@@ -394,7 +394,7 @@ def test_consolidated_lessons_are_left_out_where_what_was_learned_is(world: Worl
     for number in range(12):
         kind = RecordType.DISCOVERY if number == 0 else RecordType.PROJECT
         world.write(f"r{number:03}.md", aged(f"Fact {number} of many.", 80 - number, type=str(kind)))
-    apply(memory, Cap(max_count=2))
+    apply(memory, CountCap(max_count=2))
     assert "Fact 0 of many." in memory.inject(query="fact 0").text
     assert "Fact 0 of many." not in memory.inject(query="fact 0", knowledge=False).text
 
@@ -405,7 +405,7 @@ def test_a_record_that_somebody_wrote_on_meanwhile_stays_and_is_not_in_the_conso
     for number in range(12):
         world.write(f"r{number:03}.md", aged(f"Fact {number} of many.", 80 - number))
     memory = world.memory()
-    outcome = runner.propose(memory.records, memory._places("global", all=False), [Cap(max_count=10)])
+    outcome = runner.propose(memory.records, memory._places("global", all=False), [CountCap(max_count=10)])
     memory.store("Written on.", key="r000", scope="global")
     made, told = runner.apply(memory.records, outcome.proposals, what="cap")
     assert [each.done for each in told] == [True, False, True]
@@ -433,7 +433,7 @@ def test_undo_brings_back_what_a_writer_began_again_as_earlier_entries(world: Wo
     for number in range(12):
         world.write(f"r{number:03}.md", aged(f"Fact {number} of many.", 80 - number))
     memory = world.memory()
-    swept = apply(memory, Cap(max_count=10, strategy="cut"))
+    swept = apply(memory, CountCap(max_count=10, strategy="cut"))
     memory.store("Begun again by a writer.", key="r000", scope="global")
     undone, told = memory.undo(swept)
     assert undone == swept
@@ -601,7 +601,7 @@ def raced(world: World, *, writers: int, times: int, sweeps: int) -> None:
     memory = world.memory()
     made = []
     for number in range(sweeps):
-        cap = Cap(max_count=max(10, 50 - number * 10))
+        cap = CountCap(max_count=max(10, 50 - number * 10))
         outcome = runner.propose(memory.records, memory._places("global", all=False), [cap])
         made.append(runner.apply(memory.records, outcome.proposals, what="cap")[0])
         if number == 1:

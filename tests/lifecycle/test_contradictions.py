@@ -71,8 +71,8 @@ PEACEFUL = [
 
 def found(world: World) -> list[Clash]:
     memory = world.memory()
-    seen, _ = runner.look(memory.records, scopes.visible(memory.caller))
-    return contradictions.clashes(seen)
+    seen, _ = runner.read_places(memory.records, scopes.visible(memory.caller))
+    return contradictions.find_clashes(seen)
 
 
 def said(world: World, *texts: str, origins: tuple[Origin, ...] = (), key: str = "topic") -> None:

@@ -15,7 +15,7 @@ from vademecum.text import similarity
 from vademecum.types import Place, Scope
 
 if TYPE_CHECKING:
-    from vademecum.lifecycle.base import Proposal
+    from vademecum.lifecycle.passes import Proposal
     from vademecum.memory import Memory
 
 BUILD = "The build runs on ninja with eight jobs."

@@ -19,8 +19,9 @@ from vademecum.errors import ModelFailed, NotVisible
 from vademecum.interfaces.cli.app import cli, run
 from vademecum.interfaces.cli.care import annotation
 from vademecum.lifecycle import statements
-from vademecum.lifecycle.lint import clean, reading, runner
-from vademecum.lifecycle.lint.base import Watch
+from vademecum.lifecycle.lint import material as materials
+from vademecum.lifecycle.lint import runner
+from vademecum.lifecycle.lint.material import Stopwatch
 from vademecum.llm.scripted import Scripted
 from vademecum.store import scopes, secrets
 from vademecum.types import Finding
@@ -422,9 +423,9 @@ def test_other_rules_look_through_everything_again(world: World, monkeypatch: py
     world.write("text.md", "Nothing to hide.\n")
     home = world.memory().home
     world.memory().lint()
-    assert "Nothing to hide.\n" in clean.Clean(home)
-    monkeypatch.setattr(clean, "_rules", lambda: b"other rules".ljust(32))
-    assert "Nothing to hide.\n" not in clean.Clean(home)
+    assert "Nothing to hide.\n" in materials.CleanTexts(home)
+    monkeypatch.setattr(materials, "_rules", lambda: b"other rules".ljust(32))
+    assert "Nothing to hide.\n" not in materials.CleanTexts(home)
 
 
 # -------------------------------------------------------------------- a model, only when asked for
@@ -548,8 +549,8 @@ def test_every_command_that_a_finding_suggests_exists(shop: World) -> None:
 
 def test_every_kind_of_finding_has_a_cap_or_the_usual_one(shop: World) -> None:
     memory = shop.memory()
-    material = reading.read(memory.records, scopes.visible(memory.caller), watch=Watch())
-    found = runner.findings(material, runner.Around())
+    material = materials.read_material(memory.records, scopes.visible(memory.caller), watch=Stopwatch())
+    found = runner.run_lint(material, runner.LintContext())
     assert {"contradiction", "malformed", "encoding", "secret", "generated_text"} <= kinds(found)
     assert [finding.severity for finding in found] == sorted(
         (finding.severity for finding in found), key=["error", "warning", "info"].index
@@ -593,7 +594,7 @@ def test_a_large_file_of_one_thing_takes_no_forever(piece: str, world: World, pr
 
 @given(st.text(max_size=400))
 def test_any_text_is_split_into_statements_on_lines_it_has(text: str) -> None:
-    for said in statements.split(text):
+    for said in statements.split_statements(text):
         assert said.text.strip()
         assert 0 <= said.line <= text.count("\n")
         assert said.present in (True, False)
@@ -601,7 +602,7 @@ def test_any_text_is_split_into_statements_on_lines_it_has(text: str) -> None:
 
 def test_statements_know_their_lines() -> None:
     text = "One. Two e.g. this.\nThree.\n\n- Four\n  goes on.\n```\nFive.\n```\n> Six.\n\n# Seven\nEight."
-    assert [(said.line, said.text) for said in statements.split(text)] == [
+    assert [(said.line, said.text) for said in statements.split_statements(text)] == [
         (0, "One."),
         (0, "Two e.g. this."),
         (1, "Three."),

@@ -9,9 +9,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from vademecum.errors import IncognitoWrite, Malformed, ModelFailed, NotVisible, UsageError
-from vademecum.lifecycle import habits, profile
-from vademecum.lifecycle.habits import COUNTED, Spoken, language, lines
-from vademecum.lifecycle.profile import HEADING, Draft, Trait, problem
+from vademecum.lifecycle import profile
+from vademecum.lifecycle.profile import (
+    COUNTED,
+    HEADING,
+    ProfileDraft,
+    Spoken,
+    Trait,
+    find_trait_problem,
+    habit_lines,
+    language,
+)
 from vademecum.llm.scripted import Scripted
 from vademecum.transcripts.events import Said, Started
 from vademecum.transcripts.messages import Message, Role, Text, ToolResult
@@ -85,7 +93,7 @@ def test_each_line_says_from_how_many_messages_it_comes(world: World) -> None:
 
 
 def test_a_tool_that_was_refused_is_not_one_that_is_preferred() -> None:
-    told = "\n".join(lines(spoken(*["do not use unittest here, use pytest"] * 10)))
+    told = "\n".join(habit_lines(spoken(*["do not use unittest here, use pytest"] * 10)))
     assert "pytest 10" in told
     assert "unittest" not in told
 
@@ -160,26 +168,26 @@ def test_a_language_is_told_by_its_script_or_its_small_words(text: str, expected
     ],
 )
 def test_each_habit_is_seen_where_it_shows_and_only_there(text: str, line: str) -> None:
-    habit = next(each for each in habits.HABITS if each.line == line)
+    habit = next(each for each in profile.HABITS if each.line == line)
     assert habit.shows(Spoken(text, text))
     assert not habit.shows(Spoken("The sky is blue.", "The sky is blue."))
 
 
 def test_every_habit_has_an_example() -> None:
     marks = test_each_habit_is_seen_where_it_shows_and_only_there.pytestmark  # type: ignore[attr-defined]
-    assert {line for _, line in marks[0].args[1]} == {each.line for each in habits.HABITS}
+    assert {line for _, line in marks[0].args[1]} == {each.line for each in profile.HABITS}
 
 
 def test_a_few_messages_are_no_habit() -> None:
-    assert lines(spoken(*TERSE[:9])) == []
+    assert habit_lines(spoken(*TERSE[:9])) == []
 
 
 def test_the_hours_of_one_evening_are_no_habit() -> None:
     at = datetime(2026, 11, 15, 20, tzinfo=UTC)
     once = [Spoken("Look at it.", "Look at it.", at) for _ in range(20)]
-    assert not [line for line in lines(once) if "Works mostly" in line]
+    assert not [line for line in habit_lines(once) if "Works mostly" in line]
     often = [each._replace(at=at + timedelta(days=number)) for number, each in enumerate(once)]
-    assert "- Works mostly in the evening, from 18 to 24 o'clock (20 of 20 messages)" in lines(often)
+    assert "- Works mostly in the evening, from 18 to 24 o'clock (20 of 20 messages)" in habit_lines(often)
 
 
 def test_endless_words_without_a_break_are_counted_in_no_time() -> None:
@@ -193,7 +201,7 @@ def test_endless_words_without_a_break_are_counted_in_no_time() -> None:
         "no " * 1300,
         "!" * 4000,
     ]
-    assert lines(spoken(*odd * 2))
+    assert habit_lines(spoken(*odd * 2))
 
 
 # -------------------------------------------------------------------- whose messages
@@ -385,7 +393,7 @@ def test_an_agent_does_not_replace_what_a_person_kept(world: World, verified: bo
 def test_a_draft_made_by_hand_is_checked_as_any_other(world: World, line: str) -> None:
     memory = world.memory()
     with pytest.raises(UsageError):
-        memory.profile_apply(Draft((line,), 12, 1))
+        memory.profile_apply(ProfileDraft((line,), 12, 1))
     assert not path_of(world).exists()
 
 
@@ -418,7 +426,7 @@ def test_a_group_and_incognito_get_nothing(world: World) -> None:
     say(world.memory(), TERSE)
     by_hand(world)
     group = world.memory(audience="group", session="g")
-    for call in (group.profile, group.profile_draft, lambda: group.profile_apply(Draft())):
+    for call in (group.profile, group.profile_draft, lambda: group.profile_apply(ProfileDraft())):
         with pytest.raises(NotVisible):
             call()
     draft = world.memory().profile_draft()
@@ -499,15 +507,15 @@ def test_a_model_adds_what_it_can_show_and_what_was_counted_stays(world: World) 
     ],
 )
 def test_what_a_model_says_is_held_against_the_messages(text: str, messages: list[int], why: str) -> None:
-    found = problem(Trait(text, messages), SAMPLES)
+    found = find_trait_problem(Trait(text, messages), SAMPLES)
     assert why in found
     assert bool(found) == bool(why)
 
 
 def test_a_line_in_a_script_without_spaces_is_held_against_the_messages_too() -> None:
     said = ["请用中文回答我", "用中文写注释"]
-    assert problem(Trait("喜欢用中文回答", [1, 2]), said) == ""
-    assert problem(Trait("住在北京郊区", [1, 2]), said) != ""
+    assert find_trait_problem(Trait("喜欢用中文回答", [1, 2]), said) == ""
+    assert find_trait_problem(Trait("住在北京郊区", [1, 2]), said) != ""
 
 
 def test_a_line_that_does_not_hold_is_left_out_and_told(world: World) -> None:

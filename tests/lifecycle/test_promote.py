@@ -10,7 +10,7 @@ import pytest
 
 from vademecum.errors import NotVisible, UnknownName
 from vademecum.interfaces.cli.app import run
-from vademecum.lifecycle import said
+from vademecum.lifecycle import statements
 from vademecum.store import frontmatter
 from vademecum.transcripts.events import Said
 from vademecum.transcripts.messages import Message, Role, Text, ToolCall, ToolResult
@@ -327,7 +327,7 @@ def test_a_block_has_its_own_lines() -> None:
         "# d\n\n## 2026-11-01T10:00:00Z\n\none two three four\nfive\n- six seven eight nine ten\n\n"
         "<!-- origin: agent -->\n"
     )
-    found = [*said.statements(text, place=Place(Scope.GLOBAL), path="p", day="2026-11-01")]
+    found = [*statements.split_day(text, place=Place(Scope.GLOBAL), path="p", day="2026-11-01")]
     assert [(each.text, each.start, each.end) for each in found] == [
         ("one two three four five", 5, 6),
         ("six seven eight nine ten", 7, 7),

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vademecum.errors import ModelFailed, ModelTimeout
-from vademecum.lifecycle import facts, rewrite, runner
-from vademecum.lifecycle.base import Proposal, Seen
+from vademecum.lifecycle import rewrite, runner, statements
+from vademecum.lifecycle.passes import Proposal, SeenRecord
 from vademecum.llm.scripted import Scripted
 from vademecum.memory import Memory
 from vademecum.types import Entry, Origin
@@ -36,24 +36,24 @@ def memory(tmp_path: Path) -> Memory:
 
 
 @pytest.fixture
-def seen(memory: Memory) -> Seen:
+def seen(memory: Memory) -> SeenRecord:
     memory.store(FIRST, key="deploys")
     memory.store(SECOND, key="deploys")
     return look(memory)
 
 
-def look(memory: Memory) -> Seen:
-    found, _ = runner.look(memory.records, [memory.show("deploys").place])
+def look(memory: Memory) -> SeenRecord:
+    found, _ = runner.read_places(memory.records, [memory.show("deploys").place])
     return found[0]
 
 
-def tidied(seen: Seen, text: str, *superseded: str) -> Proposal | rewrite.Refusal:
+def tidied(seen: SeenRecord, text: str, *superseded: str) -> Proposal | rewrite.Refusal:
     model = Scripted({"text": text, "superseded": list(superseded)})
     return rewrite.rewrite(seen, model, now=NOW)
 
 
 def test_an_article_is_a_new_entry_and_the_old_ones_still_answer_as_of_their_day(
-    memory: Memory, seen: Seen
+    memory: Memory, seen: SeenRecord
 ) -> None:
     proposal = tidied(seen, GOOD)
     assert isinstance(proposal, Proposal)
@@ -70,11 +70,11 @@ def test_an_article_is_a_new_entry_and_the_old_ones_still_answer_as_of_their_day
     assert memory.home.read(*image.parts) == before
 
 
-def test_nothing_is_proposed_for_what_was_tidied(memory: Memory, seen: Seen) -> None:
+def test_nothing_is_proposed_for_what_was_tidied(memory: Memory, seen: SeenRecord) -> None:
     proposal = tidied(seen, GOOD)
     assert isinstance(proposal, Proposal)
     runner.apply(memory.records, [proposal], what="compact")
-    assert not rewrite.due(look(memory))
+    assert not rewrite.is_due(look(memory))
     refused = tidied(look(memory), GOOD)
     assert isinstance(refused, rewrite.Refusal)
 
@@ -100,43 +100,45 @@ def test_nothing_is_proposed_for_what_was_tidied(memory: Memory, seen: Seen) -> 
     ],
 )
 def test_a_text_that_is_not_the_same_is_refused_and_the_reason_is_told(
-    text: str, why: str, seen: Seen
+    text: str, why: str, seen: SeenRecord
 ) -> None:
     if not text.strip():
-        assert rewrite.problem(seen.record.entries, rewrite.Article(text)) == why
+        assert rewrite.find_problem(seen.record.entries, rewrite.Article(text)) == why
         return
     refused = tidied(seen, text)
     assert isinstance(refused, rewrite.Refusal)
     assert why in refused.why
 
 
-def test_a_secret_is_refused(seen: Seen) -> None:
+def test_a_secret_is_refused(seen: SeenRecord) -> None:
     refused = tidied(seen, GOOD + " The key is AKIAZ5GMXQ3TTP7WYKDN.")
     assert isinstance(refused, rewrite.Refusal)
     assert "secret" in refused.why
 
 
-def test_what_a_newer_entry_replaced_may_go_when_it_is_named(seen: Seen) -> None:
+def test_what_a_newer_entry_replaced_may_go_when_it_is_named(seen: SeenRecord) -> None:
     text = GOOD.replace(", port 8080", "")
     assert isinstance(tidied(seen, text), rewrite.Refusal)
     assert isinstance(tidied(seen, text, "8080"), Proposal)
 
 
-def test_not_everything_can_be_called_replaced(seen: Seen) -> None:
-    every = facts.facts(FIRST + SECOND)
+def test_not_everything_can_be_called_replaced(seen: SeenRecord) -> None:
+    every = statements.find_facts(FIRST + SECOND)
     refused = tidied(seen, "Deploys are done with care and a flag, as it is written in the book.", *every)
     assert isinstance(refused, rewrite.Refusal)
     assert "superseded" in refused.why
 
 
 @pytest.mark.parametrize("error", [ModelFailed("no answer"), ModelTimeout("too late")])
-def test_a_model_that_fails_leaves_everything_as_it_is(error: ModelFailed, seen: Seen) -> None:
+def test_a_model_that_fails_leaves_everything_as_it_is(error: ModelFailed, seen: SeenRecord) -> None:
     refused = rewrite.rewrite(seen, Scripted(error), now=NOW)
     assert isinstance(refused, rewrite.Refusal)
     assert str(error) in refused.why
 
 
-def test_text_nobody_verified_does_not_become_better_by_being_tidied(memory: Memory, seen: Seen) -> None:
+def test_text_nobody_verified_does_not_become_better_by_being_tidied(
+    memory: Memory, seen: SeenRecord
+) -> None:
     entries = [Entry(FIRST, "2026-11-01T00:00:00Z", Origin.IMPORT), Entry(SECOND, "2026-11-02T00:00:00Z")]
     proposal = tidied(seen._replace(record=replace(seen.record, entries=tuple(entries))), GOOD)
     assert isinstance(proposal, Proposal)
@@ -162,12 +164,12 @@ def test_text_nobody_verified_does_not_become_better_by_being_tidied(memory: Mem
     ],
 )  # fmt: skip
 def test_what_counts_as_a_fact(text: str, expected: set[str]) -> None:
-    assert facts.facts(text) == expected
+    assert statements.find_facts(text) == expected
 
 
 @given(st.text(max_size=400))
 def test_a_text_says_its_own_facts(text: str) -> None:
-    assert all(facts.says(text, fact) for fact in facts.facts(text))
+    assert all(statements.has_fact(text, fact) for fact in statements.find_facts(text))
 
 
 _LINES = st.lists(
@@ -192,18 +194,18 @@ _LINES = st.lists(
 @given(st.lists(_LINES.filter(str.strip), min_size=2, max_size=4))
 def test_the_entries_one_after_the_other_are_always_a_good_article(texts: list[str]) -> None:
     entries = [Entry(text, f"2026-11-0{at + 1}T00:00:00Z", Origin.USER) for at, text in enumerate(texts)]
-    assert rewrite.problem(entries, rewrite.Article("\n\n".join(texts))) == ""
+    assert rewrite.find_problem(entries, rewrite.Article("\n\n".join(texts))) == ""
 
 
 @given(st.lists(_LINES.filter(str.strip), min_size=2, max_size=4), st.data())
 def test_an_article_without_one_of_the_facts_is_never_good(texts: list[str], data: st.DataObject) -> None:
     whole = "\n\n".join(texts)
-    known = sorted(facts.facts(whole))
+    known = sorted(statements.find_facts(whole))
     if not known:
         return
     gone = data.draw(st.sampled_from(known))
     text = whole.replace(gone, "it")
-    if facts.says(text, gone):
+    if statements.has_fact(text, gone):
         return
     entries = [Entry(each, f"2026-11-0{at + 1}T00:00:00Z", Origin.USER) for at, each in enumerate(texts)]
-    assert rewrite.problem(entries, rewrite.Article(text)) != ""
+    assert rewrite.find_problem(entries, rewrite.Article(text)) != ""

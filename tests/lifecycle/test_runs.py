@@ -18,15 +18,15 @@ from vademecum.store import archive, audit, runs
 from vademecum.types import Origin, Scope
 
 if TYPE_CHECKING:
-    from vademecum.lifecycle.base import Seen
+    from vademecum.lifecycle.passes import SeenRecord
     from vademecum.memory import Memory
 
 PROJECT = "The build runs on ninja with eight jobs."
 
 
-def look(memory: Memory, scope: Scope = Scope.GLOBAL) -> dict[str, Seen]:
+def look(memory: Memory, scope: Scope = Scope.GLOBAL) -> dict[str, SeenRecord]:
     """The records of a scope by their file names."""
-    seen, _ = runner.look(memory.records, memory._places(scope, all=False))
+    seen, _ = runner.read_places(memory.records, memory._places(scope, all=False))
     return {each.name: each for each in seen}
 
 

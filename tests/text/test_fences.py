@@ -107,7 +107,7 @@ def test_no_other_module_has_an_idea_of_its_own() -> None:
     known = {
         "text/fences.py",
         "text/sentences.py",  # a run of backticks inside a line is code as well when texts are compared
-        "lifecycle/habits.py",  # counts who writes code at all, spans included
+        "lifecycle/profile.py",  # counts who writes code at all, spans included
     }
     source = Path(vademecum.__file__).parent
     found = set()

@@ -14,7 +14,8 @@ from vademecum.inject import render
 from vademecum.inject.documents import combined, cut
 from vademecum.inject.documents import parts as document_parts
 from vademecum.inject.topics import Item, Topic, fared, fit, newest_first
-from vademecum.knowledge import learned, ranking, trust
+from vademecum.knowledge import lessons as learned
+from vademecum.knowledge import trust
 from vademecum.store import consolidation, pinned
 from vademecum.store.consolidation import is_consolidation
 from vademecum.store.records import Found
@@ -207,7 +208,7 @@ class Builder:
         """The sections of a document that may be shown, without the lines that say whose they are."""
         told = []
         for section in document.sections:
-            verdict = trust.of(section, self._records, trusted=document.trusted)
+            verdict = trust.judge_text(section, self._records, trusted=document.trusted)
             if verdict.injectable:
                 told.append(section.text)
             else:
@@ -303,7 +304,7 @@ class Builder:
         items: list[Item] = []
         more = 0
         for path, entry in sorted(notes, key=lambda each: each[1].time or "", reverse=True):
-            verdict = trust.of(entry, self._records)
+            verdict = trust.judge_text(entry, self._records)
             if not verdict.injectable:
                 self._waiting += 1
                 continue
@@ -346,7 +347,7 @@ class Builder:
             if room < 0 and entry.origin in _SAID_HERE:
                 more += 1  # it cannot fit any more, and who else said it need not be looked up
                 continue
-            verdict = trust.of(entry, self._records, record=record)
+            verdict = trust.judge_text(entry, self._records, record=record)
             if not verdict.injectable:
                 self._waiting += 1
             elif room < 0:
@@ -369,13 +370,13 @@ class Builder:
         lines = render.item(f"[{label}] {record.key}{badge}: ", told)
         return Item(record.path, tuple(lines), record.key)
 
-    def _ranked(self, found: Iterable[Found]) -> list[ranking.Ranked]:
+    def _ranked(self, found: Iterable[Found]) -> list[trust.RankedLesson]:
         lessons: list[tuple[learned.Lesson, Trust]] = []
         for each in found:
-            lesson = learned.of(each.record)
+            lesson = learned.read_lesson(each.record)
             if lesson is not None:
-                lessons.append((lesson, trust.of(each.record, self._records)))
-        return ranking.ranked(lessons, now=self._now(), half_life_days=self._half_life)
+                lessons.append((lesson, trust.judge_text(each.record, self._records)))
+        return trust.rank_lessons(lessons, now=self._now(), half_life_days=self._half_life)
 
     def _within(self, sections: Sequence[Section], tokens: int) -> list[Section]:
         """As much of the sections as there is room for, the first ones first."""

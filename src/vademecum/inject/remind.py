@@ -69,7 +69,7 @@ def _item(found: Found, time: str | None, records: Records) -> Item | None:
     record = found.record
     for entry in reversed(record.live):
         if entry.time == time and entry.text.strip():
-            verdict = trust.of(entry, records, record=record)
+            verdict = trust.judge_text(entry, records, record=record)
             if verdict.injectable:
                 label = record.type if record.type in _KNOWN else str(record.place.scope)
                 badge = f" {verdict.badge}" if verdict.badge else ""

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.inject import render
-from vademecum.knowledge import learned
+from vademecum.knowledge import lessons
 from vademecum.store import clock
 from vademecum.store.consolidation import is_consolidation
 
@@ -65,7 +65,7 @@ def last_said(record: Record) -> datetime:
     if is_consolidation(record):
         return NEVER  # one of an earlier version, which does not know when its parts were said
     stamps = [each.time for each in record.live]
-    stamps += [str(each.get("at") or "") for each in learned.confirmations(record.fields)]
+    stamps += [str(each.get("at") or "") for each in lessons.confirmations(record.fields)]
     if not any(stamps) and not record.fields.get("imported"):
         stamps = [record.updated, record.created]
     return max((moment for moment in map(clock.parse, stamps) if moment is not None), default=NEVER)
@@ -83,10 +83,10 @@ def fared(record: Record, *, shared: bool) -> str:
 
     Nobody vouches for the frontmatter of a file that others can write, so a sentence there is no path.
     """
-    if record.type not in learned.LEARNED:
+    if record.type not in lessons.LEARNED:
         return ""
-    applied = learned.count_of(record.fields, "applied")
-    paths = [" ".join(each.split()) for each in learned.examples_of(record.fields)]
+    applied = lessons.read_count(record.fields, "applied")
+    paths = [" ".join(each.split()) for each in lessons.read_examples(record.fields)]
     paths = [each for each in paths if each and (not shared or _PATH.fullmatch(each))]
     told = [f"applied {applied} time{'s' if applied > 1 else ''}"] if applied else []
     if paths:

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 
-class Kind(StrEnum):
+class SignalKind(StrEnum):
     """What a statement worth keeping is."""
 
     PREFERENCE = "preference"
@@ -22,7 +22,7 @@ class Kind(StrEnum):
     PATTERN = "pattern"
 
 
-class Reason(StrEnum):
+class DeclineReason(StrEnum):
     """Why a sentence is declined."""
 
     QUESTION = "question"
@@ -37,16 +37,26 @@ class Reason(StrEnum):
 class Cue(NamedTuple):
     """Phrasings that speak for a kind or a reason, one per line."""
 
-    side: Kind | Reason
+    side: SignalKind | DeclineReason
     weight: float
     why: str
     phrasings: str
     opening: bool = False  # only at the beginning of a sentence, after words like "ok" and "so"
 
 
-P, C, D, X, R = Kind.PREFERENCE, Kind.CORRECTION, Kind.DECISION, Kind.CONTEXT, Kind.PATTERN
-SPECULATION, UNCERTAIN, TRANSIENT = Reason.SPECULATION, Reason.UNCERTAIN, Reason.TRANSIENT
-REQUEST, CHAT = Reason.REQUEST, Reason.CHAT
+P, C, D, X, R = (
+    SignalKind.PREFERENCE,
+    SignalKind.CORRECTION,
+    SignalKind.DECISION,
+    SignalKind.CONTEXT,
+    SignalKind.PATTERN,
+)
+SPECULATION, UNCERTAIN, TRANSIENT = (
+    DeclineReason.SPECULATION,
+    DeclineReason.UNCERTAIN,
+    DeclineReason.TRANSIENT,
+)
+REQUEST, CHAT = DeclineReason.REQUEST, DeclineReason.CHAT
 
 _DAY = (
     "(?:mon|tues|wednes|thurs|fri|satur|sun)days?|january|february|march|april|june|july|august|september"

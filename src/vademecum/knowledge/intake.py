@@ -492,7 +492,7 @@ class Intake:
         value = ltm.parse(piece.content)
         gate = ltm.gate(self.policy(place.scope))
         earlier = {each.path for each in self.staged.edits()}
-        done = ltm.Reader(self.staged, shelves, gate=gate, largest=self.largest).read(value)
+        done = ltm.LtmReader(self.staged, shelves, gate=gate, largest=self.largest).read(value)
         found = done.secrets
         told = {*done.added, *done.updated}
         for edit in self.staged.edits():  # what the file held beside its entries has a record of its own

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import Malformed, SecretFound, VadeError
-from vademecum.knowledge import learned
+from vademecum.knowledge import lessons as learned
 from vademecum.store import clock, secrets
 from vademecum.store.joining import Draft, read_tags
 from vademecum.text.words import normalise
@@ -25,7 +25,7 @@ from vademecum.types import Finding, RecordType, SecretPolicy
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from vademecum.knowledge.learned import Fields, Lesson
+    from vademecum.knowledge.lessons import Fields, Lesson
     from vademecum.store.home import Shelf
     from vademecum.store.records import Found, Records
     from vademecum.types import Record
@@ -54,7 +54,7 @@ _CLOSING = "\n```"
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class LtmItem:
     """An entry of the file, or a lesson, as both can say it."""
 
     kind: RecordType
@@ -69,7 +69,7 @@ class Item:
     verified: bool = False
 
 
-class Slot(NamedTuple):
+class LtmSlot(NamedTuple):
     """An entry as it stands in the file: where, and what."""
 
     category: str
@@ -78,17 +78,17 @@ class Slot(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class File:
+class LtmFile:
     """A file taken apart: its entries, and all that is none."""
 
-    slots: tuple[Slot, ...]
+    slots: tuple[LtmSlot, ...]
     rest: Raw  # the file without its entries
     shapes: Mapping[str, str]  # the categories it has, as lists or objects
     odd: Mapping[str, Any]  # what stands among the entries and cannot be one, by category
 
 
 @dataclass(slots=True)
-class Imported:
+class LtmImport:
     """What an import did."""
 
     added: list[str] = field(default_factory=list)  # keys
@@ -116,14 +116,14 @@ def parse(content: bytes) -> Raw:
     return value
 
 
-def take_apart(value: Raw) -> File:
+def take_apart(value: Raw) -> LtmFile:
     """A file's entries, and the rest of it."""
     patterns = dict(value.get("patterns", {}))
     rest = dict(value)
     extras = _extras(rest.get(OURS), patterns.get(RULES))
     if extras is not None:
         del rest[OURS]
-    slots: list[Slot] = []
+    slots: list[LtmSlot] = []
     odd: dict[str, Any] = {}
     shapes: dict[str, str] = {}
     for name in CATEGORIES:
@@ -132,7 +132,7 @@ def take_apart(value: Raw) -> File:
             shapes[name] = "list"
             del patterns[name]
             usable = [isinstance(each, dict) and name != RULES for each in listed]
-            slots += [Slot(name, at, each) for at, each in enumerate(listed) if usable[at]]
+            slots += [LtmSlot(name, at, each) for at, each in enumerate(listed) if usable[at]]
             odd[name] = [[at, each] for at, each in enumerate(listed) if not usable[at]]
         elif isinstance(listed, dict) and name == RULES:
             shapes[name] = "object"
@@ -146,7 +146,7 @@ def take_apart(value: Raw) -> File:
                     odd[name][prefix] = [[at, e] for at, e in enumerate(rules) if not isinstance(e, str)]
     if "patterns" in rest:
         rest["patterns"] = patterns
-    return File(tuple(slots), rest, shapes, {name: each for name, each in odd.items() if each})
+    return LtmFile(tuple(slots), rest, shapes, {name: each for name, each in odd.items() if each})
 
 
 def put_together(items: Iterable[tuple[str, int | None, Raw]], kept: Mapping[str, Any] | None) -> Raw:
@@ -185,10 +185,10 @@ def render(file: Raw) -> str:
     return text
 
 
-def _rules(prefix: str, rules: object, extras: Sequence[Raw]) -> Iterator[Slot]:
+def _rules(prefix: str, rules: object, extras: Sequence[Raw]) -> Iterator[LtmSlot]:
     for at, each in enumerate(rules if isinstance(rules, list) else ()):
         if isinstance(each, str):
-            yield Slot(RULES, at, {"path": prefix, "rule": each, **(extras[at] if extras else {})})
+            yield LtmSlot(RULES, at, {"path": prefix, "rule": each, **(extras[at] if extras else {})})
 
 
 def _extras(ours: object, rules: object) -> dict[str, list[Raw]] | None:
@@ -250,7 +250,7 @@ def _number(text: str) -> float:
 # -------------------------------------------------------------------- entries
 
 
-def item_from(slot: Slot, *, now: str, largest: int) -> Item:
+def item_from(slot: LtmSlot, *, now: str, largest: int) -> LtmItem:
     """An entry of the file as a lesson; refused when it lacks what its type is about."""
     kind, raw = CATEGORIES[slot.category], slot.raw
     labels = learned.SHAPES[kind].labels
@@ -263,7 +263,7 @@ def item_from(slot: Slot, *, now: str, largest: int) -> Item:
     fields = learned.clean(kind, given, largest=largest)
     confidence = _share(raw.get("confidence"))
     first = _stamp(raw.get("timestamp")) or now
-    return Item(
+    return LtmItem(
         kind,
         fields,
         learned.SHAPES[kind].confidence if confidence is None else confidence,
@@ -276,9 +276,9 @@ def item_from(slot: Slot, *, now: str, largest: int) -> Item:
     )
 
 
-def item_of(lesson: Lesson, *, verified: bool) -> Item:
+def item_of(lesson: Lesson, *, verified: bool) -> LtmItem:
     """A lesson as the file can say it."""
-    return Item(
+    return LtmItem(
         lesson.type,
         lesson.fields,
         lesson.confidence,
@@ -292,7 +292,7 @@ def item_of(lesson: Lesson, *, verified: bool) -> Item:
     )
 
 
-def derive(item: Item) -> Raw:
+def derive(item: LtmItem) -> Raw:
     """An item in CLIO's shape; what the shape has no key for is there only when there is something to say."""
     kind = item.kind
     usual = learned.SHAPES[kind].confidence
@@ -316,7 +316,7 @@ def derive(item: Item) -> Raw:
     return raw
 
 
-def beside(raw: Raw, item: Item) -> Raw:
+def beside(raw: Raw, item: LtmItem) -> Raw:
     """What the file has that the item does not say, and marks of what the item says otherwise."""
     derived = derive(item)
     has = {
@@ -328,7 +328,7 @@ def beside(raw: Raw, item: Item) -> Raw:
     return {"has": has, "was": was, "all": _mark(derived)}
 
 
-def restored(item: Item, kept: Mapping[str, Any]) -> Raw:
+def restore_entry(item: LtmItem, kept: Mapping[str, Any]) -> Raw:
     """The entry for the file: as the file had it, but for what has changed since."""
     now = derive(item)
     has, was = kept.get("has", {}), kept.get("was", {})
@@ -396,7 +396,7 @@ def _tags(value: object) -> tuple[str, ...]:
 # -------------------------------------------------------------------- records
 
 
-class Reader:
+class LtmReader:
     """Brings the entries of a file into records, each once however often it is read."""
 
     def __init__(self, records: Records, shelves: Sequence[Shelf], *, gate: Gate, largest: int) -> None:
@@ -409,9 +409,9 @@ class Reader:
             for entry in reversed(found.record.entries):
                 self.index[found.record.type, normalise(entry.text)].append(found)
 
-    def read(self, value: Raw) -> Imported:
+    def read(self, value: Raw) -> LtmImport:
         """Keep everything in a file: its entries as records, the rest in a record of its own."""
-        done = Imported()
+        done = LtmImport()
         file = take_apart(value)
         slots, odd = [], dict(file.odd)
         for slot in file.slots:
@@ -439,7 +439,7 @@ class Reader:
         done.secrets = tuple(sorted(self.kinds))
         return done
 
-    def _keep(self, slot: Slot, done: Imported) -> None:
+    def _keep(self, slot: LtmSlot, done: LtmImport) -> None:
         now = clock.stamp(self.records.now())
         item = item_from(slot, now=now, largest=self.largest)
         text = self._text(item)
@@ -457,7 +457,7 @@ class Reader:
                 done.added.append(self.records.begin(self.shelves, draft).key)
             return
         # What the file does not tell is what it was at the first reading.
-        own = learned.of(found.record)
+        own = learned.read_lesson(found.record)
         item = item_from(slot, now=found.record.created or now, largest=self.largest)
         aside = {**beside(slot.raw, item), "at": slot.at}
         if _same_aside(aside, _aside(found.record)) or own is None:
@@ -466,7 +466,7 @@ class Reader:
         self.records.revise(found, lambda values: _merged(values, item, aside), operation="import")
         done.updated.append(found.record.key)
 
-    def _known(self, slot: Slot, item: Item, text: str) -> Found | None:
+    def _known(self, slot: LtmSlot, item: LtmItem, text: str) -> Found | None:
         """The record that holds this entry already, and no other entry of this file."""
         listed = self.index.get((str(item.kind), normalise(text)), [])
         free = [found for found in listed if found.record.path not in self.used]
@@ -485,7 +485,7 @@ class Reader:
         with self.records.home.lock(f"place {self.shelves[0].place}"):
             self.records.begin(self.shelves, draft)
 
-    def _gated(self, slot: Slot, done: Imported) -> Slot | None:
+    def _gated(self, slot: LtmSlot, done: LtmImport) -> LtmSlot | None:
         """The entry without its secrets; None when the policy is to refuse it."""
         try:
             return slot._replace(raw=self._cleaned(slot.raw))
@@ -493,7 +493,7 @@ class Reader:
             done.findings.append(Finding("refused", _where(slot), str(error), severity="warning"))
             return None
 
-    def _unfit(self, slot: Slot) -> str:
+    def _unfit(self, slot: LtmSlot) -> str:
         """Why an entry cannot be a record; empty when it can."""
         try:
             item = item_from(slot, now=clock.stamp(self.records.now()), largest=self.largest)
@@ -504,7 +504,7 @@ class Reader:
             return "what it has beside its text is too long for the labels of a record"
         return ""
 
-    def _text(self, item: Item) -> str:
+    def _text(self, item: LtmItem) -> str:
         text, kinds = self.gate(learned.render(item.kind, item.fields))
         self.kinds.update(kinds)
         return text
@@ -532,7 +532,7 @@ def collect(lessons: Iterable[tuple[Lesson, bool]], rest: Record | None) -> Raw:
     for lesson, verified in lessons:
         item, aside = item_of(lesson, verified=verified), _aside(lesson.record)
         at = aside.get("at")
-        items.append((categories[item.kind], at if isinstance(at, int) else None, restored(item, aside)))
+        items.append((categories[item.kind], at if isinstance(at, int) else None, restore_entry(item, aside)))
         derived = derive(item)
         first += [derived[name] for name in ("timestamp",) if name in derived]
         last = int(derived.get("updated", 0))
@@ -557,7 +557,7 @@ def check_secrets(file: Raw) -> None:
         raise SecretFound(f"the export would hold what looks like a secret: {', '.join(found)}")
 
 
-def redacted(file: Raw) -> tuple[Raw, tuple[str, ...]]:
+def redact_file(file: Raw) -> tuple[Raw, tuple[str, ...]]:
     """A file with its secrets cut out of every text, and their kinds; the JSON around them stays whole."""
     kinds: set[str] = set()
 
@@ -585,7 +585,7 @@ def gate(policy: SecretPolicy) -> Gate:
     return lambda text: secrets.gate(text, policy)
 
 
-def _labels(item: Item, aside: Raw) -> dict[str, Any]:
+def _labels(item: LtmItem, aside: Raw) -> dict[str, Any]:
     return {
         "confidence": item.confidence,
         "examples": list(item.examples) or None,
@@ -599,15 +599,15 @@ def _labels(item: Item, aside: Raw) -> dict[str, Any]:
     }
 
 
-def _merged(values: Mapping[str, Any], item: Item, aside: Raw) -> dict[str, Any]:
+def _merged(values: Mapping[str, Any], item: LtmItem, aside: Raw) -> dict[str, Any]:
     """The labels of a record that a newer file speaks of: what either knows, and the higher count."""
-    united = tuple(dict.fromkeys([*learned.examples_of(values), *item.examples]))[: learned.MOST_EXAMPLES]
+    united = tuple(dict.fromkeys([*learned.read_examples(values), *item.examples]))[: learned.MOST_EXAMPLES]
     later = max((clock.parse(values.get("updated")), clock.parse(item.last)), key=_moment)
-    times = max(learned.count_of(values, "learned"), item.times)
+    times = max(learned.read_count(values, "learned"), item.times)
     return {
-        "confidence": max(learned.confidence_of(values, item.kind), item.confidence),
+        "confidence": max(learned.read_confidence(values, item.kind), item.confidence),
         "examples": list(united) or None,
-        "applied": max(learned.count_of(values, "applied"), item.applied) or None,
+        "applied": max(learned.read_count(values, "applied"), item.applied) or None,
         "learned": times if times > 1 else None,
         "updated": None if later is None else clock.stamp(later),
         "ltm": json.dumps(aside, sort_keys=True),
@@ -643,7 +643,7 @@ def _kept(rest: Record | None) -> tuple[Raw | None, float]:
     return (kept, _moment(clock.parse(rest.updated))) if readable else (None, 0.0)
 
 
-def _put_aside(odd: dict[str, Any], slot: Slot) -> None:
+def _put_aside(odd: dict[str, Any], slot: LtmSlot) -> None:
     if slot.category == RULES:
         listed = odd.setdefault(RULES, {}).setdefault(slot.raw["path"], [])
         listed.append([slot.at, slot.raw["rule"]])
@@ -651,7 +651,7 @@ def _put_aside(odd: dict[str, Any], slot: Slot) -> None:
         odd.setdefault(slot.category, []).append([slot.at, slot.raw])
 
 
-def _where(slot: Slot) -> str:
+def _where(slot: LtmSlot) -> str:
     return (
         f"{slot.category}[{slot.raw['path']!r}][{slot.at}]"
         if slot.category == RULES

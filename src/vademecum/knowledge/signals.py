@@ -14,7 +14,7 @@ from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.knowledge import cues
-from vademecum.knowledge.cues import Kind, Reason
+from vademecum.knowledge.cues import DeclineReason, SignalKind
 from vademecum.store import secrets
 from vademecum.text import fences
 from vademecum.text.visible import visible
@@ -33,21 +33,21 @@ _WIDEST = 40_000  # characters at either end of a message
 class Signal:
     """A sentence worth keeping, what it is, how sure that is, and which words say so."""
 
-    kind: Kind
+    kind: SignalKind
     text: str
     confidence: float
     why: str
 
 
-class Reading(NamedTuple):
+class SignalReading(NamedTuple):
     """What a message gives: proposals, the surest first, or why there are none."""
 
     signals: tuple[Signal, ...]
-    declined: Reason | None = None
+    declined: DeclineReason | None = None
     why: str = ""
 
 
-class Sentence(NamedTuple):
+class UserSentence(NamedTuple):
     """A sentence and where it stands in the message."""
 
     text: str
@@ -56,13 +56,15 @@ class Sentence(NamedTuple):
     end: int
 
 
-class Weighed(NamedTuple):
+class WeighedSentence(NamedTuple):
     """A sentence with what speaks for and against keeping it."""
 
-    sentence: Sentence
-    kinds: dict[Kind, float]
-    reasons: dict[Reason, float]
-    words: dict[Kind | Reason, tuple[str, str]]  # what the strongest cue means, and the words it found
+    sentence: UserSentence
+    kinds: dict[SignalKind, float]
+    reasons: dict[DeclineReason, float]
+    words: dict[
+        SignalKind | DeclineReason, tuple[str, str]
+    ]  # what the strongest cue means, and the words it found
 
 
 class Mood(NamedTuple):
@@ -75,9 +77,9 @@ class Mood(NamedTuple):
     passing: int
 
 
-def read(text: str) -> Reading:
+def read_signals(text: str) -> SignalReading:
     """What of a message is worth keeping."""
-    weighed = [weigh(each) for each in sentences(text)]
+    weighed = [weigh(each) for each in split_sentences(text)]
     mood = _mood(weighed)
     found: list[tuple[float, Signal]] = []
     hidden: list[secrets.Secret] | None = None  # looked for in the whole text, once there is what may show it
@@ -93,10 +95,14 @@ def read(text: str) -> Reading:
         kind = _in_place(at, weighed, joined=end > each.sentence.end)
         found.append((value, Signal(kind, words, _confidence(value), _why(each, kind))))
     if not found:
-        return _declined(weighed) if hidden is None else Reading((), Reason.SECRET, "holds a secret")
+        return (
+            _declined(weighed)
+            if hidden is None
+            else SignalReading((), DeclineReason.SECRET, "holds a secret")
+        )
     found.sort(key=lambda pair: -pair[0])
     once = {signal.text: signal for _, signal in reversed(found)}
-    return Reading(tuple(reversed(once.values()))[:MOST])
+    return SignalReading(tuple(reversed(once.values()))[:MOST])
 
 
 # ---------------------------------------------------------------- whose words, and which
@@ -146,7 +152,7 @@ def own_words(text: str) -> str:
     return "\n".join(lines)
 
 
-def sentences(text: str) -> list[Sentence]:
+def split_sentences(text: str) -> list[UserSentence]:
     """The user's own sentences, at most so many from each end of the message."""
     own = own_words(text)
     masked = _QUOTED.sub(_blur, _CODE.sub(_blur, own)).replace("’", "'").replace("‘", "'")
@@ -154,7 +160,7 @@ def sentences(text: str) -> list[Sentence]:
     if len(lowered) != len(masked):  # a few letters grow when they are lowered, and places would shift
         lowered = "".join(small if len(small := char.lower()) == 1 else char for char in masked)
     found = [
-        Sentence(text[start:end], lowered[start:end], start, end)
+        UserSentence(text[start:end], lowered[start:end], start, end)
         for start, end in _spans(lowered)
         if end - start <= LONGEST
     ]
@@ -245,7 +251,7 @@ def _compiled(phrasings: str) -> re.Pattern[str]:
     return re.compile(rf"(?<![\w'])(?:{any_of})(?!(?<=[a-z])[a-z])")
 
 
-def weigh(sentence: Sentence) -> Weighed:
+def weigh(sentence: UserSentence) -> WeighedSentence:
     """What speaks for and against keeping one sentence.
 
     What follows a "but" is what counts, where it is clear: "a mock is fine i guess, but I'd rather not".
@@ -258,17 +264,17 @@ def weigh(sentence: Sentence) -> Weighed:
     return after if not after.reasons and max(after.kinds.values(), default=0.0) >= 4 else whole
 
 
-def _weigh(sentence: Sentence, said: str) -> Weighed:
+def _weigh(sentence: UserSentence, said: str) -> WeighedSentence:
     rest = _after_leads(said)
-    kinds: dict[Kind, float] = {}
-    reasons: dict[Reason, float] = {}
-    words: dict[Kind | Reason, tuple[str, str]] = {}
-    strongest: dict[Kind | Reason, float] = {}
+    kinds: dict[SignalKind, float] = {}
+    reasons: dict[DeclineReason, float] = {}
+    words: dict[SignalKind | DeclineReason, tuple[str, str]] = {}
+    strongest: dict[SignalKind | DeclineReason, float] = {}
 
-    def count(side: Kind | Reason, weight: float, why: str, found: str) -> None:
+    def count(side: SignalKind | DeclineReason, weight: float, why: str, found: str) -> None:
         best = strongest.get(side, 0.0)
         total = max(best, weight) + 0.3 * min(best, weight)
-        if isinstance(side, Kind):
+        if isinstance(side, SignalKind):
             kinds[side] = total
         else:
             reasons[side] = total
@@ -280,20 +286,20 @@ def _weigh(sentence: Sentence, said: str) -> Weighed:
         if match:
             count(cue.side, cue.weight, cue.why, match[0])
     if _asks(said, rest):
-        count(Reason.QUESTION, 20, "asks", rest[:20])
+        count(DeclineReason.QUESTION, 20, "asks", rest[:20])
     elif (verb := _request(rest)) is not None:
         clear = _lasting(rest, kinds, words)  # "always write tests" asks for more than one thing
-        count(Reason.REQUEST, 1.0 if clear else 3.5, "asks for one thing", verb)
+        count(DeclineReason.REQUEST, 1.0 if clear else 3.5, "asks for one thing", verb)
     elif _states(rest):
-        count(Kind.CONTEXT, 0.7 if _EPISODE.match(rest) else 1.5, "states a fact", "")
+        count(SignalKind.CONTEXT, 0.7 if _EPISODE.match(rest) else 1.5, "states a fact", "")
         if _SPECIFIC.search(sentence.text):
-            count(Kind.CONTEXT, 1.0, "names something", "")
+            count(SignalKind.CONTEXT, 1.0, "names something", "")
     if len(_WORD.findall(rest)) < 3 and not _CJK.search(rest):
-        count(Reason.CHAT, 4, "says too little", rest[:20])
-    return Weighed(sentence, kinds, reasons, words)
+        count(DeclineReason.CHAT, 4, "says too little", rest[:20])
+    return WeighedSentence(sentence, kinds, reasons, words)
 
 
-def score(weighed: Weighed, mood: Mood) -> float:
+def score(weighed: WeighedSentence, mood: Mood) -> float:
     """How clearly a sentence is worth keeping, in the light of what stands around it."""
     if not weighed.kinds:
         return -math.inf
@@ -310,19 +316,31 @@ def score(weighed: Weighed, mood: Mood) -> float:
     return value - 1.5 * (mood.sentences > _PASTED)
 
 
-def _mood(message: Sequence[Weighed]) -> Mood:
-    def count(reason: Reason) -> int:
+def _mood(message: Sequence[WeighedSentence]) -> Mood:
+    def count(reason: DeclineReason) -> int:
         return sum(each.reasons.get(reason, 0) >= 5 for each in message)
 
-    asking = sum(Reason.QUESTION in each.reasons and not _polite(each.sentence.masked) for each in message)
+    asking = sum(
+        DeclineReason.QUESTION in each.reasons and not _polite(each.sentence.masked) for each in message
+    )
     return Mood(
-        len(message), count(Reason.UNCERTAIN), asking, count(Reason.SPECULATION), count(Reason.TRANSIENT)
+        len(message),
+        count(DeclineReason.UNCERTAIN),
+        asking,
+        count(DeclineReason.SPECULATION),
+        count(DeclineReason.TRANSIENT),
     )
 
 
-def kind_of(weighed: Weighed) -> Kind:
+def kind_of(weighed: WeighedSentence) -> SignalKind:
     """The kind with the most behind it; among equals the one that says most."""
-    order = [Kind.CORRECTION, Kind.DECISION, Kind.PREFERENCE, Kind.PATTERN, Kind.CONTEXT]
+    order = [
+        SignalKind.CORRECTION,
+        SignalKind.DECISION,
+        SignalKind.PREFERENCE,
+        SignalKind.PATTERN,
+        SignalKind.CONTEXT,
+    ]
     return max(weighed.kinds, key=lambda kind: (weighed.kinds[kind], -order.index(kind)))
 
 
@@ -352,13 +370,21 @@ def _polite(said: str) -> bool:
     return _POLITE.match(said) is not None
 
 
-def _lasting(rest: str, kinds: dict[Kind, float], words: dict[Kind | Reason, tuple[str, str]]) -> bool:
+def _lasting(
+    rest: str, kinds: dict[SignalKind, float], words: dict[SignalKind | DeclineReason, tuple[str, str]]
+) -> bool:
     """Whether a request is also a statement; a rule counts beside it, not as what the request is about."""
-    if max(kinds.get(kind, 0.0) for kind in (Kind.PREFERENCE, Kind.CORRECTION, Kind.DECISION)) >= 3:
+    if (
+        max(
+            kinds.get(kind, 0.0)
+            for kind in (SignalKind.PREFERENCE, SignalKind.CORRECTION, SignalKind.DECISION)
+        )
+        >= 3
+    ):
         return True
-    if kinds.get(Kind.PATTERN, 0.0) < 3:
+    if kinds.get(SignalKind.PATTERN, 0.0) < 3:
         return False
-    at, pause = rest.find(words[Kind.PATTERN][1]), _PAUSE.search(rest)
+    at, pause = rest.find(words[SignalKind.PATTERN][1]), _PAUSE.search(rest)
     return at == 0 or (pause is not None and at > pause.start())  # "Log lines start with an id" is no request
 
 
@@ -384,13 +410,13 @@ def _states(rest: str) -> bool:
 # ---------------------------------------------------------------- wording
 
 
-def _statement(at: int, message: Sequence[Weighed]) -> tuple[int, int]:
+def _statement(at: int, message: Sequence[WeighedSentence]) -> tuple[int, int]:
     """Where the statement begins and ends: "It is called accounts." needs the sentence before it."""
     sentence = message[at].sentence
     start, end = sentence.start, sentence.end
     if at and _POINTS_BACK.match(sentence.masked):
         before = message[at - 1]
-        if Reason.QUESTION not in before.reasons and end - before.sentence.start <= LONGEST:
+        if DeclineReason.QUESTION not in before.reasons and end - before.sentence.start <= LONGEST:
             start = before.sentence.start
     if at + 1 < len(message) and _DENIES.search(sentence.masked):
         after = message[at + 1].sentence
@@ -403,32 +429,32 @@ def _confidence(value: float) -> float:
     return round(1 / (1 + math.exp(-(0.6 * (value - THRESHOLD) + 1.2))), 2)
 
 
-def _in_place(at: int, message: Sequence[Weighed], *, joined: bool) -> Kind:
+def _in_place(at: int, message: Sequence[WeighedSentence], *, joined: bool) -> SignalKind:
     """The kind of a sentence; a fact is a correction where the one beside it says so."""
     kind = kind_of(message[at])
-    if kind is not Kind.CONTEXT:
+    if kind is not SignalKind.CONTEXT:
         return kind
     beside = [*message[max(at - 1, 0) : at], *message[at + 1 : at + 2]]
-    corrects = any(each.kinds.get(Kind.CORRECTION, 0) >= 2.5 and _calm(each) for each in beside)
-    return Kind.CORRECTION if joined or corrects else kind
+    corrects = any(each.kinds.get(SignalKind.CORRECTION, 0) >= 2.5 and _calm(each) for each in beside)
+    return SignalKind.CORRECTION if joined or corrects else kind
 
 
-def _calm(weighed: Weighed) -> bool:
+def _calm(weighed: WeighedSentence) -> bool:
     return max(weighed.reasons.values(), default=0.0) < 3
 
 
-def _why(weighed: Weighed, kind: Kind) -> str:
+def _why(weighed: WeighedSentence, kind: SignalKind) -> str:
     why, found = weighed.words.get(kind, ("contradicts what was said or done", ""))
     return f"{why} (“{' '.join(found.split())}”)" if found.strip() else why
 
 
-def _declined(weighed: Sequence[Weighed]) -> Reading:
-    totals: dict[Reason, tuple[float, str]] = {}
+def _declined(weighed: Sequence[WeighedSentence]) -> SignalReading:
+    totals: dict[DeclineReason, tuple[float, str]] = {}
     for each in weighed:
         for reason, weight in each.reasons.items():
             if weight > totals.get(reason, (0.0, ""))[0]:
                 totals[reason] = weight, each.words[reason][0]
     if not totals:
-        return Reading((), Reason.CHAT, "says nothing that lasts")
+        return SignalReading((), DeclineReason.CHAT, "says nothing that lasts")
     reason = max(totals, key=lambda each: totals[each][0])
-    return Reading((), reason, totals[reason][1])
+    return SignalReading((), reason, totals[reason][1])

@@ -1,24 +1,31 @@
-"""How far a text may be trusted: who said it, who confirmed it, and whether it may be put before an agent.
+"""How far a text may be trusted, in which order lessons are told, and how much has been learned.
 
-What a file claims of itself counts for nothing here. A person's word is a decision in the home, by the exact
-text; which sessions said a thing is in the home's own log, written from who was calling and from nothing that
-a call could say.
+What a file claims of itself counts for nothing: trust comes from who said it, who confirmed it, and where it
+lies.
 """
 
 from __future__ import annotations
 
+import math
+from collections import defaultdict
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from vademecum.store import archive, decisions
+from vademecum.store import archive, clock, decisions
 from vademecum.text import similarity
 from vademecum.text.words import is_same_text
-from vademecum.types import Entry, Origin, Record
+from vademecum.types import Entry, Origin, Record, RecordType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from datetime import datetime
 
+    from vademecum.knowledge.lessons import Lesson
     from vademecum.store.records import Records
+
+    pass
+
 
 ENOUGH = 2  # sessions, each with its own eyes on the matter
 
@@ -42,7 +49,7 @@ class Trust(NamedTuple):
     why: str
 
 
-class Waiting(NamedTuple):
+class Unverified(NamedTuple):
     """A text that nobody has verified, and by what it is verified."""
 
     name: str  # what `vade verify` takes
@@ -76,7 +83,7 @@ def judge(
     return Trust(Level.UNVERIFIED, "[unverified]", True, "one agent said it, and nobody confirmed it")
 
 
-def of(
+def judge_text(
     thing: Record | Entry, records: Records, *, record: Record | None = None, trusted: bool = True
 ) -> Trust:
     """How far a text is trusted: what a record says now, one of its entries, a note, or a pinned section.
@@ -96,11 +103,11 @@ def of(
         entry.origin or Origin.USER,
         folder=trusted if owner is None else owner.trusted,
         verified=lambda: decisions.verified(records.home, entry.text),
-        sessions=lambda: 0 if owner is None else len(sessions(entry, owner, records)),
+        sessions=lambda: 0 if owner is None else len(find_sessions(entry, owner, records)),
     )
 
 
-def sessions(entry: Entry, record: Record, records: Records) -> set[str]:
+def find_sessions(entry: Entry, record: Record, records: Records) -> set[str]:
     """The sessions that said what an entry says, in its words or in others that the record still has.
 
     Each wording is held against this one, not against the last: a statement that was turned into another in
@@ -120,3 +127,154 @@ def sessions(entry: Entry, record: Record, records: Records) -> set[str]:
 def _one_statement(one: str, other: str) -> bool:
     """Whether two wordings say the same; a doubt costs a badge, no more."""
     return is_same_text(one, other) or similarity.same(one, other) is not None
+
+
+# ------------------------------------------------------------ the order lessons are told in
+
+pass  # XXX dropped import
+
+
+# A known answer to an error saves more than a fact, and a fact more than an account of what went wrong.
+WEIGHTS: Mapping[RecordType, float] = {
+    RecordType.SOLUTION: 1.3,
+    RecordType.PATTERN: 1.1,
+    RecordType.DISCOVERY: 1.0,
+    RecordType.RULE: 1.0,
+    RecordType.FAILURE: 0.9,
+    RecordType.WORKFLOW: 0.8,
+}
+# One agent's word stands as low as a confirmed lesson that has not been seen for 1.7 half-lives (0.5 ** 1.7):
+# a fresh guess does not push out what is known, and is still told where nothing better is.
+UNVERIFIED = 0.3
+USE = 0.3  # what each doubling or so of the uses adds
+_DAY = 86_400
+
+
+class LessonScore(NamedTuple):
+    """A score and what it is the product of."""
+
+    value: float
+    confidence: float
+    age: float
+    type: float
+    use: float
+    trust: float
+
+
+class RankedLesson(NamedTuple):
+    """A lesson with its place in the order, and how far it is trusted."""
+
+    lesson: Lesson
+    trust: Trust
+    score: LessonScore
+
+
+def score_lesson(lesson: Lesson, trust: Trust, *, now: datetime, half_life_days: float) -> LessonScore:
+    """Confidence × half-life of its age × type × use × trust."""
+    parts = (
+        lesson.confidence,
+        0.5 ** (age_days(lesson.last, now=now) / half_life_days),
+        WEIGHTS[lesson.type],
+        1 + USE * math.log1p(lesson.applied),
+        UNVERIFIED if trust.level in (Level.UNVERIFIED, Level.WAITING) else 1.0,
+    )
+    return LessonScore(math.prod(parts), *parts)
+
+
+def rank_lessons(
+    lessons: Iterable[tuple[Lesson, Trust]], *, now: datetime, half_life_days: float
+) -> list[RankedLesson]:
+    """Lessons, the best first; equal ones by number and key, so that the order is stable."""
+    found = [
+        RankedLesson(lesson, trust, score_lesson(lesson, trust, now=now, half_life_days=half_life_days))
+        for lesson, trust in lessons
+    ]
+    return sorted(
+        found, key=lambda each: (-each.score.value, each.lesson.record.num or 0, each.lesson.record.path)
+    )
+
+
+def age_days(stamp: str | None, *, now: datetime) -> float:
+    """How many days ago that was; what has no readable time, or one to come, is new."""
+    moment = clock.parse(stamp)
+    return 0.0 if moment is None else max((now - moment).total_seconds() / _DAY, 0.0)
+
+
+# ------------------------------------------------------------ figures
+
+pass  # XXX dropped import
+
+
+@dataclass(frozen=True, slots=True)
+class LessonFigures:
+    """What there is to say of some lessons in numbers."""
+
+    count: int
+    confidence: float | None = None  # the average
+    oldest_days: float | None = None
+    newest_days: float | None = None
+    age_days: float | None = None  # the average
+    size: int = 0  # bytes of what they say
+    applied: int = 0
+    learned: int = 0  # how often they were learned, all together
+    by_trust: Mapping[str, int] = field(default_factory=dict)
+
+
+class LessonStats(NamedTuple):
+    """The figures of all lessons, and of each scope and type."""
+
+    total: LessonFigures
+    by_scope: Mapping[str, LessonFigures]
+    by_type: Mapping[str, LessonFigures]
+    by_scope_and_type: Mapping[str, Mapping[str, LessonFigures]]
+
+
+def count_lessons(lessons: Sequence[RankedLesson], *, now: datetime) -> LessonStats:
+    """The figures of some lessons; ages are counted from when each was last confirmed."""
+    scopes: dict[str, list[RankedLesson]] = defaultdict(list)
+    types: dict[str, list[RankedLesson]] = defaultdict(list)
+    for each in sorted(lessons, key=_order):
+        scopes[str(each.lesson.record.place.scope)].append(each)
+        types[str(each.lesson.type)].append(each)
+    return LessonStats(
+        figures_of(lessons, now=now),
+        {name: figures_of(some, now=now) for name, some in scopes.items()},
+        {name: figures_of(some, now=now) for name, some in types.items()},
+        {
+            name: {
+                kind: figures_of([each for each in some if each.lesson.type == kind], now=now)
+                for kind in dict.fromkeys(str(each.lesson.type) for each in some)
+            }
+            for name, some in scopes.items()
+        },
+    )
+
+
+def figures_of(lessons: Sequence[RankedLesson], *, now: datetime) -> LessonFigures:
+    """The figures of these lessons alone."""
+    if not lessons:
+        return LessonFigures(0)
+    ages = [age_days(each.lesson.last, now=now) for each in lessons]
+    trust: dict[str, int] = {}
+    for each in lessons:
+        trust[str(each.trust.level)] = trust.get(str(each.trust.level), 0) + 1
+    return LessonFigures(
+        len(lessons),
+        _average(each.lesson.confidence for each in lessons),
+        max(ages),
+        min(ages),
+        _average(ages),
+        sum(len(each.lesson.text.encode()) for each in lessons),
+        sum(each.lesson.applied for each in lessons),
+        sum(each.lesson.times for each in lessons),
+        trust,
+    )
+
+
+def _average(numbers: Iterable[float]) -> float:
+    listed = list(numbers)
+    return sum(listed) / len(listed)
+
+
+def _order(each: RankedLesson) -> tuple[str, str]:
+    return str(each.lesson.record.place.scope), str(each.lesson.type)

@@ -14,7 +14,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.lifecycle import statements
-from vademecum.lifecycle.base import Proposal
+from vademecum.lifecycle.passes import Proposal
 from vademecum.store import clock, document, secrets
 from vademecum.store.consolidation import is_consolidation
 from vademecum.store.joining import may_supersede
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from datetime import datetime
 
-    from vademecum.lifecycle.base import Seen
+    from vademecum.lifecycle.passes import SeenRecord
     from vademecum.llm.base import Limits, Model
     from vademecum.store.runs import Edit
     from vademecum.types import Entry
@@ -71,10 +71,10 @@ _GENERIC = frozenset(
 )
 
 
-class Said(NamedTuple):
+class SaidEntry(NamedTuple):
     """One statement, and the entry that makes it."""
 
-    seen: Seen
+    seen: SeenRecord
     entry: Entry
     text: str
     line: int  # of the file, from 1
@@ -95,8 +95,8 @@ class Said(NamedTuple):
 class Clash(NamedTuple):
     """Two statements that cannot both be true, the older one first, and the rule that says so."""
 
-    older: Said
-    newer: Said
+    older: SaidEntry
+    newer: SaidEntry
     rule: str
 
     @property
@@ -118,9 +118,9 @@ class _Reading(NamedTuple):
 # -------------------------------------------------------------------- finding
 
 
-def clashes(seen: Iterable[Seen]) -> list[Clash]:
+def find_clashes(seen: Iterable[SeenRecord]) -> list[Clash]:
     """All pairs of living entries of one place that contradict each other, the newest first."""
-    buckets: dict[tuple[object, ...], dict[tuple[str, ...], list[tuple[_Reading, Said]]]] = {}
+    buckets: dict[tuple[object, ...], dict[tuple[str, ...], list[tuple[_Reading, SaidEntry]]]] = {}
     for each in seen:
         if is_consolidation(each.record):
             continue  # it repeats what others said
@@ -138,7 +138,7 @@ def clashes(seen: Iterable[Seen]) -> list[Clash]:
     return sorted(order, key=lambda clash: clash.newer.entry.time or "", reverse=True)
 
 
-def _pairs(bucket: dict[tuple[str, ...], list[tuple[_Reading, Said]]]) -> Iterator[Clash]:
+def _pairs(bucket: dict[tuple[str, ...], list[tuple[_Reading, SaidEntry]]]) -> Iterator[Clash]:
     values: dict[tuple[object, ...], set[tuple[str, ...]]] = {}
     for value, listed in bucket.items():
         for _, said in listed:
@@ -158,7 +158,7 @@ def _pairs(bucket: dict[tuple[str, ...], list[tuple[_Reading, Said]]]) -> Iterat
                 yield Clash(first, second, reading.rule)
 
 
-def _comparable(reading: _Reading, said: Said, other: _Reading, also: Said) -> bool:
+def _comparable(reading: _Reading, said: SaidEntry, other: _Reading, also: SaidEntry) -> bool:
     if said.seen.record.path == also.seen.record.path:
         return _entry_key(said) != _entry_key(also)
     if not (reading.across and other.across):
@@ -168,28 +168,28 @@ def _comparable(reading: _Reading, said: Said, other: _Reading, also: Said) -> b
     return bool(shared) or len(set(reading.key) - _GENERIC - _VERBS - _FILLERS) >= 4
 
 
-def _topic(said: Said) -> set[str]:
+def _topic(said: SaidEntry) -> set[str]:
     return {word for word in said.seen.record.key.split("-") if len(word) > 3} - _GENERIC
 
 
-def _entry_key(said: Said) -> tuple[str, int]:
+def _entry_key(said: SaidEntry) -> tuple[str, int]:
     return said.seen.record.path, said.entry.start
 
 
-def _age(said: Said) -> tuple[float, str, int]:
+def _age(said: SaidEntry) -> tuple[float, str, int]:
     moment = clock.parse(said.entry.time)
     return moment.timestamp() if moment else 0.0, said.seen.record.path, said.entry.start
 
 
-def _said(seen: Seen) -> Iterator[Said]:
+def _said(seen: SeenRecord) -> Iterator[SaidEntry]:
     lines: list[str] | None = None
     for entry in seen.record.live:
-        found = statements.split(entry.text)
+        found = statements.split_statements(entry.text)
         for each in found:
             if each.present and len(each.text) <= _LONGEST and not _DATE.search(each.text):
                 lines = decode(seen.content).split("\n") if lines is None else lines
                 line = min(first_line(lines, entry) + each.line, entry.end)
-                yield Said(seen, entry, each.text, line, 1 / len(found))
+                yield SaidEntry(seen, entry, each.text, line, 1 / len(found))
 
 
 def first_line(lines: Sequence[str], entry: Entry) -> int:
@@ -324,12 +324,12 @@ class Contradictions:
     verified: Callable[[Entry], bool] = lambda entry: False
     name: str = NAME
 
-    def propose(self, seen: Sequence[Seen], *, now: datetime) -> Iterator[Proposal]:
+    def propose(self, seen: Sequence[SeenRecord], *, now: datetime) -> Iterator[Proposal]:
         """Mark what a newer entry, trusted no less, says otherwise; both texts stay."""
         marks: dict[str, dict[int, Clash]] = {}
-        files: dict[str, Seen] = {}
-        for clash in clashes(seen)[:MOST]:
-            if only_a_person(clash, self.verified):
+        files: dict[str, SeenRecord] = {}
+        for clash in find_clashes(seen)[:MOST]:
+            if needs_person(clash, self.verified):
                 continue
             path = clash.older.seen.record.path
             files[path] = clash.older.seen
@@ -357,7 +357,7 @@ class Contradictions:
             yield Proposal(self.name, first.older.where, why, (files[path].revised(text),), place)
 
 
-def settled(clash: Clash, *, at: str) -> Edit:
+def settle_clash(clash: Clash, *, at: str) -> Edit:
     """The edit by which a person lets the newer statement hold: the older entry is marked superseded."""
     seen = clash.older.seen
     parsed = document.parse(decode(seen.content))
@@ -367,7 +367,7 @@ def settled(clash: Clash, *, at: str) -> Edit:
     return seen.revised(document.sign(parsed, index, origin=origin, superseded=clash.newer.entry.time or at))
 
 
-def only_a_person(clash: Clash, verified: Callable[[Entry], bool] = lambda entry: False) -> str:
+def needs_person(clash: Clash, verified: Callable[[Entry], bool] = lambda entry: False) -> str:
     """Why this contradiction is left to a person; empty when it is not."""
     older, newer = clash.older, clash.newer
     if not (older.seen.shelf.trusted and newer.seen.shelf.trusted):
@@ -397,7 +397,7 @@ class Verdict:
     why: str = ""
 
 
-def second_opinion(clash: Clash, model: Model, *, limits: Limits | None = None) -> bool:
+def ask_opinion(clash: Clash, model: Model, *, limits: Limits | None = None) -> bool:
     """Whether a model sees the contradiction too; raises a ModelFailed when it gives no verdict."""
     shown = "\n".join(
         f"STATEMENT {when or 'undated'}\n{secrets.redact(text, secrets.find(text))}\nEND"

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.errors import Malformed
-from vademecum.lifecycle.base import Proposal, renewed
+from vademecum.lifecycle.passes import Proposal, last_renewed
 from vademecum.store import clock, frontmatter
 from vademecum.store.consolidation import is_consolidation
 from vademecum.store.texts import decode
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from datetime import datetime
 
-    from vademecum.lifecycle.base import Seen
+    from vademecum.lifecycle.passes import SeenRecord
     from vademecum.store.home import Shelf
     from vademecum.store.runs import Edit
     from vademecum.types import Record
@@ -37,7 +37,7 @@ _TELLING = frozenset({"not", "no", "never"})
 _TRUST = list(Origin)
 
 
-class Said(NamedTuple):
+class SaidRecord(NamedTuple):
     """One statement, and by what it is looked up."""
 
     statement: sentences.Statement
@@ -45,12 +45,12 @@ class Said(NamedTuple):
     exact: tuple[str, ...]  # what no wording changes: numbers and negations
 
 
-def take_apart(text: str) -> Said:
+def take_apart(text: str) -> SaidRecord:
     """A statement with its words."""
     statement = sentences.read(text)
     words = [token.text for token in statement.tokens]
     exact = [word for word in words if word in _TELLING or any(map(str.isdigit, word))]
-    return Said(statement, frozenset(word[:_STEM] for word in words), tuple(sorted(exact)))
+    return SaidRecord(statement, frozenset(word[:_STEM] for word in words), tuple(sorted(exact)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +61,9 @@ class Duplicates:
     distinct: Callable[[str, str], bool] = lambda one, other: False  # whether somebody decided that they are
     name: str = "duplicates"
 
-    def propose(self, seen: Sequence[Seen], *, now: datetime) -> Iterator[Proposal]:
+    def propose(self, seen: Sequence[SeenRecord], *, now: datetime) -> Iterator[Proposal]:
         """Keep one of each pair: the more trusted, then the older; the other goes to the archive whole."""
-        groups: dict[tuple[Shelf, str], list[Seen]] = {}
+        groups: dict[tuple[Shelf, str], list[SeenRecord]] = {}
         for each in seen:
             if each.shelf.trusted and each.record.live and not is_consolidation(each.record):
                 groups.setdefault((each.shelf, each.record.type), []).append(each)
@@ -71,7 +71,7 @@ class Duplicates:
             if len(here) > 1:
                 yield from self._among(sorted(here, key=_precedence))
 
-    def _among(self, here: Sequence[Seen]) -> Iterator[Proposal]:
+    def _among(self, here: Sequence[SeenRecord]) -> Iterator[Proposal]:
         known = [[take_apart(entry.text) for entry in each.record.live] for each in here]
         left = [*range(len(here))]
         never: set[tuple[int, int]] = set()
@@ -92,8 +92,8 @@ class Duplicates:
 
     def _round(
         self,
-        here: Sequence[Seen],
-        known: Sequence[Sequence[Said]],
+        here: Sequence[SeenRecord],
+        known: Sequence[Sequence[SaidRecord]],
         left: Sequence[int],
         never: set[tuple[int, int]],
     ) -> dict[int, list[tuple[int, float]]]:
@@ -118,7 +118,7 @@ class Duplicates:
                 found.setdefault(keeper, []).append((other, likeness))
         return found
 
-    def _says_no_more(self, said: Sequence[Said], kept: Sequence[Said]) -> float | None:
+    def _says_no_more(self, said: Sequence[SaidRecord], kept: Sequence[SaidRecord]) -> float | None:
         """How alike all that one record says is to what the other says; None when it says more."""
         least = 100.0
         for each in said:
@@ -129,7 +129,7 @@ class Duplicates:
             least = min(least, best)
         return least
 
-    def _compare(self, one: Said, other: Said) -> float | None:
+    def _compare(self, one: SaidRecord, other: SaidRecord) -> float | None:
         # Most candidates share a rare word and no more, which a look at their words tells at once.
         apart = len(one.words ^ other.words)
         if one.exact != other.exact or apart > _APART + min(len(one.words), len(other.words)) // 4:
@@ -138,7 +138,7 @@ class Duplicates:
         return None if found is None or self.distinct(one.statement.text, other.statement.text) else found
 
     def _merge(
-        self, here: Sequence[Seen], keeper: int, others: Sequence[tuple[int, float]]
+        self, here: Sequence[SeenRecord], keeper: int, others: Sequence[tuple[int, float]]
     ) -> Iterator[Proposal]:
         kept = here[keeper]
         lost = [here[number] for number, _ in others]
@@ -156,14 +156,14 @@ def _with_followers(keeper: int, merged: dict[int, list[tuple[int, float]]]) -> 
         yield from _with_followers(other, merged)
 
 
-def _united(kept: Seen, lost: Iterable[Seen]) -> Edit | None:
+def _united(kept: SeenRecord, lost: Iterable[SeenRecord]) -> Edit | None:
     """The record that stays, with the tags of the others and as fresh as the freshest; None when it is so."""
     record = kept.record
     tags = [*dict.fromkeys([*record.tags, *(tag for each in lost for tag in each.record.tags)])]
     changes: dict[str, object] = {} if tags == [*record.tags] else {"tags": tags}
-    moments = [moment for each in (kept, *lost) if (moment := renewed(each.record)) is not None]
+    moments = [moment for each in (kept, *lost) if (moment := last_renewed(each.record)) is not None]
     # Else what was said again yesterday would leave with the old record tomorrow.
-    if moments and max(moments) != renewed(record):
+    if moments and max(moments) != last_renewed(record):
         changes["updated"] = clock.stamp(max(moments))
     if not changes:
         return None
@@ -175,7 +175,7 @@ def _united(kept: Seen, lost: Iterable[Seen]) -> Edit | None:
         return None
 
 
-def _precedence(seen: Seen) -> tuple[bool, int, bool, str, str]:
+def _precedence(seen: SeenRecord) -> tuple[bool, int, bool, str, str]:
     """Who stays: the protected, the more trusted, the verified, the older, the one with the first key."""
     record = seen.record
     return (
@@ -199,7 +199,7 @@ def _trust(record: Record) -> int:
 class _Lookup:
     """Statements by their rare words."""
 
-    said: list[tuple[int, Said]]
+    said: list[tuple[int, SaidRecord]]
     counts: Counter[str] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -231,7 +231,7 @@ class _Lookup:
             crowd = sorted(crowded)
         return found
 
-    def _sign(self, said: Said) -> tuple[str, ...]:
+    def _sign(self, said: SaidRecord) -> tuple[str, ...]:
         """The rarest words of a statement that some other has as well: a slip of the hand has none."""
         shared = [word for word in said.words if self.counts[word] > 1]
         return tuple(sorted(sorted(shared, key=lambda word: (self.counts[word], word))[:_RARE]))

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import Malformed, OutsideMemory, VadeError
 from vademecum.knowledge import signals
-from vademecum.knowledge.cues import Kind, Reason
-from vademecum.lifecycle import runner, said
-from vademecum.lifecycle.base import Proposal
-from vademecum.lifecycle.said import WORD, pieces
+from vademecum.knowledge.cues import DeclineReason, SignalKind
+from vademecum.lifecycle import runner, statements
+from vademecum.lifecycle.passes import Proposal
+from vademecum.lifecycle.statements import WORD, split_known
 from vademecum.store import (
     archive,
     clock,
@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from vademecum.lifecycle.base import Seen
-    from vademecum.lifecycle.runner import Outcome
-    from vademecum.lifecycle.said import Statement
+    from vademecum.lifecycle.passes import SeenRecord
+    from vademecum.lifecycle.runner import RunOutcome
+    from vademecum.lifecycle.statements import JournalStatement
     from vademecum.store.home import Shelf
     from vademecum.store.journal import Journal
     from vademecum.store.records import Records
@@ -95,7 +95,7 @@ class Promotion(NamedTuple):
 class Promoted(NamedTuple):
     """What is worth keeping, what became of it, and what could not be looked at."""
 
-    outcome: Outcome
+    outcome: RunOutcome
     promotions: tuple[Promotion, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -117,7 +117,7 @@ class Target(NamedTuple):
     pin: Pin | None = None
 
 
-def asked(
+def promote_places(
     records: Records,
     journal: Journal,
     documents: pinning.Documents,
@@ -133,25 +133,25 @@ def asked(
 
     With `only`, of all this what says exactly these texts.
     """
-    spoken, findings = said.read(journal, places)
-    seen, more = runner.look(records, visible)
-    groups = repeated(spoken, threshold=threshold)
-    again, asking = recalled(spoken, logs)
+    spoken, findings = statements.read_journals(journal, places)
+    seen, more = runner.read_places(records, visible)
+    groups = find_repeated(spoken, threshold=threshold)
+    again, asking = find_recalled(spoken, logs)
     known = [*_known(records, documents, seen, visible)]
-    new = unknown([*groups, *again], known, threshold=threshold)
+    new = drop_known([*groups, *again], known, threshold=threshold)
     if only is not None:
         new = [each for each in new if each.members[0].text in only]
     targets = {
-        place: target(
+        place: make_target(
             place,
             seen,
             scopes.shelves(records.home, records.caller, place),
-            pin_of(documents, place),
+            find_pin(documents, place),
         )
         for place in places
     }
     proposals, promotions = propose(new, targets, now=records.now(), actor=records.caller.actor)
-    outcome = runner.Outcome(tuple(proposals), findings=(*findings, *more))
+    outcome = runner.RunOutcome(tuple(proposals), findings=(*findings, *more))
     if apply and proposals:
         run, told = runner.apply(records, proposals, what=NAME)
         outcome = outcome._replace(run=run, told=told)
@@ -160,7 +160,7 @@ def asked(
 
 
 def _known(
-    records: Records, documents: pinning.Documents, seen: Iterable[Seen], visible: Sequence[Place]
+    records: Records, documents: pinning.Documents, seen: Iterable[SeenRecord], visible: Sequence[Place]
 ) -> Iterator[str]:
     """All that curated memory says or said, and what a person forgot: that is not brought back so."""
     for each in seen:
@@ -180,55 +180,55 @@ def _known(
 # -------------------------------------------------------------------- what was said again
 
 
-class Group(NamedTuple):
+class StatementGroup(NamedTuple):
     """Statements that say the same, the newest first."""
 
-    members: tuple[Statement, ...]
+    members: tuple[JournalStatement, ...]
     why: str
 
 
-def repeated(spoken: Sequence[Statement], *, threshold: float) -> list[Group]:
+def find_repeated(spoken: Sequence[JournalStatement], *, threshold: float) -> list[StatementGroup]:
     """What was said on several days or in several sessions, whole lines before sentences out of others."""
-    chosen: list[Group] = []
+    chosen: list[StatementGroup] = []
     covered: set[str] = set()
     forms = _filled_in(spoken)
     for whole in (True, False):
         # A line that is one sentence may be what a sentence of a longer one says again.
         some = [each for each in spoken if (each.whole if whole else each.source not in covered)]
         for group in _alike(some, threshold=threshold):
-            days, sessions = occasions(group)
-            enough = days + sessions >= SEVERAL and form(group[0].text) not in forms
-            if enough and lasts(group[0].text, whole=whole):
+            days, sessions = count_occasions(group)
+            enough = days + sessions >= SEVERAL and open_numbers(group[0].text) not in forms
+            if enough and is_lasting(group[0].text, whole=whole):
                 covered.update(each.source for each in group)
-                chosen.append(Group(tuple(group), _why(days, sessions)))
+                chosen.append(StatementGroup(tuple(group), _why(days, sessions)))
     return chosen
 
 
-def _filled_in(spoken: Iterable[Statement]) -> set[str]:
+def _filled_in(spoken: Iterable[JournalStatement]) -> set[str]:
     """Texts that are said with ever other numbers: forms that a program fills in."""
     found: dict[str, set[str]] = {}
     for each in spoken:
         if any(char.isdigit() for char in each.text):
-            found.setdefault(form(each.text), set()).add(normalise(each.text))
+            found.setdefault(open_numbers(each.text), set()).add(normalise(each.text))
     return {each for each, texts in found.items() if len(texts) >= FORM}
 
 
-def form(text: str) -> str:
+def open_numbers(text: str) -> str:
     """A text with its numbers left open."""
     return re.sub(r"\d+(?:[.,:]\d+)*", "#", normalise(text).casefold())
 
 
-def lasts(text: str, *, whole: bool = True) -> bool:
+def is_lasting(text: str, *, whole: bool = True) -> bool:
     """Whether a statement can be more than a report of the day, a question or a guess.
 
     A line that somebody wrote again need not sound like something to keep; a sentence out of one must.
     """
     if _PRINTED.search(text):
         return False
-    found = signals.read(_in_first_person(text))
+    found = signals.read_signals(_in_first_person(text))
     if found.signals:
         return True
-    plain = found.declined in (Reason.CHAT, Reason.REQUEST)
+    plain = found.declined in (DeclineReason.CHAT, DeclineReason.REQUEST)
     return whole and plain and not _REPORT.search(text) and not _LABEL.search(text)
 
 
@@ -237,7 +237,7 @@ def _in_first_person(text: str) -> str:
     return _OF_THE_USER.sub(lambda match: f"I {match[1].lower()}", text)
 
 
-def occasions(group: Iterable[Statement]) -> tuple[int, int]:
+def count_occasions(group: Iterable[JournalStatement]) -> tuple[int, int]:
     """On how many days something was noted, and in how many sessions of other days it was said."""
     days = {each.day for each in group if not each.session}
     return len(days), len({each.session for each in group if each.session and each.day not in days})
@@ -249,10 +249,10 @@ def _why(days: int, sessions: int) -> str:
     return " and ".join(parts)
 
 
-def _alike(spoken: Sequence[Statement], *, threshold: float) -> list[list[Statement]]:
+def _alike(spoken: Sequence[JournalStatement], *, threshold: float) -> list[list[JournalStatement]]:
     """Statements by what they say, each group with its newest wording first."""
     index = _Index([each.text for each in spoken], threshold=threshold)
-    groups: dict[int, list[Statement]] = {}
+    groups: dict[int, list[JournalStatement]] = {}
     head: dict[int, int] = {}
     for at in reversed(range(len(spoken))):
         near = (
@@ -284,7 +284,7 @@ class _Index:
             for other in reversed(crowd[-_CROWD:]):
                 if other not in looked:
                     looked.add(other)
-                    if same(self._texts[at], self._texts[other], threshold=self._threshold):
+                    if is_same(self._texts[at], self._texts[other], threshold=self._threshold):
                         yield other
 
     def _keys(self, at: int, text: str) -> list[str]:
@@ -295,14 +295,16 @@ class _Index:
         return self._count[word], word
 
 
-def same(one: str, other: str, *, threshold: float) -> bool:
+def is_same(one: str, other: str, *, threshold: float) -> bool:
     """Whether two statements say the same, worded a little differently."""
     return similarity.same(one, other, threshold=threshold) is not None
 
 
-def unknown(groups: Sequence[Group], known: Iterable[str], *, threshold: float) -> list[Group]:
+def drop_known(
+    groups: Sequence[StatementGroup], known: Iterable[str], *, threshold: float
+) -> list[StatementGroup]:
     """The groups of which memory, or a group before them, says nothing yet; `known` is what memory has."""
-    parts = [piece for text in known for piece in pieces(text)]
+    parts = [piece for text in known for piece in split_known(text)]
     words = "\n".join(normalise(part).casefold() for part in parts)
     texts = [group.members[0].text for group in groups]
     index = _Index([*texts, *parts], threshold=threshold)
@@ -321,9 +323,11 @@ def _plain(text: str) -> str:
 # -------------------------------------------------------------------- what was recalled
 
 
-def recalled(spoken: Sequence[Statement], logs: Iterable[Log]) -> tuple[list[Group], int]:
+def find_recalled(
+    spoken: Sequence[JournalStatement], logs: Iterable[Log]
+) -> tuple[list[StatementGroup], int]:
     """Notes that memory's own tools brought up in several sessions, and how many sessions asked for any."""
-    by_path: dict[str, list[Statement]] = {}
+    by_path: dict[str, list[JournalStatement]] = {}
     for each in spoken:
         if each.whole:
             by_path.setdefault(each.path, []).append(each)
@@ -338,7 +342,7 @@ def recalled(spoken: Sequence[Statement], logs: Iterable[Log]) -> tuple[list[Gro
                 sessions.setdefault(hit[0].source, set()).add(log.session)
     by_source = {each.source: each for each in spoken if each.whole}
     return [
-        Group((by_source[source],), f"recalled in {len(found)} sessions")
+        StatementGroup((by_source[source],), f"recalled in {len(found)} sessions")
         for source, found in sessions.items()
         if len(found) >= SEVERAL
     ], asking
@@ -388,7 +392,7 @@ def _lines(passage: object) -> tuple[str, int, int] | None:
 
 
 def propose(
-    groups: Iterable[Group], targets: Mapping[Place, Target], *, now: datetime, actor: str
+    groups: Iterable[StatementGroup], targets: Mapping[Place, Target], *, now: datetime, actor: str
 ) -> tuple[list[Proposal], list[Promotion]]:
     """A record for each statement, or a place in `MEMORY.md` for a short preference where there is one."""
     proposals: list[Proposal] = []
@@ -421,7 +425,9 @@ def propose(
     return proposals, promotions
 
 
-def target(place: Place, seen: Iterable[Seen], shelves: Sequence[Shelf], pin: Pin | None) -> Target:
+def make_target(
+    place: Place, seen: Iterable[SeenRecord], shelves: Sequence[Shelf], pin: Pin | None
+) -> Target:
     """Where what a place's journal says goes; a folder that nobody trusts gets nothing."""
     first = scopes.shelf_for_new(shelves)
     shelf = first if first.trusted else next(each for each in shelves if not each.shared)
@@ -429,21 +435,21 @@ def target(place: Place, seen: Iterable[Seen], shelves: Sequence[Shelf], pin: Pi
     return Target(place, shelf, taken, pin)
 
 
-def _kind(text: str) -> Kind | None:
-    found = signals.read(_in_first_person(text)).signals
+def _kind(text: str) -> SignalKind | None:
+    found = signals.read_signals(_in_first_person(text)).signals
     return found[0].kind if found else None
 
 
-def _pinnable(text: str, kind: Kind | None, origin: Origin) -> bool:
+def _pinnable(text: str, kind: SignalKind | None, origin: Origin) -> bool:
     """Whether it may be in context always: short, about how one wants things, and of no tool's making."""
     own = origin in (Origin.USER, Origin.AGENT)
-    return own and kind in (Kind.PREFERENCE, Kind.CORRECTION) and len(text) <= SHORT
+    return own and kind in (SignalKind.PREFERENCE, SignalKind.CORRECTION) and len(text) <= SHORT
 
 
 def _record(
     target: Target,
     text: str,
-    kind: Kind | None,
+    kind: SignalKind | None,
     sources: Sequence[str],
     origin: Origin,
     *,
@@ -456,7 +462,7 @@ def _record(
         number += 1
         key = names.numbered(labels.key_from(text), number)
     target.taken.add(names.folded(f"{key}.md"))
-    own = kind in (Kind.PREFERENCE, Kind.CORRECTION)
+    own = kind in (SignalKind.PREFERENCE, SignalKind.CORRECTION)
     values: dict[str, Any] = {
         "type": str(RecordType.FEEDBACK if own else RecordType.PROJECT),
         "id": ids.new(),
@@ -502,7 +508,7 @@ def _sections(made: Sequence[Promotion], *, now: datetime) -> str:
     return "\n".join(parts)
 
 
-def pin_of(documents: pinning.Documents, place: Place) -> Pin | None:
+def find_pin(documents: pinning.Documents, place: Place) -> Pin | None:
     """The `MEMORY.md` of a place; None where the place has none."""
     if pinning.MEMORY not in pinning.BY_SCOPE.get(place.scope, ()):
         return None

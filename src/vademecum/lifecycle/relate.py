@@ -12,10 +12,10 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import ModelFailed, ModelUnauthorised, OverBudget
-from vademecum.knowledge import edges
-from vademecum.knowledge.edges import Relation
+from vademecum.knowledge import graph
+from vademecum.knowledge.graph import Relation
 from vademecum.lifecycle import runner
-from vademecum.lifecycle.base import Proposal, renewed
+from vademecum.lifecycle.passes import Proposal, last_renewed
 from vademecum.store import frontmatter, secrets
 from vademecum.store.texts import decode
 from vademecum.types import SecretPolicy
@@ -23,8 +23,8 @@ from vademecum.types import SecretPolicy
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from vademecum.lifecycle.base import Seen
-    from vademecum.lifecycle.runner import Outcome
+    from vademecum.lifecycle.passes import SeenRecord
+    from vademecum.lifecycle.runner import RunOutcome
     from vademecum.llm.base import Model
     from vademecum.store.records import Records
     from vademecum.store.runs import Edit
@@ -38,7 +38,7 @@ _LINE = 160  # characters of a record in the list
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class NamedRelation:
     """One record that another is related to."""
 
     key: str
@@ -46,44 +46,44 @@ class Named:
 
 
 @dataclass(frozen=True, slots=True)
-class Links:
+class RecordLinks:
     """What one record is related to."""
 
     key: str
-    related: list[Named] = field(default_factory=list)
+    related: list[NamedRelation] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class RelateAnswer:
     """What a model is asked for."""
 
-    records: list[Links] = field(default_factory=list)
+    records: list[RecordLinks] = field(default_factory=list)
 
 
-class Proposed(NamedTuple):
+class ProposedEdges(NamedTuple):
     """The edges that a model proposes, and what was not taken from it."""
 
-    outcome: Outcome
+    outcome: RunOutcome
     refused: tuple[str, ...] = ()
     model: str = ""
 
 
-def asked(records: Records, places: Iterable[Place], model: Model, *, apply: bool) -> Proposed:
+def relate_places(records: Records, places: Iterable[Place], model: Model, *, apply: bool) -> ProposedEdges:
     """The edges that a model sees between the records of each place: only told, or written."""
-    seen, findings = runner.look(records, places)
-    proposals, refused = propose(seen, model, rejected=edges.rejections(records.home))
-    outcome = runner.Outcome(tuple(proposals), findings=tuple(findings))
+    seen, findings = runner.read_places(records, places)
+    proposals, refused = propose(seen, model, rejected=graph.rejections(records.home))
+    outcome = runner.RunOutcome(tuple(proposals), findings=tuple(findings))
     if apply and proposals:
         run, told = runner.apply(records, proposals, what=NAME)
         outcome = outcome._replace(run=run, told=told)
-    return Proposed(outcome, tuple(refused), model.name)
+    return ProposedEdges(outcome, tuple(refused), model.name)
 
 
 def propose(
-    seen: Iterable[Seen], model: Model, *, rejected: Callable[[str, str], bool]
+    seen: Iterable[SeenRecord], model: Model, *, rejected: Callable[[str, str], bool]
 ) -> tuple[list[Proposal], list[str]]:
     """The edges that a model sees between records of one place, and why others were refused."""
-    places: dict[Place, list[Seen]] = {}
+    places: dict[Place, list[SeenRecord]] = {}
     for each in seen:
         places.setdefault(each.record.place, []).append(each)
     proposals: list[Proposal] = []
@@ -102,14 +102,18 @@ def propose(
 
 
 def _asked(
-    some: Sequence[Seen], newest: Sequence[Seen], model: Model, *, rejected: Callable[[str, str], bool]
+    some: Sequence[SeenRecord],
+    newest: Sequence[SeenRecord],
+    model: Model,
+    *,
+    rejected: Callable[[str, str], bool],
 ) -> tuple[list[Proposal], list[str]]:
     if len(newest) < 2:
         return [], []
     keys = "\n".join(each.record.key for each in some)
     listed = "\n".join(f"{each.record.key}: {_line(each)}" for each in newest)
     try:
-        answer = model.typed(f"RECORDS\n{listed}\n\nASKED\n{keys}", Answer, system=_prompt()).value
+        answer = model.typed(f"RECORDS\n{listed}\n\nASKED\n{keys}", RelateAnswer, system=_prompt()).value
     except (ModelUnauthorised, OverBudget):
         raise
     except ModelFailed as error:
@@ -117,7 +121,7 @@ def _asked(
     known = {each.record.key: each for each in reversed(newest)}
     standing = _standing(newest)
     proposals, wrong = [], []
-    said: dict[str, list[Named]] = {}
+    said: dict[str, list[NamedRelation]] = {}
     for links in answer.records:
         said.setdefault(links.key, []).extend(links.related)
     for key, related in said.items():
@@ -140,9 +144,9 @@ def _asked(
 
 
 def _problem(
-    source: Seen,
-    named: Named,
-    known: dict[str, Seen],
+    source: SeenRecord,
+    named: NamedRelation,
+    known: dict[str, SeenRecord],
     standing: set[frozenset[str]],
     *,
     rejected: Callable[[str, str], bool],
@@ -155,18 +159,18 @@ def _problem(
         return "a record is not related to itself"
     if named.relation not in set(Relation):
         return f"{named.relation[:60]!r} is no relation"
-    if edges.is_rejected(source.record, other.record, rejected):
+    if graph.is_rejected(source.record, other.record, rejected):
         return None
     return None if frozenset((source.record.path, other.record.path)) in standing else ""
 
 
-def _standing(newest: Sequence[Seen]) -> set[frozenset[str]]:
+def _standing(newest: Sequence[SeenRecord]) -> set[frozenset[str]]:
     """The pairs that are joined already by what their files say."""
-    found = edges.graph([each.record for each in newest], by_tags=False)
+    found = graph.build_graph([each.record for each in newest], by_tags=False)
     return {frozenset((edge.source, edge.target)) for edge in found.edges}
 
 
-def _edit(source: Seen, new: Sequence[dict[str, Any]]) -> Edit | None:
+def _edit(source: SeenRecord, new: Sequence[dict[str, Any]]) -> Edit | None:
     """The record with these edges added; None when its own list is none that can be added to."""
     given = source.record.fields.get("related")
     if given is not None and not isinstance(given, list):
@@ -177,18 +181,18 @@ def _edit(source: Seen, new: Sequence[dict[str, Any]]) -> Edit | None:
     return source.revised(frontmatter.edit(decode(source.content), fields))
 
 
-def _portions(seen: Sequence[Seen]) -> Iterator[Sequence[Seen]]:
+def _portions(seen: Sequence[SeenRecord]) -> Iterator[Sequence[SeenRecord]]:
     return (seen[at : at + ASKED] for at in range(0, len(seen), ASKED))
 
 
-def _line(seen: Seen) -> str:
+def _line(seen: SeenRecord) -> str:
     """A record on one line, without what no model may see."""
     text, _ = secrets.gate(seen.record.text, SecretPolicy.REDACT)
     return " ".join(text.split())[:_LINE]
 
 
-def _age(seen: Seen) -> tuple[float, str]:
-    at = renewed(seen.record)
+def _age(seen: SeenRecord) -> tuple[float, str]:
+    at = last_renewed(seen.record)
     return 0.0 if at is None else at.timestamp(), seen.record.path
 
 

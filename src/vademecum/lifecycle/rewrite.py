@@ -15,8 +15,8 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import ModelFailed, ModelUnauthorised, OverBudget, VadeError
-from vademecum.lifecycle import facts, runner
-from vademecum.lifecycle.base import LEARNED, Proposal
+from vademecum.lifecycle import runner, statements
+from vademecum.lifecycle.passes import LEARNED, Proposal
 from vademecum.llm.base import Limits
 from vademecum.store import audit, clock, document, frontmatter, secrets
 from vademecum.store.texts import decode
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from datetime import datetime
 
-    from vademecum.lifecycle.base import Seen
-    from vademecum.lifecycle.runner import Outcome
+    from vademecum.lifecycle.passes import SeenRecord
+    from vademecum.lifecycle.runner import RunOutcome
     from vademecum.llm.base import Model
     from vademecum.store.records import Records
     from vademecum.types import Place
@@ -62,20 +62,20 @@ class Refusal(NamedTuple):
     asked: bool = True  # whether a model had a say in it
 
 
-class Compacted(NamedTuple):
+class Rewritten(NamedTuple):
     """What became of the topics that had something to merge."""
 
-    outcome: Outcome
+    outcome: RunOutcome
     refused: tuple[Refusal, ...] = ()
     model: str = ""
 
 
-def due(seen: Seen, *, named: bool = False) -> bool:
+def is_due(seen: SeenRecord, *, named: bool = False) -> bool:
     """Whether a record has anything to merge; one that a person protects only when it is `named`."""
     return not _barred(seen) and (named or not seen.record.protected)
 
 
-def asked(
+def rewrite_places(
     records: Records,
     places: Iterable[Place],
     model: Model,
@@ -83,14 +83,14 @@ def asked(
     path: str | None = None,
     apply: bool,
     progress: Callable[[str, int, int], None] | None = None,
-) -> Compacted:
+) -> Rewritten:
     """Topics with several entries, or the one at a path, merged: only told, or done.
 
     A refusal leaves a line in the audit, whether or not anything was to be written.
     """
-    seen, findings = runner.look(records, places)
+    seen, findings = runner.read_places(records, places)
     if path is None:
-        chosen = [each for each in seen if due(each)]
+        chosen = [each for each in seen if is_due(each)]
     else:
         chosen = [each for each in seen if each.record.path == path]
 
@@ -115,23 +115,23 @@ def asked(
                 before=each.content,
                 after=each.content,
             )
-    outcome = runner.Outcome(tuple(proposals), findings=tuple(findings))
+    outcome = runner.RunOutcome(tuple(proposals), findings=tuple(findings))
     if apply and proposals:
         run, told = runner.apply(records, proposals, what="compact")
         outcome = outcome._replace(run=run, told=told)
-    return Compacted(outcome, tuple(refusal for _, refusal in refused), model.name)
+    return Rewritten(outcome, tuple(refusal for _, refusal in refused), model.name)
 
 
 def rewrite_all(
-    chosen: Iterable[Seen],
+    chosen: Iterable[SeenRecord],
     model: Model,
     *,
     now: Callable[[], datetime],
     progress: Callable[[int], None] = lambda done: None,
-) -> tuple[list[Proposal], list[tuple[Seen, Refusal]]]:
+) -> tuple[list[Proposal], list[tuple[SeenRecord, Refusal]]]:
     """What a model makes of each of some records; once it cannot be asked at all, it is asked no more."""
     proposals: list[Proposal] = []
-    refused: list[tuple[Seen, Refusal]] = []
+    refused: list[tuple[SeenRecord, Refusal]] = []
     silent = ""
     for done, seen in enumerate(chosen):
         progress(done)
@@ -152,7 +152,9 @@ def rewrite_all(
     return proposals, refused
 
 
-def rewrite(seen: Seen, model: Model, *, now: datetime, limits: Limits | None = None) -> Proposal | Refusal:
+def rewrite(
+    seen: SeenRecord, model: Model, *, now: datetime, limits: Limits | None = None
+) -> Proposal | Refusal:
     """What a model makes of a record's entries, as a proposal; or why it was refused."""
     try:
         return _rewritten(seen, model, now=now, limits=limits)
@@ -166,7 +168,7 @@ def article_of(proposal: Proposal) -> str:
     return document.parse(decode(after)).entries[-1].text
 
 
-def _barred(seen: Seen) -> str:
+def _barred(seen: SeenRecord) -> str:
     """Why a record is none to be merged, in words; empty when it is one."""
     if not seen.shelf.trusted:
         return "its folder is not trusted"
@@ -181,7 +183,7 @@ def _barred(seen: Seen) -> str:
 
 
 def _rewritten(
-    seen: Seen, model: Model, *, now: datetime, limits: Limits | None = None
+    seen: SeenRecord, model: Model, *, now: datetime, limits: Limits | None = None
 ) -> Proposal | Refusal:
     barred = _barred(seen)
     if barred:
@@ -193,7 +195,7 @@ def _rewritten(
     if limits is None:  # a token has more than two bytes, so an article of that size fits
         limits = Limits(output=min(len(prompt.encode()) // 2 + 1024, _LONGEST_ANSWER))
     article = model.typed(prompt, Article, system=_prompt(), limits=limits).value
-    wrong = problem(entries, article)
+    wrong = find_problem(entries, article)
     if wrong:
         return Refusal(seen.record.path, f"the model's text {wrong}")
     why = f"{len(entries)} entries become one; they stay, marked superseded"
@@ -201,7 +203,7 @@ def _rewritten(
     return Proposal(NAME, seen.record.path, why, (edit,), seen.record.place)
 
 
-def problem(entries: Sequence[Entry], article: Article) -> str:
+def find_problem(entries: Sequence[Entry], article: Article) -> str:
     """What is wrong with an article, in the words that follow 'the model's text'; empty when nothing is."""
     text = article.text.strip()
     before = "\n\n".join(entry.text for entry in entries)
@@ -213,10 +215,14 @@ def problem(entries: Sequence[Entry], article: Article) -> str:
         return f"is {len(text):,} characters long, made from {len(before):,}"
     if len(text) < len(before) * _SHRINK:
         return f"is {len(text):,} characters long, made from {len(before):,}: it drops too much"
-    missing = facts.headings(before) - facts.headings(text)
+    missing = statements.find_headings(before) - statements.find_headings(text)
     if missing:
         return f"lost {_listed(missing, 'heading')}"
-    for what, found in (("link", facts.links), ("tag", facts.markup), ("heading", facts.headings)):
+    for what, found in (
+        ("link", statements.find_links),
+        ("tag", statements.find_markup),
+        ("heading", statements.find_headings),
+    ):
         new = found(text) - found(before)
         if new:
             return f"brings {_listed(new, what)} that no entry has"
@@ -226,41 +232,43 @@ def problem(entries: Sequence[Entry], article: Article) -> str:
 
 
 def _facts_problem(before: str, text: str, replaced: Sequence[str]) -> str:
-    wanted = facts.facts(before)
+    wanted = statements.find_facts(before)
     listed = frozenset(each.strip().strip("`") for each in replaced)
-    lost = frozenset(fact for fact in wanted if not facts.says(text, fact))
+    lost = frozenset(fact for fact in wanted if not statements.has_fact(text, fact))
     unlisted = lost - listed
     if unlisted:
         return f"dropped {_listed(unlisted, 'fact')}"
     if wanted and len(lost) > max(len(wanted) * _MOST_REPLACED, 1):
         return f"calls {len(lost)} of {len(wanted)} facts superseded"
-    invented = frozenset(fact for fact in facts.facts(text) if not facts.says(before, fact))
+    invented = frozenset(
+        fact for fact in statements.find_facts(text) if not statements.has_fact(before, fact)
+    )
     if invented:
         return f"brings {_listed(invented, 'fact')} that no entry has"
-    turned = facts.turned(before, text) - listed
+    turned = statements.find_turned(before, text) - listed
     return f"says the opposite of {_listed(turned, 'fact')}" if turned else ""
 
 
 def _words_problem(entries: Sequence[Entry], before: str, text: str) -> str:
     """What the plain words tell: an entry that is gone, or a sentence that comes from nowhere."""
-    said, known = facts.stems(text), facts.stems(before)
+    said, known = statements.find_stems(text), statements.find_stems(before)
     for entry in entries:
-        words = facts.stems(entry.text)
+        words = statements.find_stems(entry.text)
         if len(words) >= _WORDS and len(words & said) < len(words) * _KEPT_WORDS:
             return f"says nothing of the entry of {entry.time or 'no date'}"
-    for sentence in facts.sentences(text):
-        words = facts.stems(sentence)
+    for sentence in statements.split_sentences(text):
+        words = statements.find_stems(sentence)
         if len(words) >= _WORDS and len(words - known) > len(words) * _OWN_WORDS:
             return "has a sentence that no entry says"
     return ""
 
 
-def _covered(seen: Seen) -> list[Entry]:
+def _covered(seen: SeenRecord) -> list[Entry]:
     """The entries that hold and say something."""
     return [entry for entry in seen.record.entries if entry.live and entry.text.strip()]
 
 
-def _joined(seen: Seen, entries: Sequence[Entry], article: Article, now: datetime, *, by: str) -> str:
+def _joined(seen: SeenRecord, entries: Sequence[Entry], article: Article, now: datetime, *, by: str) -> str:
     """The file with the article at its end and the entries it covers marked."""
     at = clock.stamp(now)
     text = decode(seen.content)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.errors import Malformed, OutsideMemory
-from vademecum.lifecycle.base import Seen
+from vademecum.lifecycle.passes import SeenRecord
 from vademecum.store import archive, files, frontmatter, numbers, scopes, standing
 from vademecum.store.records import Found, is_record, key_of
 from vademecum.store.runs import Run, Told
@@ -15,7 +15,7 @@ from vademecum.types import Finding
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from vademecum.lifecycle.base import Pass, Proposal
+    from vademecum.lifecycle.passes import Pass, Proposal
     from vademecum.store.home import Shelf
     from vademecum.store.records import Records
     from vademecum.store.runs import Edit
@@ -25,7 +25,7 @@ ASKS_ABOVE = 20  # records retired by one run
 ASKS_SHARE = 0.05  # of those in sight
 
 
-class Outcome(NamedTuple):
+class RunOutcome(NamedTuple):
     """What a run proposed, and what became of it."""
 
     proposals: tuple[Proposal, ...]
@@ -43,9 +43,9 @@ class Outcome(NamedTuple):
         return tuple(each for each in self.told if not each.done)
 
 
-def look(records: Records, places: Iterable[Place]) -> tuple[list[Seen], list[Finding]]:
+def read_places(records: Records, places: Iterable[Place]) -> tuple[list[SeenRecord], list[Finding]]:
     """All records of these places with their bytes, and the files that could not be read."""
-    seen: list[Seen] = []
+    seen: list[SeenRecord] = []
     findings: list[Finding] = []
     for place in places:
         for shelf in scopes.shelves(records.home, records.caller, place):
@@ -61,25 +61,25 @@ def look(records: Records, places: Iterable[Place]) -> tuple[list[Seen], list[Fi
                     try:
                         content = files.read(folder, name)
                         if content is not None:
-                            seen.append(Seen(records.parse(shelf, name, content), shelf, name, content))
+                            seen.append(SeenRecord(records.parse(shelf, name, content), shelf, name, content))
                     except (Malformed, OutsideMemory, OSError) as error:
                         where = shelf.name_of(archive.RECORDS, name)
                         findings.append(Finding("malformed", where, str(error), severity="error"))
     return seen, findings
 
 
-def propose(records: Records, places: Iterable[Place], passes: Iterable[Pass]) -> Outcome:
+def propose(records: Records, places: Iterable[Place], passes: Iterable[Pass]) -> RunOutcome:
     """What these passes would do, without doing it.
 
     Each pass sees the store as the passes before it would leave it. Within one pass a file is changed once:
     what else there is to do with it is found by the next run.
     """
-    seen, findings = look(records, places)
+    seen, findings = read_places(records, places)
     chosen = settle(records, seen, passes)
-    return Outcome(tuple(chosen), findings=tuple(findings), large=large(chosen, len(seen)))
+    return RunOutcome(tuple(chosen), findings=tuple(findings), large=why_ask(chosen, len(seen)))
 
 
-def settle(records: Records, seen: Sequence[Seen], passes: Iterable[Pass]) -> list[Proposal]:
+def settle(records: Records, seen: Sequence[SeenRecord], passes: Iterable[Pass]) -> list[Proposal]:
     """What these passes would do with these records, one after the other."""
     standing = {_file(each.shelf, archive.RECORDS, each.name): each for each in seen}
     chosen: list[Proposal] = []
@@ -106,7 +106,7 @@ def apply(records: Records, proposals: Iterable[Proposal], *, what: str) -> tupl
     run = Run(records.home, records.caller, records.now, records.announce, what)
     told: list[Told] = []
     for proposal in proposals:
-        if any(barred(records, edit) for edit in proposal.edits):
+        if any(is_barred(records, edit) for edit in proposal.edits):
             told += [Told(edit.path, False, standing.WHY) for edit in proposal.edits]
             continue
         written = [edit for edit in proposal.edits if edit.after is not None]
@@ -124,7 +124,7 @@ def apply(records: Records, proposals: Iterable[Proposal], *, what: str) -> tupl
     return run.id, tuple(told)
 
 
-def barred(records: Records, edit: Edit) -> bool:
+def is_barred(records: Records, edit: Edit) -> bool:
     """Whether an edit takes something of a person's away, and the caller is none."""
     return bool(standing.barred(records.home, records.caller, edit.before, edit.after, kind=edit.kind))
 
@@ -142,7 +142,7 @@ def _numbered(records: Records, edit: Edit) -> Edit:
     return edit._replace(after=frontmatter.edit(text, {"num": num}).encode())
 
 
-def large(proposals: Iterable[Proposal], total: int) -> str:
+def why_ask(proposals: Iterable[Proposal], total: int) -> str:
     """Why a person should look first, when much would go out of sight; else nothing."""
     listed = [*proposals]
     retired = sum(proposal.retires for proposal in listed if not proposal.in_sight)
@@ -157,7 +157,7 @@ def _file(shelf: Shelf, kind: str, name: str) -> tuple[str, str]:
     return str(shelf.top), shelf.name_of(kind, name)
 
 
-def _count_in(records: Records, standing: dict[tuple[str, str], Seen], edit: Edit) -> None:
+def _count_in(records: Records, standing: dict[tuple[str, str], SeenRecord], edit: Edit) -> None:
     """The records as they would be after an edit."""
     if edit.kind != archive.RECORDS:
         return
@@ -166,4 +166,4 @@ def _count_in(records: Records, standing: dict[tuple[str, str], Seen], edit: Edi
         standing.pop(at, None)
         return
     record = records.parse(edit.shelf, edit.name, edit.after)
-    standing[at] = Seen(record, edit.shelf, edit.name, edit.after)
+    standing[at] = SeenRecord(record, edit.shelf, edit.name, edit.after)

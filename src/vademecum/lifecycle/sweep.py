@@ -13,10 +13,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.lifecycle import runner
-from vademecum.lifecycle.cap import Cap
 from vademecum.lifecycle.duplicates import Duplicates
-from vademecum.lifecycle.expiry import Expiry
-from vademecum.lifecycle.retention import Retention
+from vademecum.lifecycle.passes import CountCap, Expiry, RetentionPass
 from vademecum.store import aging, archive, audit, decisions, files, frontmatter
 from vademecum.store.records import key_of
 from vademecum.store.texts import decode
@@ -27,7 +25,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from vademecum.config import Settings
-    from vademecum.lifecycle.base import Pass, Proposal
+    from vademecum.lifecycle.passes import Pass, Proposal
     from vademecum.store.home import Home
     from vademecum.store.records import Records
     from vademecum.store.runs import Edit
@@ -39,21 +37,21 @@ EVERY = timedelta(days=1)
 
 def every_pass(home: Home, settings: Settings, *, actor: str) -> list[Pass]:
     """The passes of a sweep that somebody asked for."""
-    retention, cap = automatic(settings, actor=actor)
+    retention, cap = automatic_passes(settings, actor=actor)
     distinct = functools.partial(decisions.are_distinct, home)
     return [Expiry(), retention, Duplicates(settings.dedup.threshold, distinct), cap]
 
 
-def automatic(settings: Settings, *, actor: str) -> list[Pass]:
+def automatic_passes(settings: Settings, *, actor: str) -> list[Pass]:
     """The passes of a sweep that memory starts by itself."""
     kept, decay = settings.retention, settings.decay
     return [
-        Retention(kept.project_days, kept.session_days),
-        Cap(decay.max_count, decay.percentage, str(decay.strategy), actor),
+        RetentionPass(kept.project_days, kept.session_days),
+        CountCap(decay.max_count, decay.percentage, str(decay.strategy), actor),
     ]
 
 
-def swept(outcome: runner.Outcome, *, at: str = "", where: str = "") -> Swept | None:
+def count_swept(outcome: runner.RunOutcome, *, at: str = "", where: str = "") -> Swept | None:
     """What a sweep moved to the archive, counted as records: a consolidation is as many as it holds."""
     done = {each.path for each in outcome.told if each.done}
     edits = [edit for proposal in outcome.proposals for edit in proposal.edits if edit.path in done]
@@ -72,38 +70,38 @@ def is_due(last: int | None, *, now: datetime) -> bool:
     return last is None or abs(now.timestamp() - last) >= EVERY.total_seconds()
 
 
-def asked(
+def sweep_asked(
     records: Records, places: Iterable[Place], settings: Settings, *, apply: bool, large: bool
-) -> runner.Outcome:
+) -> runner.RunOutcome:
     """A sweep that somebody asked for: only told, or done; much at once only when they said so."""
     passes = every_pass(records.home, settings, actor=records.caller.actor)
     with records.home.lock("sweep") if apply else contextlib.nullcontext():
         now = records.now()
         outcome = runner.propose(records, places, passes)
-        gone = old(records.home, settings, now=now)
+        gone = find_old(records.home, settings, now=now)
         outcome = outcome._replace(deleted=gone.paths)
         if not apply or (outcome.large and not large):
             return outcome
         outcome = _done(records, outcome, ASKED)
-        delete(records.home, gone, settings, now=now, actor=records.caller.actor)
+        delete_old(records.home, gone, settings, now=now, actor=records.caller.actor)
     return outcome
 
 
-def unasked(records: Records, places: Iterable[Place], settings: Settings) -> runner.Outcome:
+def sweep_unasked(records: Records, places: Iterable[Place], settings: Settings) -> runner.RunOutcome:
     """A sweep that nobody asked for: done, unless it is large."""
     with records.home.lock("sweep"):
-        outcome = propose_unasked(records, places, automatic(settings, actor=records.caller.actor))
+        outcome = propose_unasked(records, places, automatic_passes(settings, actor=records.caller.actor))
         return outcome if outcome.large else _done(records, outcome, BY_ITSELF)
 
 
-def _done(records: Records, outcome: runner.Outcome, what: str) -> runner.Outcome:
+def _done(records: Records, outcome: runner.RunOutcome, what: str) -> runner.RunOutcome:
     run, told = runner.apply(records, outcome.proposals, what=what)
     return outcome._replace(run=run, told=told)
 
 
-def propose_unasked(records: Records, places: Iterable[Place], passes: Sequence[Pass]) -> runner.Outcome:
+def propose_unasked(records: Records, places: Iterable[Place], passes: Sequence[Pass]) -> runner.RunOutcome:
     """What a sweep would do that nobody asked for."""
-    seen, findings = runner.look(records, places)
+    seen, findings = runner.read_places(records, places)
     seen = [each for each in seen if not each.shelf.shared]
     total = len(seen)
     while True:
@@ -112,10 +110,10 @@ def propose_unasked(records: Records, places: Iterable[Place], passes: Sequence[
         if not back:
             break
         seen = [each for each in seen if each.record.path not in back]
-    return runner.Outcome(tuple(chosen), findings=tuple(findings), large=runner.large(chosen, total))
+    return runner.RunOutcome(tuple(chosen), findings=tuple(findings), large=runner.why_ask(chosen, total))
 
 
-class Old(NamedTuple):
+class OldFiles(NamedTuple):
     """What has been kept for as long as the settings say."""
 
     versions: tuple[tuple[str, ...], ...] = ()
@@ -127,7 +125,7 @@ class Old(NamedTuple):
         return (*map("/".join, self.versions), *(f"audit/{day}" for day in self.days))
 
 
-def old(home: Home, settings: Settings, *, now: datetime) -> Old:
+def find_old(home: Home, settings: Settings, *, now: datetime) -> OldFiles:
     """What a sweep deletes for good: nothing, unless the user has set how long to keep it."""
     kept = settings.retention
     versions = (
@@ -138,10 +136,10 @@ def old(home: Home, settings: Settings, *, now: datetime) -> Old:
     # A chain that is broken is evidence, and evidence is not cleared away.
     sound = kept.audit_days and not audit.verify(home).problems
     days = aging.old_days(home, before=now - timedelta(days=kept.audit_days)) if sound else ()
-    return Old(versions, tuple(days))
+    return OldFiles(versions, tuple(days))
 
 
-def delete(home: Home, gone: Old, settings: Settings, *, now: datetime, actor: str) -> None:
+def delete_old(home: Home, gone: OldFiles, settings: Settings, *, now: datetime, actor: str) -> None:
     """Delete it, and say so in the audit."""
     for parts in gone.versions:
         aging.delete_version(home, parts)

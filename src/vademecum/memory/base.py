@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from vademecum.config import Loaded, Settings
-    from vademecum.knowledge import related as relating
+    from vademecum.knowledge import graph
     from vademecum.llm import choose as choosing
     from vademecum.llm.base import Model
     from vademecum.store import approvals as approving
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from vademecum.transcripts.sessions import Sessions
 else:
     choosing = LazyModule("vademecum.llm.choose")
-    relating = LazyModule("vademecum.knowledge.related")
+    graph = LazyModule("vademecum.knowledge.graph")
     approving = LazyModule("vademecum.store.approvals")
     pinned = LazyModule("vademecum.store.pinned")
     reading = LazyModule("vademecum.store.reading")
@@ -118,9 +118,9 @@ class Base:
             raise OutsideMemory(f"{path} is inside the memory folder", hint="choose a place outside of it")
 
     @functools.cached_property
-    def _sight(self) -> relating.Sight:
+    def _sight(self) -> graph.Sight:
         """The edges between what is in sight, kept while no file changes."""
-        return relating.Sight(self.records)
+        return graph.Sight(self.records)
 
     def _language_model(self, model: str | Model | None) -> Model:
         """The model given, or named by the call or the settings; having none is told in one sentence."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from vademecum.context.git import GitActivity
     from vademecum.context.host import Complete, Host
     from vademecum.context.window import Prepared
-    from vademecum.knowledge import learned, ranking
+    from vademecum.knowledge import lessons, trust
     from vademecum.transcripts import export, importing, owned, views
     from vademecum.transcripts import recall as recalling
     from vademecum.transcripts.events import Ended
@@ -33,8 +33,8 @@ else:
     git = LazyModule("vademecum.context.git")
     engine = LazyModule("vademecum.context.engine")
     dry_run = LazyModule("vademecum.context.dry_run")
-    learned = LazyModule("vademecum.knowledge.learned")
-    ranking = LazyModule("vademecum.knowledge.ranking")
+    lessons = LazyModule("vademecum.knowledge.lessons")
+    trust = LazyModule("vademecum.knowledge.trust")
     export = LazyModule("vademecum.transcripts.export")
     importing = LazyModule("vademecum.transcripts.importing")
     owned = LazyModule("vademecum.transcripts.owned")

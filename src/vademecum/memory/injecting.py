@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from vademecum.inject import build as injecting
     from vademecum.inject import provider_files
     from vademecum.inject import remind as reminding
-    from vademecum.knowledge import learned
+    from vademecum.knowledge import lessons
     from vademecum.search import answer as answering
     from vademecum.search import query as querying
     from vademecum.store import sources
@@ -30,7 +30,7 @@ else:
     injecting = LazyModule("vademecum.inject.build")
     provider_files = LazyModule("vademecum.inject.provider_files")
     reminding = LazyModule("vademecum.inject.remind")
-    learned = LazyModule("vademecum.knowledge.learned")
+    lessons = LazyModule("vademecum.knowledge.lessons")
     answering = LazyModule("vademecum.search.answer")
     querying = LazyModule("vademecum.search.query")
     sources = LazyModule("vademecum.store.sources")
@@ -107,7 +107,7 @@ class Injecting(Searching):
             told = self.settings.inject.knowledge
             # Nobody asked: what may be no answer would only distract.
             likely = (each for each in answer.results if each.match != "weak")
-            shown = (each for each in likely if told or each.type not in learned.LEARNED)
+            shown = (each for each in likely if told or each.type not in lessons.LEARNED)
             hits = ((self._behind(each), each.time) for each in shown)
             block = reminding.build(
                 ((found, time) for found, time in hits if found is not None),

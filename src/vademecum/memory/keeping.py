@@ -17,8 +17,8 @@ from vademecum.types import Finding, Noted, Origin, Record, Scope, Stored
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from vademecum.knowledge import claims as claiming
-    from vademecum.lifecycle import cap as capping
+    from vademecum.knowledge import citations
+    from vademecum.lifecycle import passes
     from vademecum.store import approvals as approving
     from vademecum.store import editing, pinned, reading, repository, sources, versions
     from vademecum.store import purge as purging
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 else:
     approving = LazyModule("vademecum.store.approvals")
     editing = LazyModule("vademecum.store.editing")
-    capping = LazyModule("vademecum.lifecycle.cap")
-    claiming = LazyModule("vademecum.knowledge.claims")
+    passes = LazyModule("vademecum.lifecycle.passes")
+    citations = LazyModule("vademecum.knowledge.citations")
     pinned = LazyModule("vademecum.store.pinned")
     purging = LazyModule("vademecum.store.purge")
     reading = LazyModule("vademecum.store.reading")
@@ -147,7 +147,7 @@ class Keeping(Tidying):
             if isinstance(each, Finding):
                 findings.append(each)
                 continue
-            counted[each.record.place] += capping.countable(each)
+            counted[each.record.place] += passes.is_countable(each)
             if (kind is None or each.record.type == kind) and (tag is None or tag in each.record.tags):
                 found.append(each.record if reveal else outgoing.clean_record(each.record))
         found.sort(key=_order)
@@ -176,9 +176,11 @@ class Keeping(Tidying):
     def _cited(self, text: str) -> str:
         """Fingerprints of the lines of the project's code that a text cites; nothing for most texts."""
         project = self.caller.project
-        if project is None or not claiming.may_cite_lines(text):
+        if project is None or not citations.may_cite_lines(text):
             return ""
-        return claiming.render(claiming.marks_of(text, claiming.Tree(project.root, seconds=0.5)))
+        return citations.render_marks(
+            citations.mark_lines(text, citations.ProjectTree(project.root, seconds=0.5))
+        )
 
     def forget(self, name: str | int, *, scope: str | Scope | None = None) -> Record:
         """Move a record to the archive; `restore` brings it back."""

@@ -18,22 +18,21 @@ from vademecum.types import Finding, Origin, Record, Scope, Stored
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from vademecum.knowledge import learned, ranking
+    from vademecum.knowledge import lessons as learned
     from vademecum.knowledge import ltm as ltm_json
     from vademecum.knowledge import signals as signalling
-    from vademecum.knowledge import stats as figures
+    from vademecum.knowledge import trust
     from vademecum.knowledge import trust as trusting
-    from vademecum.lifecycle import pruning, runner
-    from vademecum.lifecycle.base import Proposal
+    from vademecum.lifecycle import passes, runner
+    from vademecum.lifecycle.passes import Proposal
     from vademecum.store import pinned
     from vademecum.transcripts import export
     from vademecum.types import Entry, RecordType
 else:
-    figures = LazyModule("vademecum.knowledge.stats")
-    learned = LazyModule("vademecum.knowledge.learned")
+    trust = LazyModule("vademecum.knowledge.trust")
+    learned = LazyModule("vademecum.knowledge.lessons")
     ltm_json = LazyModule("vademecum.knowledge.ltm")
-    pruning = LazyModule("vademecum.lifecycle.pruning")
-    ranking = LazyModule("vademecum.knowledge.ranking")
+    passes = LazyModule("vademecum.lifecycle.passes")
     trusting = LazyModule("vademecum.knowledge.trust")
     signalling = LazyModule("vademecum.knowledge.signals")
     runner = LazyModule("vademecum.lifecycle.runner")
@@ -44,11 +43,13 @@ else:
 class Learning(Tidying):
     """Learning, as a part of `Memory`."""
 
-    def suggest(self, text: str | bytes) -> signalling.Reading:
+    def suggest(self, text: str | bytes) -> signalling.SignalReading:
         """What of a user's message is worth keeping, or why nothing is; proposes, and writes nothing."""
         if not text.strip():
-            return signalling.read("")
-        return signalling.read(texts.accept(text, largest=4 * len(text)))  # any size: only its ends are read
+            return signalling.read_signals("")
+        return signalling.read_signals(
+            texts.accept(text, largest=4 * len(text))
+        )  # any size: only its ends are read
 
     def learn(
         self,
@@ -76,7 +77,7 @@ class Learning(Tidying):
             gate=lambda text: self._gate(text, scope),
             largest=self.settings.limits.content_bytes,
         )
-        known = learned.known(
+        known = learned.find_known(
             kind,
             lesson.fields,
             origin=self.caller.origin,
@@ -85,7 +86,7 @@ class Learning(Tidying):
         )
         trouble = len(self.index_trouble)
         with self._reported("keep this"):
-            likely = learned.likely(lesson.draft.text)
+            likely = learned.may_hold(lesson.draft.text)
             stored = self.records.learn(lesson.draft, scope=scope, likely=likely, known=known)
             swept = self._sweep_after(stored)
         indexed = bool(self.listeners) and len(self.index_trouble) == trouble
@@ -99,26 +100,28 @@ class Learning(Tidying):
         with self._reported(f"count the use of {found.record.key}"):
             return self.records.revise(
                 self.records.standing_alone(found),
-                lambda values: {"applied": learned.count_of(values, "applied") + 1},
+                lambda values: {"applied": learned.read_count(values, "applied") + 1},
                 operation="applied",
             )
 
     def knowledge(
         self, *, type: str | RecordType | None = None, scope: str | Scope | None = None
-    ) -> Sequence[ranking.Ranked]:
+    ) -> Sequence[trust.RankedLesson]:
         """What was learned, in the order in which it is told, with how far each is trusted."""
         wanted = None if type is None else learned.parse_type(str(type))
         lessons = []
         with self._reported("read what was learned"):
             for each in self._everything(self._places(scope, all=False)):
-                lesson = learned.of(each.record) if isinstance(each, Found) else None
+                lesson = learned.read_lesson(each.record) if isinstance(each, Found) else None
                 if lesson is not None and wanted in (None, lesson.type):
-                    lessons.append((lesson, trusting.of(lesson.record, self.records)))
-        return ranking.ranked(lessons, now=self.now(), half_life_days=self.settings.knowledge.half_life_days)
+                    lessons.append((lesson, trusting.judge_text(lesson.record, self.records)))
+        return trust.rank_lessons(
+            lessons, now=self.now(), half_life_days=self.settings.knowledge.half_life_days
+        )
 
-    def knowledge_stats(self, *, scope: str | Scope | None = None) -> figures.Stats:
+    def knowledge_stats(self, *, scope: str | Scope | None = None) -> trust.LessonStats:
         """How much was learned: counts, ages, sizes and confidence, per scope and type."""
-        return figures.of(self.knowledge(scope=scope), now=self.now())
+        return trust.count_lessons(self.knowledge(scope=scope), now=self.now())
 
     def prune_knowledge(
         self,
@@ -128,21 +131,21 @@ class Learning(Tidying):
         scope: str | Scope | None = None,
         apply: bool = False,
         large: bool = False,
-    ) -> runner.Outcome:
+    ) -> runner.RunOutcome:
         """What was learned and is too old or too doubtful, and with `apply` put it away; `undo` returns it.
 
         A run that would put away much is only told, unless `large` says that this is meant.
         """
         self._not_in_group("tidy up")
         own = self.settings.knowledge
-        chosen = pruning.Pruning(
+        chosen = passes.PruningPass(
             own.max_age_days if max_age_days is None else max_age_days,
             own.min_confidence if min_confidence is None else min_confidence,
             own.half_life_days,
             lambda record: any(decisions.verified(self.home, each.text) for each in record.live),
         )
         if self.settings.incognito:
-            return runner.Outcome(())
+            return runner.RunOutcome(())
         with self._reported("prune what was learned"):
             outcome = runner.propose(self.records, self._places(scope, all=False), [chosen])
             if not apply or not outcome.proposals or (outcome.large and not large):
@@ -150,7 +153,9 @@ class Learning(Tidying):
             self._may_write()
             run, told = runner.apply(self.records, outcome.proposals, what="knowledge prune")
             held = [
-                each for each in outcome.proposals if any(runner.barred(self.records, e) for e in each.edits)
+                each
+                for each in outcome.proposals
+                if any(runner.is_barred(self.records, e) for e in each.edits)
             ]
             waiting = self._prune_later(held)
         return outcome._replace(run=run, told=told, waiting=len(held), approval=waiting)
@@ -176,27 +181,27 @@ class Learning(Tidying):
     ) -> trusting.Trust:
         """How far a record, an entry of a `record`, a note or a section of a pinned document is trusted."""
         with self._reported("read the decisions"):
-            return trusting.of(thing, self.records, record=record, trusted=trusted)
+            return trusting.judge_text(thing, self.records, record=record, trusted=trusted)
 
-    def waiting(self, *, scope: str | Scope | None = None) -> Sequence[trusting.Waiting]:
+    def waiting(self, *, scope: str | Scope | None = None) -> Sequence[trusting.Unverified]:
         """The texts that agents are not told until a person has verified them."""
         return [each for each, _ in self._unverified(scope)]
 
-    def _unverified(self, scope: str | Scope | None) -> list[tuple[trusting.Waiting, Found | None]]:
+    def _unverified(self, scope: str | Scope | None) -> list[tuple[trusting.Unverified, Found | None]]:
         """The texts that wait for a person, each with its record if it is one's."""
         self._not_in_group("see what waits for a person")
         if self.settings.incognito:
             return []
         places = self._places(scope, all=False)
-        found: list[tuple[trusting.Waiting, Found | None]] = []
+        found: list[tuple[trusting.Unverified, Found | None]] = []
 
         def look(
             name: str, path: str, entries: Iterable[Entry], owner: Found | None = None, **about: Any
         ) -> None:
             for entry in entries:
-                told = trusting.of(entry, self.records, **about)
+                told = trusting.judge_text(entry, self.records, **about)
                 if entry.live and entry.text.strip() and not told.injectable:
-                    found.append((trusting.Waiting(name, path, entry.text, told.why), owner))
+                    found.append((trusting.Unverified(name, path, entry.text, told.why), owner))
 
         with self._reported("read the memory"):
             for each in self._everything(places):
@@ -244,7 +249,7 @@ class Learning(Tidying):
 
     def import_ltm(
         self, path: str | os.PathLike[str], *, scope: str | Scope = Scope.PROJECT
-    ) -> ltm_json.Imported:
+    ) -> ltm_json.LtmImport:
         """Keep what an `ltm.json` of CLIO holds; read again, it adds nothing twice."""
         self._may_write()
         self._at_a_command_line("import files of this machine", "vade knowledge import")
@@ -252,7 +257,7 @@ class Learning(Tidying):
         with self._reported(f"import {os.fspath(path)}"):
             value = ltm_json.parse(Path(path).read_bytes())
             imports = Records(self.home, replace(self.caller, origin=Origin.IMPORT), self.now, self._announce)
-            reader = ltm_json.Reader(
+            reader = ltm_json.LtmReader(
                 imports,
                 scopes.shelves(self.home, self.caller, place),
                 gate=lambda text: self._gate(text, place.scope),
@@ -279,9 +284,9 @@ class Learning(Tidying):
         known = (trusting.Level.USER, trusting.Level.VERIFIED, trusting.Level.CONFIRMED)
         found = [each.record for each in self._everything([place]) if isinstance(each, Found)]
         lessons = [
-            (lesson, trusting.of(record, self.records).level in known)
+            (lesson, trusting.judge_text(record, self.records).level in known)
             for record in sorted(found, key=lambda each: (each.created or "", each.num or 0, each.key))
-            if record.trusted and (lesson := learned.of(record)) is not None
+            if record.trusted and (lesson := learned.read_lesson(record)) is not None
         ]
         return ltm_json.collect(lessons, ltm_json.rest_among(found))
 

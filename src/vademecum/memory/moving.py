@@ -20,20 +20,17 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from vademecum.knowledge import bundle
     from vademecum.knowledge import intake as taking
     from vademecum.knowledge import ltm as ltm_json
-    from vademecum.knowledge import okf as bundles
-    from vademecum.knowledge import page as pages
-    from vademecum.lifecycle import base as proposing
-    from vademecum.lifecycle import runner
+    from vademecum.lifecycle import passes, runner
     from vademecum.store import runs as running
     from vademecum.store import staged as staging
     from vademecum.transcripts import export, importing
 else:
-    bundles = LazyModule("vademecum.knowledge.okf")
+    bundle = LazyModule("vademecum.knowledge.bundle")
     ltm_json = LazyModule("vademecum.knowledge.ltm")
-    pages = LazyModule("vademecum.knowledge.page")
-    proposing = LazyModule("vademecum.lifecycle.base")
+    passes = LazyModule("vademecum.lifecycle.passes")
     staging = LazyModule("vademecum.store.staged")
     taking = LazyModule("vademecum.knowledge.intake")
     runner = LazyModule("vademecum.lifecycle.runner")
@@ -109,11 +106,11 @@ class Moving(Learning):
             if project is not None and shelf.place.id == project.id:
                 scopes.remember_project(self.home, project, at=self._stamp())
 
-        def proposals() -> Iterator[proposing.Proposal]:
+        def proposals() -> Iterator[passes.Proposal]:
             for done, edit in enumerate(edits):
                 if progress is not None:
                     progress("import", done, len(edits))
-                yield proposing.Proposal("import", edit.path, "it was imported", (edit,), edit.shelf.place)
+                yield passes.Proposal("import", edit.path, "it was imported", (edit,), edit.shelf.place)
 
         return runner.apply(self.records, proposals(), what="import")
 
@@ -152,7 +149,7 @@ class Moving(Learning):
         scope: str | Scope | None = None,
         redact: bool = False,
         force: bool = False,
-    ) -> bundles.Exported:
+    ) -> bundle.ExportedBundle:
         """Write what is in sight for others to read: as `okf`, `ltm` or `html`; always the same bytes.
 
         A secret is refused, or cut out with `redact`.
@@ -168,32 +165,32 @@ class Moving(Learning):
             if format not in ("okf", "html"):
                 raise UnknownName(f"{names.shown(format)} is not a format", hint="they are okf, ltm and html")
             places = self._places(scope, all=False)
-            seen, findings = runner.look(self.records, places)
+            seen, findings = runner.read_places(self.records, places)
             trusted = [each for each in seen if each.shelf.trusted]
             left = tuple((each.where, each.why) for each in findings)
             if format == "okf":
-                leaves = [bundles.Leaf(each.record, each.content) for each in trusted]
-                made, kinds = bundles.bundle(leaves, redact=redact)
-                bundles.write(target, made, force=force)
-                return bundles.Exported(target, len(made), kinds, left)
+                leaves = [bundle.BundleLeaf(each.record, each.content) for each in trusted]
+                made, kinds = bundle.make_bundle(leaves, redact=redact)
+                bundle.write_bundle(target, made, force=force)
+                return bundle.ExportedBundle(target, len(made), kinds, left)
             documents, _ = _split(self.documents.all(places))
             days = [each for each in self.journal.days(places) if not isinstance(each, Finding)]
-            html, kinds = pages.render(
+            html, kinds = bundle.render_page(
                 [each for each in documents if each.trusted],
                 sorted((each.record for each in trusted), key=_order),
                 days,
                 redact=redact,
             )
             export.write(target, [html], force=force)
-        return bundles.Exported(target, 1, kinds, left)
+        return bundle.ExportedBundle(target, 1, kinds, left)
 
     def _exported_ltm(
         self, target: Path, *, scope: str | Scope | None, redact: bool, force: bool
-    ) -> bundles.Exported:
+    ) -> bundle.ExportedBundle:
         file = self.ltm(scope=scope or Scope.PROJECT)
         kinds: tuple[str, ...] = ()
         if redact:
-            file, kinds = ltm_json.redacted(file)
+            file, kinds = ltm_json.redact_file(file)
         ltm_json.check_secrets(file)
         export.write(target, [ltm_json.render(file)], force=force)
-        return bundles.Exported(target, 1, kinds)
+        return bundle.ExportedBundle(target, 1, kinds)

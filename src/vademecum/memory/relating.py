@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Collection, Iterator, Sequence
 
-    from vademecum.knowledge import edges as edging
-    from vademecum.knowledge import related as relating
+    from vademecum.knowledge import graph as graphs
     from vademecum.lifecycle import profile as profiling
     from vademecum.lifecycle import promote as promoting
     from vademecum.lifecycle import relate as linking
@@ -29,11 +28,10 @@ if TYPE_CHECKING:
     from vademecum.transcripts import export
     from vademecum.transcripts.log import Log
 else:
-    edging = LazyModule("vademecum.knowledge.edges")
+    graphs = LazyModule("vademecum.knowledge.graph")
     linking = LazyModule("vademecum.lifecycle.relate")
     profiling = LazyModule("vademecum.lifecycle.profile")
     promoting = LazyModule("vademecum.lifecycle.promote")
-    relating = LazyModule("vademecum.knowledge.related")
     rewriting = LazyModule("vademecum.lifecycle.rewrite")
     runner = LazyModule("vademecum.lifecycle.runner")
     running = LazyModule("vademecum.store.runs")
@@ -44,23 +42,23 @@ else:
 class Relating(Conversing):
     """How things hang together, and what is made of them, as a part of `Memory`."""
 
-    def graph(self, *, scope: str | Scope | None = None, rejected: bool = False) -> edging.Graph:
+    def graph(self, *, scope: str | Scope | None = None, rejected: bool = False) -> graphs.Graph:
         """The records in sight, the edges between them, and links that lead nowhere.
 
         With `rejected`, also the edges that a person has rejected.
         """
         if self.settings.incognito:
-            return edging.Graph((), (), ())
+            return graphs.Graph((), (), ())
         with self._reported("read the records"):
             found = self._sight.graph(self._places(scope, all=False))
         return found if rejected else found.standing()
 
-    def related(self, name: str | int, *, scope: str | Scope | None = None) -> Sequence[relating.Related]:
+    def related(self, name: str | int, *, scope: str | Scope | None = None) -> Sequence[graphs.Related]:
         """What a record is joined to, the surest first: its `See Also`."""
         record = self.show(name, scope=scope)
         with self._reported("read the records"):
             found = self._sight.graph(scopes.visible(self.caller))
-        return relating.around(found, [record.path], each=20, most=20)
+        return graphs.find_related(found, [record.path], each=20, most=20)
 
     def reject_edge(
         self, one: str | int, other: str | int, *, scope: str | Scope | None = None, on: bool = True
@@ -76,16 +74,16 @@ class Relating(Conversing):
             raise UsageError(f"{first.key} is one record, and an edge has two")
         with self._reported("keep the decision"):
             if on:
-                ends = edging.identity(first), edging.identity(second)
-                edging.reject(self.home, *ends, at=self._stamp(), by=self.caller.actor)
-            elif not edging.accept(self.home, first, second):
+                ends = graphs.identity(first), graphs.identity(second)
+                graphs.reject(self.home, *ends, at=self._stamp(), by=self.caller.actor)
+            elif not graphs.accept(self.home, first, second):
                 raise NotFound(f"nobody has rejected an edge between {first.key} and {second.key}")
             self._audit("reject edge" if on else "accept edge", scope=first.place.scope, record=first.id)
         return first, second
 
     def propose_edges(
         self, *, scope: str | Scope | None = None, model: str | Model | None = None, apply: bool = False
-    ) -> linking.Proposed:
+    ) -> linking.ProposedEdges:
         """The edges that a language model sees between records of one place; with `apply` they are written.
 
         What it names is held against what is there; `undo` takes a run back.
@@ -95,9 +93,9 @@ class Relating(Conversing):
         if apply:
             self._may_write()
         elif self.settings.incognito:
-            return linking.Proposed(runner.Outcome(()))
+            return linking.ProposedEdges(runner.RunOutcome(()))
         with self._reported("look for edges"):
-            return linking.asked(self.records, self._places(scope, all=False), chosen, apply=apply)
+            return linking.relate_places(self.records, self._places(scope, all=False), chosen, apply=apply)
 
     def export_graph(
         self,
@@ -112,7 +110,7 @@ class Relating(Conversing):
         self._at_a_command_line("write files of this machine", "vade graph --out")
         target = Path(path)
         self._outside(target)
-        content = edging.rendered(self.graph(scope=scope, rejected=rejected), format)
+        content = graphs.render_graph(self.graph(scope=scope, rejected=rejected), format)
         with self._reported(f"write {target}"):
             export.write(target, [content], force=force)
         return target
@@ -125,7 +123,7 @@ class Relating(Conversing):
         model: str | Model | None = None,
         apply: bool = False,
         progress: Callable[[str, int, int], None] | None = None,
-    ) -> rewriting.Compacted:
+    ) -> rewriting.Rewritten:
         """What a language model makes of topics with several entries, or of the one named.
 
         What it writes is held against the entries without a model; with `apply` it is appended and the
@@ -136,11 +134,11 @@ class Relating(Conversing):
         if apply:
             self._may_write()
         elif self.settings.incognito:
-            return rewriting.Compacted(runner.Outcome(()))
+            return rewriting.Rewritten(runner.RunOutcome(()))
         record = None if name is None else self._find(name, scope, only=True).record
         places = self._places(scope, all=False) if record is None else [record.place]
         with self._reported("compact"):
-            return rewriting.asked(
+            return rewriting.rewrite_places(
                 self.records,
                 places,
                 chosen,
@@ -165,14 +163,14 @@ class Relating(Conversing):
         if apply:
             self._may_write()
         elif self.settings.incognito:
-            return promoting.Promoted(runner.Outcome(()))
+            return promoting.Promoted(runner.RunOutcome(()))
         if scope is None:
             visible = scopes.visible(self.caller)
             places = [place for place in visible if place.scope in scopes.WITH_JOURNAL]
         else:
             places = [scopes.journal_place(self.caller, scopes.parse_scope(scope))]
         with self._reported("promote"):
-            return promoting.asked(
+            return promoting.promote_places(
                 self.records,
                 self.journal,
                 self.documents,
@@ -200,7 +198,7 @@ class Relating(Conversing):
 
     def profile_draft(
         self, *, model: str | Model | bool | None = None, imported: bool = False
-    ) -> profiling.Draft:
+    ) -> profiling.ProfileDraft:
         """What `profile.md` could say of how the user writes, from this project's sessions; writes nothing.
 
         With a `model`, or True for the one of the settings, it adds what it sees, checked. Sessions of other
@@ -208,15 +206,15 @@ class Relating(Conversing):
         """
         self._not_in_group("draft a profile")
         if self.settings.incognito:
-            return profiling.Draft(notes=("this session is incognito: nothing is read",))
+            return profiling.ProfileDraft(notes=("this session is incognito: nothing is read",))
         asked = self._language_model(None if model is True else model) if model else None
         with self._reported("draft a profile"):
             logs = self._newest_logs(profiling.SESSIONS)
-            told = profiling.heard(self.home, logs, imported=imported, zone=self.now().tzinfo)
+            told = profiling.read_messages(self.home, logs, imported=imported, zone=self.now().tzinfo)
             budget = self.settings.inject.profile_chars
-            return profiling.draft(self.documents, told, budget=budget, model=asked)
+            return profiling.draft_profile(self.documents, told, budget=budget, model=asked)
 
-    def profile_apply(self, draft: profiling.Draft) -> tuple[str, running.Told]:
+    def profile_apply(self, draft: profiling.ProfileDraft) -> tuple[str, running.Told]:
         """Keep a draft that was shown under its own heading of `profile.md`; `undo` takes the run back.
 
         Returns the run and what became of it. Kept by an agent it waits for `verify`.
@@ -224,7 +222,7 @@ class Relating(Conversing):
         self._not_in_group("keep a profile")
         self._may_write()
         with self._reported("keep the profile"):
-            return profiling.keep(self.documents, draft)
+            return profiling.keep_draft(self.documents, draft)
 
     def _newest_logs(self, most: int) -> Iterator[Log]:
         """The logs of the newest sessions of this project and agent."""

@@ -23,10 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from vademecum.knowledge import signals as signalling
-    from vademecum.lifecycle import base as proposing
     from vademecum.lifecycle import contradictions as clashing
+    from vademecum.lifecycle import passes, runner
     from vademecum.lifecycle import promote as promoting
-    from vademecum.lifecycle import runner
     from vademecum.store import approvals as approving
     from vademecum.store import repository, reviews
     from vademecum.store import runs as running
@@ -35,7 +34,7 @@ else:
     approving = LazyModule("vademecum.store.approvals")
     clashing = LazyModule("vademecum.lifecycle.contradictions")
     promoting = LazyModule("vademecum.lifecycle.promote")
-    proposing = LazyModule("vademecum.lifecycle.base")
+    passes = LazyModule("vademecum.lifecycle.passes")
     repository = LazyModule("vademecum.store.repository")
     reviews = LazyModule("vademecum.store.reviews")
     runner = LazyModule("vademecum.lifecycle.runner")
@@ -316,8 +315,8 @@ class Reviewing(Relating, Moving, Approving, Projects):
             yield Item("text", mark, each.name, each.path, each.text, each.why, place, found)
 
     def _waiting_contradictions(self, scope: str | Scope | None, notes: list[str]) -> Iterator[Item]:
-        seen, _ = runner.look(self.records, self._places(scope, all=False))
-        for clash in clashing.clashes(seen)[: clashing.MOST]:
+        seen, _ = runner.read_places(self.records, self._places(scope, all=False))
+        for clash in clashing.find_clashes(seen)[: clashing.MOST]:
             if clash.older.seen.shelf.trusted:
                 text = f"older: {clash.older.text}\nnewer: {clash.newer.text}"
                 mark = reviews.mark("contradiction", clash.older.where, clash.newer.where, text)
@@ -351,13 +350,13 @@ class Reviewing(Relating, Moving, Approving, Projects):
         known: list[str] | None = None
         seen: set[str] = set()
         for path, text in self._said_lately():
-            for each in signalling.read(text).signals:
+            for each in signalling.read_signals(text).signals:
                 place, _ = _WHERE.get(str(each.kind), (Scope.PROJECT, "project"))
                 if each.text in seen or (scope is not None and place != scope):
                     continue
                 seen.add(each.text)
                 known = self._known_texts() if known is None else known
-                if any(promoting.same(each.text, other, threshold=_KNOWN) for other in known):
+                if any(promoting.is_same(each.text, other, threshold=_KNOWN) for other in known):
                     continue
                 mark = reviews.mark("signal", each.text)
                 why = f"{each.kind} ({each.confidence:.2f}), said in {path}"
@@ -465,10 +464,10 @@ class Reviewing(Relating, Moving, Approving, Projects):
         if kind == "signal":
             return self._saved_signal(item)
         if kind == "contradiction":
-            edits: tuple[running.Edit, ...] = (clashing.settled(item.about, at=self._stamp()),)
+            edits: tuple[running.Edit, ...] = (clashing.settle_clash(item.about, at=self._stamp()),)
         else:
             edits = item.about
-        proposal = proposing.Proposal(kind, item.path, item.why, edits)
+        proposal = passes.Proposal(kind, item.path, item.why, edits)
         run, told = runner.apply(self.records, [proposal], what=f"{REVIEW} {kind}")
         wrong = next((each.why for each in told if not each.done), "")
         line = {"what": "run", "run": run, "path": item.path} if run else None

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from vademecum.index.embed.base import Embedder
     from vademecum.index.sync import Report, Survey
-    from vademecum.knowledge import related as relating
-    from vademecum.knowledge import standing as standings
+    from vademecum.knowledge import citations
+    from vademecum.knowledge import graph as graphs
     from vademecum.search import answer as answering
     from vademecum.search import query as querying
     from vademecum.search.engine import Options
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from vademecum.types import RecordType
 else:
     retries = LazyModule("vademecum.store.retries")
-    relating = LazyModule("vademecum.knowledge.related")
-    standings = LazyModule("vademecum.knowledge.standing")
+    graphs = LazyModule("vademecum.knowledge.graph")
+    citations = LazyModule("vademecum.knowledge.citations")
     purging = LazyModule("vademecum.store.purge")
     answering = LazyModule("vademecum.search.answer")
     querying = LazyModule("vademecum.search.query")
@@ -160,8 +160,8 @@ class Searching(Base):
         moment = None if as_of is None else querying.as_of(as_of)
         with self._reported("follow the edges"):
             graph = self._sight.graph(places)
-        more = relating.around(graph, [each.path for each in found.results])
-        passages = (relating.passage(each, moment) for each in more)
+        more = graphs.find_related(graph, [each.path for each in found.results])
+        passages = (graphs.related_passage(each, moment) for each in more)
         beside = found._replace(results=tuple(each for each in passages if each is not None))
         return found._replace(results=(*found.results, *self._with_standing(beside).results))
 
@@ -243,7 +243,7 @@ class Searching(Base):
         own = Place(Scope.PROJECT, project.id)
         if not any(each.place == own for each in found.results):
             return found
-        results = standings.attached(
+        results = citations.attach_standing(
             found.results, home=self.home, caller=self.caller, root=project.root, project=own
         )
         return found._replace(results=results)

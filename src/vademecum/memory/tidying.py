@@ -20,28 +20,24 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from vademecum.index.sync import Report
-    from vademecum.knowledge import edges as edging
-    from vademecum.knowledge import related as relating
+    from vademecum.knowledge import graph
     from vademecum.lifecycle import heal as healing
+    from vademecum.lifecycle import heal as heals
     from vademecum.lifecycle import runner
-    from vademecum.lifecycle import split as splitting
     from vademecum.lifecycle import sweep as sweeping
-    from vademecum.lifecycle.lint import base as lint_base
-    from vademecum.lifecycle.lint import reading as lint_reading
+    from vademecum.lifecycle.lint import material as materials
     from vademecum.lifecycle.lint import runner as linting
     from vademecum.llm.base import Model
     from vademecum.store import listing, sources
     from vademecum.store import runs as running
 else:
-    edging = LazyModule("vademecum.knowledge.edges")
-    relating = LazyModule("vademecum.knowledge.related")
+    graph = LazyModule("vademecum.knowledge.graph")
     runner = LazyModule("vademecum.lifecycle.runner")
     running = LazyModule("vademecum.store.runs")
-    splitting = LazyModule("vademecum.lifecycle.split")
+    heals = LazyModule("vademecum.lifecycle.heal")
     sweeping = LazyModule("vademecum.lifecycle.sweep")
     healing = LazyModule("vademecum.lifecycle.heal")
-    lint_base = LazyModule("vademecum.lifecycle.lint.base")
-    lint_reading = LazyModule("vademecum.lifecycle.lint.reading")
+    materials = LazyModule("vademecum.lifecycle.lint.material")
     linting = LazyModule("vademecum.lifecycle.lint.runner")
     listing = LazyModule("vademecum.store.listing")
     sources = LazyModule("vademecum.store.sources")
@@ -59,7 +55,7 @@ class Tidying(Searching):
 
     def sweep(
         self, *, apply: bool = False, scope: str | Scope | None = None, large: bool = False
-    ) -> runner.Outcome:
+    ) -> runner.RunOutcome:
         """What is old, expired, said twice or too much, and with `apply` put it away; `undo` brings it back.
 
         A run that would put away much is only told, unless `large` says that this is meant.
@@ -68,13 +64,13 @@ class Tidying(Searching):
         if apply:
             self._may_write()
         elif self.settings.incognito:
-            return runner.Outcome(())
+            return runner.RunOutcome(())
         with self._reported("sweep"):
-            return sweeping.asked(
+            return sweeping.sweep_asked(
                 self.records, self._sweepable(scope), self.settings, apply=apply, large=large
             )
 
-    def sweep_if_due(self) -> runner.Outcome | None:
+    def sweep_if_due(self) -> runner.RunOutcome | None:
         """Put away what is old or too much, once a day, when `sweep = auto`; None when it is not due."""
         private = self.caller.audience is Audience.PRIVATE
         if self.settings.sweep is not config.Sweeping.AUTO or self.settings.incognito or not private:
@@ -87,9 +83,9 @@ class Tidying(Searching):
             with self._reported("sweep"):
                 # Nobody asked for it but the user's own setting, whoever happens to be at work here.
                 records = replace(self.records, caller=replace(self.caller, approved=True))
-                outcome = sweeping.unasked(records, self._sweepable(None, unasked=True), self.settings)
+                outcome = sweeping.sweep_unasked(records, self._sweepable(None, unasked=True), self.settings)
         except VadeError as error:  # nobody asked for it, so nobody's work ends with it
-            return runner.Outcome((), findings=(Finding("sweep", str(self.home.path), str(error)),))
+            return runner.RunOutcome((), findings=(Finding("sweep", str(self.home.path), str(error)),))
         self._state.happened(f"held {name}", self.now() if outcome.large else None)
         moved = self._moved_by(outcome)
         if moved is not None:
@@ -97,9 +93,9 @@ class Tidying(Searching):
                 notices.remember(self.home, moved)
         return outcome
 
-    def _moved_by(self, outcome: runner.Outcome) -> Swept | None:
+    def _moved_by(self, outcome: runner.RunOutcome) -> Swept | None:
         root = str(self._root or "")
-        return sweeping.swept(outcome, at=self._stamp(), where=root)
+        return sweeping.count_swept(outcome, at=self._stamp(), where=root)
 
     def notices(self) -> Sequence[Swept]:
         """What memory moved by itself, more than ten records at once, and no person has seen yet."""
@@ -130,18 +126,18 @@ class Tidying(Searching):
             return []
         asked = self._language_model(None if model is True else model) if model else None
         places = self._places(scope, all=False)
-        watch = lint_base.Watch(seconds)
+        watch = materials.Stopwatch(seconds)
         with self._reported("look for what is wrong"):
             attached = sources.visible(self.home, self.caller)
-            material = lint_reading.read(self.records, places, attached, root=self._root, watch=watch)
+            material = materials.read_material(self.records, places, attached, root=self._root, watch=watch)
             gone = self._rows_gone() if scope is None else 0
-            found = linting.findings(
+            found = linting.run_lint(
                 material,
-                linting.Around(
+                linting.LintContext(
                     documents=_split(self.documents.all(places))[0],
                     max_count=self.settings.decay.max_count,
                     uses=self._use_counts,
-                    rejected=edging.rejections(self.home),
+                    rejected=graph.rejections(self.home),
                     verified=lambda entry: decisions.verified(self.home, entry.text),
                     rows_gone=gone,
                     index_path=f"index/{self.settings.agent}.db",
@@ -153,7 +149,7 @@ class Tidying(Searching):
 
     def heal(
         self, *, scope: str | Scope | None = None, apply: bool = False, aggressive: bool = False
-    ) -> runner.Outcome:
+    ) -> runner.RunOutcome:
         """What lint finds and takes no person to mend, and with `apply` mend it; `undo` brings it back.
 
         Removes no text. With `aggressive`, counters that look driven up begin anew.
@@ -162,8 +158,8 @@ class Tidying(Searching):
         if apply:
             self._may_write()
         elif self.settings.incognito:
-            return runner.Outcome(())
-        around = healing.Around(
+            return runner.RunOutcome(())
+        around = healing.HealContext(
             uses=self._use_counts,
             forget_uses=self._state.forget_uses,
             rows_gone=lambda: self._rows_gone() if scope is None else 0,
@@ -189,13 +185,13 @@ class Tidying(Searching):
         made = (self.home.path / "index" / f"{self.settings.agent}.db").exists()
         return self.searcher.survey().gone if made else 0
 
-    def split(self, name: str | int, *, scope: str | Scope | None = None) -> runner.Outcome:
+    def split(self, name: str | int, *, scope: str | Scope | None = None) -> runner.RunOutcome:
         """Take back the newest merge of a record: both statements stand again, each in its own record."""
         self._not_in_group("split a record")
         self._may_write()
         found = self._find(name, scope, only=True)
         with self._reported(f"split {found.record.key}"):
-            return splitting.last(self.records, found)
+            return heals.split_last(self.records, found)
 
     def runs(self) -> Sequence[running.Brief]:
         """The runs that changed something in sight, newest first."""
@@ -270,7 +266,7 @@ class Tidying(Searching):
                     records = [each.record for each in self.records.on(shelf) if isinstance(each, Found)]
                     if not records or not shelf.trusted:
                         continue
-                    also = relating.see_also(records, rejected=edging.rejections(self.home))
+                    also = graph.see_also(records, rejected=graph.rejections(self.home))
                     path = listing.write(shelf, records, also)
                     if path:
                         written.append(path)

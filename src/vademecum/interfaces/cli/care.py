@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from vademecum.lifecycle.promote import Promoted
-    from vademecum.lifecycle.rewrite import Compacted
+    from vademecum.lifecycle.rewrite import Rewritten
     from vademecum.memory import Memory
     from vademecum.store.runs import Brief
     from vademecum.types import Finding
@@ -202,7 +202,7 @@ def compact(
     return int(failed or bool(found.outcome.skipped))
 
 
-def show_compacted(found: Compacted, *, applied: bool) -> None:
+def show_compacted(found: Rewritten, *, applied: bool) -> None:
     """What became, or would become, of each topic, for a person."""
     from vademecum.lifecycle.rewrite import article_of
 

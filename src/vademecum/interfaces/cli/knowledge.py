@@ -29,9 +29,9 @@ from vademecum.interfaces.present.to_text import figures_row, show_lessons, show
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from vademecum.knowledge.edges import Graph
+    from vademecum.knowledge.graph import Graph
     from vademecum.knowledge.signals import Signal
-    from vademecum.lifecycle.profile import Draft
+    from vademecum.lifecycle.profile import ProfileDraft
     from vademecum.memory import Memory
     from vademecum.store.runs import Told
 
@@ -372,7 +372,7 @@ def show_profile(memory: Memory, *, as_json: bool) -> None:
             output.line(f"{told} not told to agents before you say so: `vade verify profile.md`")
 
 
-def show_draft(draft: Draft) -> None:
+def show_draft(draft: ProfileDraft) -> None:
     """A draft, and what it comes from, for a person."""
     if draft.lines:
         said = output.plural(draft.messages, "message")
@@ -385,7 +385,7 @@ def show_draft(draft: Draft) -> None:
         output.line(note)
 
 
-def show_kept(draft: Draft, run: str, told: Told | None) -> None:
+def show_kept(draft: ProfileDraft, run: str, told: Told | None) -> None:
     """What became of a draft."""
     if not draft.lines:
         output.line("nothing to keep")
@@ -450,13 +450,13 @@ def graph(
 
 def show_graph(found: Graph, form: str) -> None:
     """Print the graph."""
-    from vademecum.knowledge import edges
+    from vademecum.knowledge import graph as graphs
 
     if form == "json":
-        output.as_json(edges.as_json(found))
+        output.as_json(graphs.as_json(found))
         return
     if form != "text":
-        click.echo(output.plain(edges.rendered(found, form)), nl=False)
+        click.echo(output.plain(graphs.render_graph(found, form)), nl=False)
         return
     keys = {record.path: f"{record.key} ({record.place.scope})" for record in found.records}
     for edge in found.edges:

@@ -20,7 +20,7 @@ from vademecum.text.visible import spelled
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from vademecum.knowledge.trust import Waiting
+    from vademecum.knowledge.trust import Unverified
     from vademecum.memory import Memory
     from vademecum.memory.reviewing import Inbox, Item
 
@@ -400,7 +400,7 @@ def _verify_many(
         output.line(f"left: {each.item.path}: {each.why}")
 
 
-def _show_unverified(waiting: list[Waiting], *, as_json: bool) -> None:
+def _show_unverified(waiting: list[Unverified], *, as_json: bool) -> None:
     if as_json:
         output.as_json({"waiting": [each._asdict() for each in waiting]})
         return

@@ -15,8 +15,8 @@ from vademecum.interfaces.present.to_json import exported_json, report_json
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from vademecum.knowledge.bundle import ExportedBundle
     from vademecum.knowledge.intake import Report
-    from vademecum.knowledge.okf import Exported
     from vademecum.memory import Memory
 
     Door = Callable[[], Memory]
@@ -108,7 +108,7 @@ def show_report(report: Report) -> None:
         output.line("it is found by search; agents are told it once you have verified it: `vade review`")
 
 
-def show_exported(made: Exported) -> None:
+def show_exported(made: ExportedBundle) -> None:
     """What was written, for a person."""
     cut = f", without {', '.join(made.secrets)}" if made.secrets else ""
     output.line(f"wrote {made.path} ({output.plural(made.files, 'file')}{cut})")

@@ -24,7 +24,7 @@ from vademecum.interfaces.mcp.arguments import (
 from vademecum.interfaces.mcp.tools import COUNT, TEXT, TEXTS_, Read, Tool, Write, answers, many
 from vademecum.interfaces.mcp.tools import NUMBER as FIGURE
 from vademecum.interfaces.present.to_json import answer_json, hit_json, line_json
-from vademecum.knowledge.learned import LEARNED
+from vademecum.knowledge.lessons import LEARNED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -16,7 +16,7 @@ from vademecum.types import Scope
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from vademecum.lifecycle.runner import Outcome
+    from vademecum.lifecycle.runner import RunOutcome
     from vademecum.memory import Memory
     from vademecum.types import Record
 
@@ -145,7 +145,7 @@ def _prune(given: Given) -> Write:
     return Write("prune_knowledge", chosen, PROJECT, _pruned, given["idempotency_key"])
 
 
-def _pruned(outcome: Outcome) -> dict[str, Any]:
+def _pruned(outcome: RunOutcome) -> dict[str, Any]:
     done = sum(each.done for each in outcome.told)
     if outcome.waiting:
         own = f"{done} of your own went to the archive; " if done else ""

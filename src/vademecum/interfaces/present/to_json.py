@@ -15,16 +15,15 @@ if TYPE_CHECKING:
     from vademecum.context.dry_run import DryRun
     from vademecum.inject.build import Block
     from vademecum.interfaces.install.runner import Seen
+    from vademecum.knowledge.bundle import ExportedBundle
+    from vademecum.knowledge.graph import Related
     from vademecum.knowledge.intake import Report
-    from vademecum.knowledge.okf import Exported
-    from vademecum.knowledge.ranking import Ranked
-    from vademecum.knowledge.related import Related
-    from vademecum.knowledge.trust import Trust
-    from vademecum.lifecycle.base import Proposal
-    from vademecum.lifecycle.profile import Draft
+    from vademecum.knowledge.trust import RankedLesson, Trust
+    from vademecum.lifecycle.passes import Proposal
+    from vademecum.lifecycle.profile import ProfileDraft
     from vademecum.lifecycle.promote import Promoted
-    from vademecum.lifecycle.rewrite import Compacted
-    from vademecum.lifecycle.runner import Outcome
+    from vademecum.lifecycle.rewrite import Rewritten
+    from vademecum.lifecycle.runner import RunOutcome
     from vademecum.memory import Memory, Status
     from vademecum.memory.reviewing import Inbox
     from vademecum.search.answer import Answer, Passage
@@ -201,7 +200,7 @@ def merged_json(merged: Merged | None) -> dict[str, str] | None:
     return None if merged is None else merged._asdict()
 
 
-def lesson_json(each: Ranked) -> dict[str, Any]:
+def lesson_json(each: RankedLesson) -> dict[str, Any]:
     """A lesson for programs."""
     lesson = each.lesson
     return {
@@ -302,7 +301,7 @@ def imported_json(found: Imported) -> dict[str, Any]:
     return {**found._asdict(), "path": str(found.path)}
 
 
-def outcome_json(outcome: Outcome, *, applied: bool) -> dict[str, Any]:
+def outcome_json(outcome: RunOutcome, *, applied: bool) -> dict[str, Any]:
     """What a run proposed and did, for programs."""
     return {
         "applied": applied and bool(outcome.run),
@@ -332,7 +331,7 @@ def told_json(told: Told) -> dict[str, Any]:
     return {"path": told.path, "done": told.done, "why": told.why or None}
 
 
-def compacted_json(found: Compacted, *, applied: bool) -> dict[str, Any]:
+def compacted_json(found: Rewritten, *, applied: bool) -> dict[str, Any]:
     """What a model made of topics, for programs."""
     return {
         **outcome_json(found.outcome, applied=applied),
@@ -391,7 +390,7 @@ def profile_json(memory: Memory, found: Pinned | None) -> dict[str, Any]:
     }
 
 
-def draft_json(draft: Draft, run: str, told: Told | None) -> dict[str, Any]:
+def draft_json(draft: ProfileDraft, run: str, told: Told | None) -> dict[str, Any]:
     """A draft of the profile, for programs."""
     return {
         "lines": list(draft.lines),
@@ -475,7 +474,7 @@ def report_json(report: Report) -> dict[str, Any]:
     }
 
 
-def exported_json(made: Exported) -> dict[str, Any]:
+def exported_json(made: ExportedBundle) -> dict[str, Any]:
     """What an export wrote, for programs."""
     return {
         "path": str(made.path),

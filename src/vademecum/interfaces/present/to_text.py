@@ -16,8 +16,8 @@ from vademecum.store.outgoing import clean_text
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from vademecum.knowledge.stats import Figures
-    from vademecum.lifecycle.runner import Outcome
+    from vademecum.knowledge.trust import LessonFigures
+    from vademecum.lifecycle.runner import RunOutcome
     from vademecum.memory import Memory
     from vademecum.search.answer import Answer, Passage
     from vademecum.store.approvals import Waiting
@@ -187,7 +187,7 @@ def show_lessons(memory: Memory, kind: str | None, scope: str | None, *, as_json
         output.line('nothing was learned yet: `vade learn discovery "…"` keeps the first lesson')
 
 
-def figures_row(scope: str, kind: str, figures: Figures) -> list[str]:
+def figures_row(scope: str, kind: str, figures: LessonFigures) -> list[str]:
     """One line of the figures."""
     ages = (figures.newest_days, figures.oldest_days, figures.age_days)
     return [
@@ -202,7 +202,7 @@ def figures_row(scope: str, kind: str, figures: Figures) -> list[str]:
     ]
 
 
-def show_outcome(outcome: Outcome, *, applied: bool, command: str = "vade sweep") -> None:
+def show_outcome(outcome: RunOutcome, *, applied: bool, command: str = "vade sweep") -> None:
     """What a run proposed and did, for a person."""
     for proposal in outcome.proposals:
         output.line(f"{proposal.what}: {proposal.where}: {proposal.why}")

@@ -6,18 +6,17 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.errors import ModelFailed
-from vademecum.knowledge import edges
-from vademecum.lifecycle import contradictions, split
-from vademecum.lifecycle.lint import copies, density, generated, leaks, links, sizes, stale, usage
-from vademecum.lifecycle.lint.base import ERROR, INCOMPLETE, INFO, WARNING
-from vademecum.lifecycle.lint.clean import Clean
+from vademecum.knowledge import graph as graphs
+from vademecum.lifecycle import contradictions, heal
+from vademecum.lifecycle.lint import rules
+from vademecum.lifecycle.lint.material import ERROR, INCOMPLETE, INFO, WARNING, CleanTexts
 from vademecum.llm.base import Limits
 from vademecum.types import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from vademecum.lifecycle.lint.base import Material
+    from vademecum.lifecycle.lint.material import Material
     from vademecum.llm.base import Model
     from vademecum.store.home import Home
     from vademecum.store.pinned import Pinned
@@ -30,7 +29,7 @@ _OPINION_SECONDS = 10.0
 _OPINIONS_SECONDS = 60.0
 
 
-class Around(NamedTuple):
+class LintContext(NamedTuple):
     """What the checks need to know beside the files."""
 
     documents: Sequence[Pinned] = ()
@@ -44,40 +43,40 @@ class Around(NamedTuple):
     home: Home | None = None  # where it is remembered which texts are clean
 
 
-def findings(material: Material, around: Around) -> list[Finding]:
+def run_lint(material: Material, around: LintContext) -> list[Finding]:
     """All that is wrong, the worst first."""
-    clean = Clean(around.home)
-    graph = edges.graph(material.records, rejected=around.rejected, by_tags=False)
+    clean = CleanTexts(around.home)
+    graph = graphs.build_graph(material.records, rejected=around.rejected, by_tags=False)
     checks: tuple[Iterable[Finding], ...] = (
         material.unreadable,
-        copies.check(material),
-        sizes.check(material, documents=around.documents, max_count=around.max_count),
-        usage.check(material, uses=around.uses),
-        density.check(graph),
-        links.check(material, graph, rows_gone=around.rows_gone, index=around.index_path),
-        generated.check(material),
-        contradictory(material, around),
+        rules.check_copies(material),
+        rules.check_sizes(material, documents=around.documents, max_count=around.max_count),
+        rules.check_usage(material, uses=around.uses),
+        rules.check_density(graph),
+        rules.check_links(material, graph, rows_gone=around.rows_gone, index=around.index_path),
+        rules.check_generated(material),
+        find_contradictory(material, around),
         _wrong_merges(material, around),
-        leaks.check(material, clean),
-        stale.check(material),
+        rules.check_leaks(material, clean),
+        rules.check_stale(material),
     )
     found = [finding for check in checks for finding in check]
     clean.save()
     return sorted(_capped([*found, *_left_out(material)]), key=_order)
 
 
-def _wrong_merges(material: Material, around: Around) -> Iterable[Finding]:
+def _wrong_merges(material: Material, around: LintContext) -> Iterable[Finding]:
     """What earlier versions merged and this one would not; the audit of the home tells what was merged."""
-    merged = {} if around.home is None else split.moments(around.home)
-    return split.check(material.seen, merged) if merged else ()
+    merged = {} if around.home is None else heal.read_moments(around.home)
+    return heal.check_merges(material.seen, merged) if merged else ()
 
 
-def contradictory(material: Material, around: Around) -> Iterator[Finding]:
+def find_contradictory(material: Material, around: LintContext) -> Iterator[Finding]:
     """What contradicts what, with a model's second opinion where one was asked for."""
     budget = _OPINIONS_SECONDS
-    for clash in contradictions.clashes(material.watch.each(material.seen, contradictions.NAME)):
+    for clash in contradictions.find_clashes(material.watch.each(material.seen, contradictions.NAME)):
         record = clash.older.seen.record
-        left = contradictions.only_a_person(clash, around.verified)
+        left = contradictions.needs_person(clash, around.verified)
         scope = f"--scope {record.place.scope}"
         mend = f"vade edit {record.key} {scope}" if left else f"vade heal {scope} --apply"
         why = f"{clash.why} ({left})" if left else clash.why
@@ -92,7 +91,7 @@ def _asked(clash: contradictions.Clash, model: Model, why: str, budget: float) -
     begun = time.monotonic()
     try:
         limits = Limits(seconds=min(_OPINION_SECONDS, budget))
-        agrees = contradictions.second_opinion(clash, model, limits=limits)
+        agrees = contradictions.ask_opinion(clash, model, limits=limits)
     except ModelFailed as error:
         return f"{why}; {model.name} gave no opinion: {error}", ERROR, budget - (time.monotonic() - begun)
     said = f"{why}; {model.name} {'agrees' if agrees else 'sees no contradiction'}"

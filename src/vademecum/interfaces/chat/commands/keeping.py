@@ -10,7 +10,7 @@ from vademecum.interfaces.chat.commands.base import Command, below, first_of, ke
 from vademecum.interfaces.present import output
 from vademecum.interfaces.present.editor import discard, from_editor
 from vademecum.interfaces.present.to_text import figures_row, show_lessons, show_merged, show_waiting
-from vademecum.knowledge.learned import LEARNED
+from vademecum.knowledge.lessons import LEARNED
 from vademecum.store.approvals import SHOWN, whose
 from vademecum.store.names import shown
 from vademecum.text.visible import spelled

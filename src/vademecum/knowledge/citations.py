@@ -1,8 +1,7 @@
-"""What a text claims about the code it cites: paths, lines and symbols, held against the project's own tree.
+"""What a text claims of the code it cites, paths, lines and symbols, and how that stands now.
 
-Reads names and files below one root, never through a link, and never runs anything. A citation of lines is
-compared with the fingerprint that was taken when it was written, where there is one; a path or a symbol is
-looked for. Whatever lies outside of the root is nobody's claim here.
+Pure but for reading the tree: nothing is run, and no file outside of it is opened. For passages it is found
+out for the hits that are shown and for nothing else.
 """
 
 from __future__ import annotations
@@ -16,11 +15,21 @@ from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
+from vademecum.errors import VadeError
+from vademecum.search.answer import Cited
+from vademecum.store import document, reading
+from vademecum.store.texts import decode
 from vademecum.text import fences
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
+
+    from vademecum.search.answer import Passage
+    from vademecum.store.home import Home
+    from vademecum.store.scopes import Caller
+    from vademecum.types import Place
+
 
 MOST_CLAIMS = 50  # of one text
 MOST_FILES = 50_000
@@ -69,7 +78,7 @@ class Claim(NamedTuple):
     owner: str = ""  # what a symbol belongs to: `db` of `db.open_pool`
 
 
-class Checked(NamedTuple):
+class CheckedClaim(NamedTuple):
     """A claim and how it stands."""
 
     claim: Claim
@@ -77,7 +86,7 @@ class Checked(NamedTuple):
     why: str = ""
 
 
-class Tree:
+class ProjectTree:
     """The files of a project, listed once and read when needed; at most for so long."""
 
     def __init__(self, root: Path, *, seconds: float | None = None) -> None:
@@ -159,7 +168,7 @@ class Tree:
         return self._until is not None and time.monotonic() > self._until
 
 
-def cited(text: str, *, tree: Tree, bare: bool = True) -> list[Claim]:
+def find_claims(text: str, *, tree: ProjectTree, bare: bool = True) -> list[Claim]:
     """What a text claims of this tree, in the order in which it does.
 
     Without `bare`, a name without a folder counts only at the root: anywhere else it takes a walk to know it.
@@ -180,11 +189,11 @@ def cited(text: str, *, tree: Tree, bare: bool = True) -> list[Claim]:
     return list(found)[:MOST_CLAIMS]
 
 
-def check(
-    claims: Sequence[Claim], tree: Tree, *, marks: dict[str, str] | None = None, symbols: bool = True
-) -> list[Checked]:
+def check_claims(
+    claims: Sequence[Claim], tree: ProjectTree, *, marks: dict[str, str] | None = None, symbols: bool = True
+) -> list[CheckedClaim]:
     """How each claim stands; without `symbols` those are passed over: they take a walk over all files."""
-    here = tree.holding(wanted(claims)) if symbols else {}
+    here = tree.holding(names_wanted(claims)) if symbols else {}
     checked = []
     for claim in claims:
         if claim.kind == "symbol":
@@ -199,12 +208,12 @@ def check(
     return checked
 
 
-def wanted(claims: Iterable[Claim]) -> set[str]:
+def names_wanted(claims: Iterable[Claim]) -> set[str]:
     """The names that have to be looked for in the files."""
     return {name for claim in claims for name in (claim.symbol, claim.owner) if name}
 
 
-def found_in(claims: Sequence[Claim], here: dict[str, str]) -> list[Checked]:
+def check_symbols(claims: Sequence[Claim], here: dict[str, str]) -> list[CheckedClaim]:
     """How the symbols among some claims stand, when it is known already where each name is."""
     told = (_symbol(claim, here) for claim in claims if claim.kind == "symbol")
     return [each for each in told if each is not None]
@@ -215,24 +224,24 @@ def may_cite_lines(text: str) -> bool:
     return _LINES.search(text) is not None
 
 
-def marks_of(text: str, tree: Tree) -> dict[str, str]:
+def mark_lines(text: str, tree: ProjectTree) -> dict[str, str]:
     """A fingerprint of each cited range of lines as it is now, to be kept beside the text."""
     found = {}
-    for claim in cited(text, tree=tree):
+    for claim in find_claims(text, tree=tree):
         if claim.kind == "lines":
             lines = _cut(tree.read(claim.path), claim.first, claim.last)
             if lines:
-                found[claim.cited] = mark(lines)
+                found[claim.cited] = fingerprint(lines)
     return found
 
 
-def mark(lines: Sequence[bytes]) -> str:
+def fingerprint(lines: Sequence[bytes]) -> str:
     """The fingerprint of some lines; their indentation and blank ones do not count."""
     told = b"\n".join(line.strip() for line in lines if line.strip())
     return hashlib.sha256(told).hexdigest()[:12]
 
 
-def worst(checked: Iterable[Checked]) -> Checked | None:
+def worst(checked: Iterable[CheckedClaim]) -> CheckedClaim | None:
     """The claim that stands worst; None when there is none."""
     order = list(Standing)
     return max(checked, key=lambda each: order.index(each.standing), default=None)
@@ -241,7 +250,7 @@ def worst(checked: Iterable[Checked]) -> Checked | None:
 # -------------------------------------------------------------------- one claim
 
 
-def _path_claim(match: re.Match[str], tree: Tree, *, bare: bool) -> Claim | None:
+def _path_claim(match: re.Match[str], tree: ProjectTree, *, bare: bool) -> Claim | None:
     path = match["path"].removeprefix("./").rstrip("/").rstrip(".")
     parts = path.split("/")
     if not path or ".." in parts or any(part.strip(".") == "" or part in _SKIPPED for part in parts):
@@ -277,47 +286,47 @@ def _symbol_claim(code: str) -> Claim | None:
     return Claim("symbol", code, symbol=name, owner=owner[0] if owner else "")
 
 
-def _path(claim: Claim, tree: Tree) -> Checked:
+def _path(claim: Claim, tree: ProjectTree) -> CheckedClaim:
     if tree.holds(claim.path):
-        return Checked(claim, Standing.VERIFIED)
+        return CheckedClaim(claim, Standing.VERIFIED)
     others = _elsewhere(claim.path, tree)
     if others and "/" not in claim.path:
-        return Checked(claim, Standing.VERIFIED)  # a bare name, and there are files of that name
+        return CheckedClaim(claim, Standing.VERIFIED)  # a bare name, and there are files of that name
     if len(others) == 1:
-        return Checked(claim, Standing.MOVED, f"{claim.path} is now {others[0]}")
-    return Checked(claim, Standing.GONE, f"{claim.path} is not there")
+        return CheckedClaim(claim, Standing.MOVED, f"{claim.path} is now {others[0]}")
+    return CheckedClaim(claim, Standing.GONE, f"{claim.path} is not there")
 
 
-def _lines(claim: Claim, tree: Tree, known: str) -> Checked:
+def _lines(claim: Claim, tree: ProjectTree, known: str) -> CheckedClaim:
     others = [claim.path] if tree.holds(claim.path) else _elsewhere(claim.path, tree)
     if len(others) != 1:
-        return Checked(claim, Standing.GONE, f"{claim.path} is not there")
+        return CheckedClaim(claim, Standing.GONE, f"{claim.path} is not there")
     path = others[0]
     meant = path if "/" not in claim.path else claim.path  # a bare name means the file that has it
     content = tree.read(path)
     lines = content.split(b"\n") if content is not None else []
     here = _cut(content, claim.first, claim.last)
-    if path == meant and here and (not known or mark(here) == known):
-        return Checked(claim, Standing.VERIFIED)
+    if path == meant and here and (not known or fingerprint(here) == known):
+        return CheckedClaim(claim, Standing.VERIFIED)
     if known:
         at = _find(lines, claim.last - claim.first + 1, known)
         if at:
-            return Checked(claim, Standing.MOVED, f"{claim.cited} is now {path}#L{at[0]}-L{at[1]}")
-        return Checked(claim, Standing.CHANGED, f"the lines {claim.cited} are no longer what was cited")
+            return CheckedClaim(claim, Standing.MOVED, f"{claim.cited} is now {path}#L{at[0]}-L{at[1]}")
+        return CheckedClaim(claim, Standing.CHANGED, f"the lines {claim.cited} are no longer what was cited")
     if path != meant:
-        return Checked(claim, Standing.MOVED, f"{claim.path} is now {path}")
-    return Checked(claim, Standing.CHANGED, f"{claim.path} has only {len(lines)} lines")
+        return CheckedClaim(claim, Standing.MOVED, f"{claim.path} is now {path}")
+    return CheckedClaim(claim, Standing.CHANGED, f"{claim.path} has only {len(lines)} lines")
 
 
-def _symbol(claim: Claim, here: dict[str, str]) -> Checked | None:
+def _symbol(claim: Claim, here: dict[str, str]) -> CheckedClaim | None:
     if claim.symbol in here:
-        return Checked(claim, Standing.VERIFIED, here[claim.symbol])
+        return CheckedClaim(claim, Standing.VERIFIED, here[claim.symbol])
     if claim.owner and claim.owner not in here:
         return None  # of a library, of which nothing is known here
-    return Checked(claim, Standing.GONE, f"`{claim.symbol}` stands in no file of the project")
+    return CheckedClaim(claim, Standing.GONE, f"`{claim.symbol}` stands in no file of the project")
 
 
-def _elsewhere(path: str, tree: Tree) -> list[str]:
+def _elsewhere(path: str, tree: ProjectTree) -> list[str]:
     """Files of the same name elsewhere, those with the longest common end alone."""
     parts = path.split("/")
     others = tree.named.get(parts[-1], [])
@@ -346,18 +355,18 @@ def _find(lines: Sequence[bytes], count: int, known: str) -> tuple[int, int] | N
         (
             (at + 1, at + count)
             for at in range(len(lines) - count + 1)
-            if lines[at].strip() and mark(lines[at : at + count]) == known
+            if lines[at].strip() and fingerprint(lines[at : at + count]) == known
         ),
         None,
     )
 
 
-def render(marks: dict[str, str]) -> str:
+def render_marks(marks: dict[str, str]) -> str:
     """Fingerprints as they stand in an entry's signature."""
     return ", ".join(f"{where}@{value}" for where, value in sorted(marks.items()))
 
 
-def parse(text: str) -> dict[str, str]:
+def parse_marks(text: str) -> dict[str, str]:
     """What `render` wrote; what cannot be read is left out."""
     found: dict[str, str] = {}
     for each in _pairs(text):
@@ -370,3 +379,41 @@ def _pairs(text: str) -> Iterator[tuple[str, str]]:
         where, at, value = piece.strip().rpartition("@")
         if at and re.fullmatch(r"[0-9a-f]{12}", value):
             yield where, value
+
+
+pass  # XXX dropped import
+
+
+SECONDS = 0.05
+MEMORY = "memory"
+
+
+def attach_standing(
+    passages: Sequence[Passage], *, home: Home, caller: Caller, root: Path, project: Place
+) -> tuple[Passage, ...]:
+    """The passages, those of the project's records with the standing of what they cite."""
+    tree = ProjectTree(root, seconds=SECONDS)
+    return tuple(
+        _with_claims(each, tree, home, caller)
+        if each.source == MEMORY and each.place == project and each.superseded is None
+        else each
+        for each in passages
+    )
+
+
+def _with_claims(passage: Passage, tree: ProjectTree, home: Home, caller: Caller) -> Passage:
+    if not any(mark in passage.snippet for mark in "/.`"):
+        return passage
+    try:
+        _, content = reading.by_path(home, caller, passage.path)
+        parsed = document.parse(decode(content or b""))
+    except (VadeError, OSError):
+        return passage  # it was found a moment ago, and is shown as it was
+    entries = [each for each in parsed.entries if each.start <= passage.end and passage.start <= each.end]
+    marks = {where: mark for each in entries for where, mark in parse_marks(each.cites or "").items()}
+    lines = parsed.source.split("\n")[passage.start - 1 : passage.end]
+    shown = "\n".join(line for line in lines if not line.startswith("<!-- origin:"))
+    found = check_claims(find_claims(shown, tree=tree, bare=False), tree, marks=marks, symbols=False)
+    told = tuple(Cited(each.claim.cited, str(each.standing), each.why) for each in found)
+    stale = "; ".join(each.stale for each in entries if each.stale and each.live)
+    return passage._replace(claims=told, stale=stale or None)

@@ -12,7 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from vademecum.errors import IncognitoWrite, InvalidText, NotFound, SecretFound, UnknownName, UsageError
-from vademecum.knowledge import learned, ranking
+from vademecum.knowledge import lessons
+from vademecum.knowledge import trust as trusts
 from vademecum.knowledge.trust import Level, Trust
 from vademecum.memory import Memory, connect
 from vademecum.store import frontmatter
@@ -87,14 +88,14 @@ TEXTS = st.one_of(
 
 def cleaned(kind: RecordType, fields: dict[str, Any]) -> dict[str, Any] | None:
     try:
-        return learned.clean(kind, fields, largest=LARGEST)
+        return lessons.clean(kind, fields, largest=LARGEST)
     except UsageError:
         return None
 
 
 def any_fields(kind: RecordType, draw: st.DataObject) -> dict[str, Any]:
     fields: dict[str, Any] = {}
-    for name in learned.SHAPES[kind].labels:
+    for name in lessons.SHAPES[kind].labels:
         if name == "sequence":
             fields[name] = draw.draw(st.lists(TEXTS, min_size=1, max_size=12))
         elif name == "success_rate":
@@ -105,11 +106,11 @@ def any_fields(kind: RecordType, draw: st.DataObject) -> dict[str, Any]:
 
 
 @settings(max_examples=300, deadline=None, derandomize=True)
-@given(st.sampled_from(learned.LEARNED), st.data())
+@given(st.sampled_from(lessons.LEARNED), st.data())
 def test_fields_come_back_from_their_text(kind: RecordType, draw: st.DataObject) -> None:
     fields = cleaned(kind, any_fields(kind, draw))
     if fields is not None:
-        assert learned.parse(kind, learned.render(kind, fields)) == fields
+        assert lessons.parse(kind, lessons.render(kind, fields)) == fields
 
 
 @settings(
@@ -118,7 +119,7 @@ def test_fields_come_back_from_their_text(kind: RecordType, draw: st.DataObject)
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
-@given(st.sampled_from(learned.LEARNED), st.data())
+@given(st.sampled_from(lessons.LEARNED), st.data())
 def test_fields_come_back_from_their_file(
     tmp_path_factory: pytest.TempPathFactory, kind: RecordType, draw: st.DataObject
 ) -> None:
@@ -128,27 +129,27 @@ def test_fields_come_back_from_their_file(
     memory = opened(tmp_path_factory.mktemp("case"))
     stored = memory.learn(kind, **fields)
     if not stored.secrets:
-        lesson = learned.of(memory.show(stored.id or ""))
+        lesson = lessons.read_lesson(memory.show(stored.id or ""))
         assert lesson is not None
         assert lesson.fields == fields
 
 
 @settings(max_examples=200, deadline=None, derandomize=True)
-@given(st.sampled_from(learned.LEARNED), TEXTS)
+@given(st.sampled_from(lessons.LEARNED), TEXTS)
 def test_any_text_can_be_read_as_any_type(kind: RecordType, text: str) -> None:
-    fields = learned.parse(kind, text)
-    assert set(fields) <= set(learned.SHAPES[kind].labels)
+    fields = lessons.parse(kind, text)
+    assert set(fields) <= set(lessons.SHAPES[kind].labels)
 
 
 def test_a_text_without_labels_belongs_to_what_the_type_is_about() -> None:
-    assert learned.parse(RecordType.SOLUTION, "just words") == {"error": "just words"}
-    assert learned.parse(RecordType.RULE, "be kind\n\n**Path:** src/") == {"path": "src/", "rule": "be kind"}
-    assert learned.parse(RecordType.WORKFLOW, "before\n1. one\n2) two") == {
+    assert lessons.parse(RecordType.SOLUTION, "just words") == {"error": "just words"}
+    assert lessons.parse(RecordType.RULE, "be kind\n\n**Path:** src/") == {"path": "src/", "rule": "be kind"}
+    assert lessons.parse(RecordType.WORKFLOW, "before\n1. one\n2) two") == {
         "sequence": ["before", "one", "two"]
     }
 
 
-@pytest.mark.parametrize("kind", learned.LEARNED)
+@pytest.mark.parametrize("kind", lessons.LEARNED)
 def test_each_type_is_an_ordinary_record_that_a_person_can_read(
     tmp_path: Path, memory: Memory, kind: RecordType
 ) -> None:
@@ -160,15 +161,15 @@ def test_each_type_is_an_ordinary_record_that_a_person_can_read(
     assert values["confidence"] == 0.6
     assert values["examples"] == ["a.py", "b.py"]
     assert [each["session"] for each in values["confirmed"]] == ["s1"]
-    assert learned.render(kind, SAMPLES[kind]) in text
-    lesson = learned.of(memory.show(stored.key))
+    assert lessons.render(kind, SAMPLES[kind]) in text
+    lesson = lessons.read_lesson(memory.show(stored.key))
     assert lesson is not None
     assert (lesson.fields, lesson.applied, lesson.times) == (SAMPLES[kind], 0, 1)
     assert (lesson.first, lesson.last) == ("2026-11-15T08:00:00Z", "2026-11-15T08:00:00Z")
 
 
 def test_a_key_is_made_from_what_the_lesson_is_about(memory: Memory) -> None:
-    keys = {kind: memory.learn(kind, **SAMPLES[kind]).key for kind in learned.LEARNED}
+    keys = {kind: memory.learn(kind, **SAMPLES[kind]).key for kind in lessons.LEARNED}
     assert keys[RecordType.SOLUTION] == "saving-a-session-fails-with-permission"
     assert keys[RecordType.RULE] == "src-store-nothing-here-imports-the"
     assert keys[RecordType.WORKFLOW] == "run-the-tests-bump-the-version"
@@ -184,7 +185,7 @@ def test_learning_the_same_again_confirms_it(memory: Memory, clock: Clock) -> No
         "pattern", pattern="Write to a  temporary file,\nthen rename.", examples=["b.py", "a.py"]
     )
     record = memory.show(first.key)
-    lesson = learned.of(record)
+    lesson = lessons.read_lesson(record)
     assert lesson is not None
     assert again.outcome is Outcome.CONFIRMED
     assert again.id == first.id
@@ -271,7 +272,7 @@ def test_lessons_are_compared_within_scope_and_type_only(memory: Memory) -> None
 def test_a_lesson_that_says_less_leaves_the_fuller_one_standing(memory: Memory) -> None:
     memory.learn("failure", **SAMPLES[RecordType.FAILURE])
     less = memory.learn("failure", what="The deploy ran before the migration")
-    lesson = learned.of(memory.show(less.key))
+    lesson = lessons.read_lesson(memory.show(less.key))
     assert lesson is not None
     assert lesson.fields == SAMPLES[RecordType.FAILURE]
     assert lesson.times == 2
@@ -297,13 +298,13 @@ def test_confidence_rises_toward_one_and_never_falls() -> None:
     rng = random.Random(20261115)
     for _ in range(2000):
         old, given = rng.random(), rng.random()
-        new = learned.raised(old, given)
+        new = lessons.raise_confidence(old, given)
         assert max(old, given) <= new <= 1
     sure = 0.0
     for _ in range(200):
-        sure = learned.raised(sure, 0.0)
+        sure = lessons.raise_confidence(sure, 0.0)
     assert sure > 0.99
-    assert learned.raised(1.0, 0.2) == 1
+    assert lessons.raise_confidence(1.0, 0.2) == 1
 
 
 def test_a_doubtful_repetition_does_not_lower_the_confidence(memory: Memory) -> None:
@@ -338,7 +339,7 @@ def test_counters_that_a_hand_has_spoiled_count_from_nothing(tmp_path: Path, mem
             path.read_text(), {"applied": "many", "confidence": 7, "examples": "a.py", "learned": -3}
         )
     )
-    lesson = learned.of(memory.show(stored.key))
+    lesson = lessons.read_lesson(memory.show(stored.key))
     assert lesson is not None
     assert (lesson.applied, lesson.confidence, lesson.examples, lesson.times) == (0, 0.8, ("a.py",), 1)
     assert memory.applied(stored.key).fields["applied"] == 1
@@ -404,14 +405,14 @@ def test_incognito_learns_nothing_and_knows_nothing(tmp_path: Path, memory: Memo
 # --- the order ----------------------------------------------------------------------------------------------
 
 
-def lesson(kind: RecordType = RecordType.DISCOVERY, **given: Any) -> learned.Lesson:
+def lesson(kind: RecordType = RecordType.DISCOVERY, **given: Any) -> lessons.Lesson:
     record = Record("k", Place(Scope.GLOBAL), "p", kind, "k", ())
     values: dict[str, Any] = {"confidence": 0.8, "last": "2026-11-15T08:00:00Z"} | given
-    return learned.Lesson(record, kind, Entry("x"), {}, **values)
+    return lessons.Lesson(record, kind, Entry("x"), {}, **values)
 
 
-def value(each: learned.Lesson, trust: Trust = TRUSTED, *, now: datetime = START) -> float:
-    return ranking.score(each, trust, now=now, half_life_days=60).value
+def value(each: lessons.Lesson, trust: Trust = TRUSTED, *, now: datetime = START) -> float:
+    return trusts.score_lesson(each, trust, now=now, half_life_days=60).value
 
 
 def test_the_score_is_confidence_by_age_by_type_by_use() -> None:
@@ -422,7 +423,7 @@ def test_the_score_is_confidence_by_age_by_type_by_use() -> None:
     assert value(lesson(RecordType.WORKFLOW)) == pytest.approx(0.8 * 0.8)
     assert value(lesson(applied=9)) == pytest.approx(0.8 * (1 + 0.3 * math.log(10)))
     assert value(lesson(), DOUBTED) == pytest.approx(0.8 * 0.3)
-    assert set(ranking.WEIGHTS) == set(learned.LEARNED)
+    assert set(trusts.WEIGHTS) == set(lessons.LEARNED)
 
 
 def test_a_time_to_come_or_none_is_no_advantage() -> None:
@@ -431,7 +432,7 @@ def test_a_time_to_come_or_none_is_no_advantage() -> None:
 
 
 def test_looking_changes_nothing_so_nothing_fades_twice(tmp_path: Path, memory: Memory, clock: Clock) -> None:
-    for kind in learned.LEARNED:
+    for kind in lessons.LEARNED:
         memory.learn(kind, **SAMPLES[kind])
     clock.forward(days=100)
     before = {path: path.read_bytes() for path in (tmp_path / "home" / "memory").rglob("*.md")}

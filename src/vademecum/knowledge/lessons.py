@@ -33,7 +33,7 @@ _LONGEST_PATH = 1000
 STEP = 0.2
 
 
-class Shape(NamedTuple):
+class LessonShape(NamedTuple):
     """What a type is made of: its fields with their labels, which of them it is about, how sure it begins."""
 
     labels: Mapping[str, str]
@@ -42,19 +42,19 @@ class Shape(NamedTuple):
     needed: tuple[str, ...]
 
 
-SHAPES: Mapping[RecordType, Shape] = {
-    RecordType.DISCOVERY: Shape({"fact": ""}, "fact", 0.8, ("fact",)),
-    RecordType.SOLUTION: Shape(
+SHAPES: Mapping[RecordType, LessonShape] = {
+    RecordType.DISCOVERY: LessonShape({"fact": ""}, "fact", 0.8, ("fact",)),
+    RecordType.SOLUTION: LessonShape(
         {"error": "Error", "solution": "Solution"}, "error", 0.8, ("error", "solution")
     ),
-    RecordType.PATTERN: Shape({"pattern": ""}, "pattern", 0.7, ("pattern",)),
-    RecordType.WORKFLOW: Shape(
+    RecordType.PATTERN: LessonShape({"pattern": ""}, "pattern", 0.7, ("pattern",)),
+    RecordType.WORKFLOW: LessonShape(
         {"sequence": "", "success_rate": "Success rate"}, "sequence", 0.7, ("sequence",)
     ),
-    RecordType.FAILURE: Shape(
+    RecordType.FAILURE: LessonShape(
         {"what": "What", "impact": "Impact", "prevention": "Prevention"}, "what", 0.8, ("what",)
     ),
-    RecordType.RULE: Shape({"path": "Path", "rule": "Rule"}, "rule", 0.8, ("rule",)),
+    RecordType.RULE: LessonShape({"path": "Path", "rule": "Rule"}, "rule", 0.8, ("rule",)),
 }
 LEARNED = tuple(SHAPES)
 
@@ -245,7 +245,7 @@ def _share(text: str | None) -> float | None:
 # -------------------------------------------------------------------- lessons
 
 
-def of(record: Record) -> Lesson | None:
+def read_lesson(record: Record) -> Lesson | None:
     """What a record teaches; None when it is of another type or says nothing any more."""
     kind = next((each for each in LEARNED if each == record.type), None)
     entry = next(reversed(record.live), None)
@@ -259,10 +259,10 @@ def of(record: Record) -> Lesson | None:
         kind,
         entry,
         parse(kind, entry.text),
-        confidence_of(values, kind),
-        examples_of(values),
-        count_of(values, "applied"),
-        max(count_of(values, "learned"), 1),
+        read_confidence(values, kind),
+        read_examples(values),
+        read_count(values, "applied"),
+        max(read_count(values, "learned"), 1),
         record.created or entry.time,
         _latest(times) or record.created or entry.time,
     )
@@ -274,7 +274,7 @@ def confirmations(values: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
 
 
-def confidence_of(values: Mapping[str, Any], kind: RecordType) -> float:
+def read_confidence(values: Mapping[str, Any], kind: RecordType) -> float:
     """How sure a record says it is; what is no number from 0 to 1 says nothing."""
     value = values.get("confidence")
     if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 1:
@@ -282,7 +282,7 @@ def confidence_of(values: Mapping[str, Any], kind: RecordType) -> float:
     return SHAPES[kind].confidence
 
 
-def examples_of(values: Mapping[str, Any]) -> tuple[str, ...]:
+def read_examples(values: Mapping[str, Any]) -> tuple[str, ...]:
     """The paths that a record lists as examples."""
     listed = values.get("examples")
     if isinstance(listed, str):
@@ -290,13 +290,13 @@ def examples_of(values: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(each for each in listed if isinstance(each, str)) if isinstance(listed, list) else ()
 
 
-def count_of(values: Mapping[str, Any], name: str) -> int:
+def read_count(values: Mapping[str, Any], name: str) -> int:
     """A counter of a record; what is no whole number counts nothing."""
     value = values.get(name)
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
 
 
-def raised(confidence: float, given: float) -> float:
+def raise_confidence(confidence: float, given: float) -> float:
     """The confidence after another confirmation: nearer to 1, and never lower than either."""
     best = max(confidence, given)
     return min(1.0, max(best, round(best + (1 - best) * STEP, 4)))
@@ -310,22 +310,24 @@ def labels(
     def join(values: Mapping[str, Any]) -> dict[str, Any]:
         begins = not values
         own = SHAPES[kind].confidence if confidence is None else confidence
-        old = examples_of(values)
+        old = read_examples(values)
         changes: dict[str, Any] = {
             # Without a word on how sure it is, a confirmation only adds to what was known.
-            "confidence": own if begins else raised(confidence_of(values, kind), confidence or 0.0),
+            "confidence": own
+            if begins
+            else raise_confidence(read_confidence(values, kind), confidence or 0.0),
         }
         united = tuple(dict.fromkeys([*old, *examples]))[:MOST_EXAMPLES]
         if united != old:
             changes["examples"] = list(united)
         if not begins:
-            changes["learned"] = max(count_of(values, "learned"), 1) + 1
+            changes["learned"] = max(read_count(values, "learned"), 1) + 1
         return changes
 
     return join
 
 
-class Drafted(NamedTuple):
+class DraftedLesson(NamedTuple):
     """A lesson on its way into a record: the draft, its fields, and the kinds of secrets found in it."""
 
     draft: Draft
@@ -342,7 +344,7 @@ def draft(
     tags: tuple[str, ...],
     gate: Callable[[str], tuple[str, tuple[str, ...]]],
     largest: int,
-) -> Drafted:
+) -> DraftedLesson:
     """A lesson as it will be kept, without secrets."""
     found: set[str] = set()
 
@@ -368,10 +370,10 @@ def draft(
         name=title(kind, fields),
         labels=labels(kind, confidence=sure, examples=paths),
     )
-    return Drafted(kept, parse(kind, text), tuple(sorted(found)))
+    return DraftedLesson(kept, parse(kind, text), tuple(sorted(found)))
 
 
-class Match(NamedTuple):
+class LessonMatch(NamedTuple):
     """How two lessons compare: how alike they are, and whether the new one leaves something unsaid."""
 
     likeness: float
@@ -380,7 +382,7 @@ class Match(NamedTuple):
 
 def match(
     kind: RecordType, new: Mapping[str, Any], known: Mapping[str, Any], *, threshold: float
-) -> Match | None:
+) -> LessonMatch | None:
     """Whether two lessons of a type are one, field by field; None when they say different things."""
     found, more, less = 100.0, False, False
     for name in SHAPES[kind].labels:
@@ -398,10 +400,10 @@ def match(
         return None
     if more and less:
         return None  # each says something the other does not: neither can stand for both
-    return Match(_BELOW if more and found == 100 else found, less)
+    return LessonMatch(_BELOW if more and found == 100 else found, less)
 
 
-def likely(text: str) -> Callable[[bytes], bool]:
+def may_hold(text: str) -> Callable[[bytes], bool]:
     """Whether a file may hold a wording of this text: it has a third of its words.
 
     Most files of a large memory have none of them, and are not worth being parsed. What is so alike and yet
@@ -418,7 +420,7 @@ def likely(text: str) -> Callable[[bytes], bool]:
     return look
 
 
-def known(
+def find_known(
     kind: RecordType,
     fields: Mapping[str, Any],
     *,

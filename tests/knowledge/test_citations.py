@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vademecum.knowledge import claims
-from vademecum.knowledge.claims import Standing, Tree
+from vademecum.knowledge import citations
+from vademecum.knowledge.citations import ProjectTree, Standing
 
 CODE = "def connect():\n    pool = open_pool()\n    return pool\n\n\nclass RetryPolicy:\n    limit = 3\n"
 
@@ -26,8 +26,8 @@ def root(tmp_path: Path) -> Path:
 
 
 def standings(text: str, root: Path, marks: dict[str, str] | None = None) -> dict[str, str]:
-    tree = Tree(root)
-    found = claims.check(claims.cited(text, tree=tree), tree, marks=marks)
+    tree = ProjectTree(root)
+    found = citations.check_claims(citations.find_claims(text, tree=tree), tree, marks=marks)
     return {each.claim.cited: str(each.standing) for each in found}
 
 
@@ -78,19 +78,19 @@ def test_a_link_out_of_the_tree_is_not_followed(root: Path, tmp_path_factory: py
     (root / "src" / "link.py").symlink_to(outside / "secret.py")
     (root / "linked").symlink_to(outside)
     assert standings("`secret_name` and linked/secret.py", root)["secret_name"] == "gone"
-    tree = Tree(root)
+    tree = ProjectTree(root)
     assert tree.read("linked/secret.py") is None
     assert tree.read("src/link.py") is None
 
 
 def test_lines_that_moved_are_found_again_and_changed_ones_are_told(root: Path) -> None:
     text = "src/db/pool.py#L1-L3 opens the pool"
-    marks = claims.marks_of(text, Tree(root))
-    assert claims.parse(claims.render(marks)) == marks
+    marks = citations.mark_lines(text, ProjectTree(root))
+    assert citations.parse_marks(citations.render_marks(marks)) == marks
     assert standings(text, root, marks) == {"src/db/pool.py#L1-L3": "verified"}
     (root / "src" / "db" / "pool.py").write_text("import os\n\n" + CODE)
-    tree = Tree(root)
-    moved = claims.check(claims.cited(text, tree=tree), tree, marks=marks)[0]
+    tree = ProjectTree(root)
+    moved = citations.check_claims(citations.find_claims(text, tree=tree), tree, marks=marks)[0]
     assert moved.standing is Standing.MOVED
     assert "src/db/pool.py#L3-L5" in moved.why
     (root / "src" / "db" / "pool.py").write_text(CODE.replace("open_pool", "make_pool"))
@@ -101,31 +101,33 @@ def test_lines_that_moved_are_found_again_and_changed_ones_are_told(root: Path) 
 
 def test_an_indentation_is_no_change(root: Path) -> None:
     text = "src/db/pool.py#L1-L3"
-    marks = claims.marks_of(text, Tree(root))
+    marks = citations.mark_lines(text, ProjectTree(root))
     (root / "src" / "db" / "pool.py").write_text("\n".join(f"    {line}" for line in CODE.split("\n")))
     assert standings(text, root, marks) == {text: "verified"}
 
 
 def test_without_time_nothing_is_called_gone(root: Path) -> None:
-    tree = Tree(root, seconds=0.0)
-    found = claims.check(claims.cited("`OldPolicy` and `RetryPolicy`", tree=tree), tree)
+    tree = ProjectTree(root, seconds=0.0)
+    found = citations.check_claims(citations.find_claims("`OldPolicy` and `RetryPolicy`", tree=tree), tree)
     assert found == []
     assert not tree.whole
 
 
 def test_the_worst_claim_is_told_first(root: Path) -> None:
-    tree = Tree(root)
-    found = claims.check(claims.cited("src/db/pool.py and src/old/gone.py", tree=tree), tree)
-    worst = claims.worst(found)
+    tree = ProjectTree(root)
+    found = citations.check_claims(
+        citations.find_claims("src/db/pool.py and src/old/gone.py", tree=tree), tree
+    )
+    worst = citations.worst(found)
     assert worst is not None
     assert worst.standing is Standing.GONE
-    assert claims.worst([]) is None
+    assert citations.worst([]) is None
 
 
 @given(st.text(max_size=300))
 def test_any_text_can_be_asked(text: str) -> None:
-    tree = Tree(Path(__file__).parent)
-    for each in claims.check(claims.cited(text, tree=tree), tree, symbols=False):
+    tree = ProjectTree(Path(__file__).parent)
+    for each in citations.check_claims(citations.find_claims(text, tree=tree), tree, symbols=False):
         assert each.claim.path
 
 
@@ -136,4 +138,4 @@ def test_any_text_can_be_asked(text: str) -> None:
     )
 )
 def test_marks_come_back_as_they_were(marks: dict[str, str]) -> None:
-    assert claims.parse(claims.render(marks)) == marks
+    assert citations.parse_marks(citations.render_marks(marks)) == marks

@@ -1,7 +1,4 @@
-"""A bundle in the Open Knowledge Format: one Markdown file a record, and a listing, always the same bytes.
-
-The file of a record is a file of the format already, so it leaves as it stands, unknown keys and all.
-"""
+"""Memory on its way out: a bundle in the Open Knowledge Format, always the same bytes, and one web page."""
 
 from __future__ import annotations
 
@@ -16,25 +13,29 @@ from vademecum.errors import Collision, Malformed, SecretFound
 from vademecum.store import frontmatter, names, secrets
 from vademecum.store.outgoing import clean_text
 from vademecum.store.texts import decode
+from vademecum.transcripts.export import escaped, page
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
-    from vademecum.types import Record
+    from vademecum.store.journal import Day
+    from vademecum.store.pinned import Pinned
+    from vademecum.types import Entry, Record
+
 
 VERSION = "0.2"
 _LONGEST = 120
 
 
-class Leaf(NamedTuple):
+class BundleLeaf(NamedTuple):
     """A record and the bytes of its file."""
 
     record: Record
     content: bytes
 
 
-class Exported(NamedTuple):
+class ExportedBundle(NamedTuple):
     """What was written: where, how many files, which secrets were cut out, and what was left and why."""
 
     path: Path
@@ -43,7 +44,7 @@ class Exported(NamedTuple):
     skipped: tuple[tuple[str, str], ...] = ()
 
 
-def bundle(leaves: Iterable[Leaf], *, redact: bool) -> tuple[dict[str, str], tuple[str, ...]]:
+def make_bundle(leaves: Iterable[BundleLeaf], *, redact: bool) -> tuple[dict[str, str], tuple[str, ...]]:
     """The files of a bundle by their paths, and the kinds of secrets that were cut out of them."""
     files: dict[str, str] = {}
     listed: list[tuple[str, Record]] = []
@@ -62,21 +63,21 @@ def bundle(leaves: Iterable[Leaf], *, redact: bool) -> tuple[dict[str, str], tup
         }
         missing = {each: value for each, value in own.items() if not given.get(each) and value}
         text = frontmatter.edit(text, missing) if missing else text
-        clean, found = cleaned(text, record.path, redact=redact)
+        clean, found = clean_outgoing(text, record.path, redact=redact)
         kinds.update(found)
         try:
             frontmatter.parse(clean)
         except Malformed as error:
             raise SecretFound(f"{record.path} cannot be read without its secrets") from error
         path = _free(files, record)
-        cleaned(path, "the name of a file", redact=False)
+        clean_outgoing(path, "the name of a file", redact=False)
         files[path], texts[path] = clean, clean
         listed.append((path, record))
-    index, found = cleaned(_index(listed), "index.md", redact=True)
+    index, found = clean_outgoing(_index(listed), "index.md", redact=True)
     return {"index.md": index, **files}, tuple(sorted(kinds | set(found) if redact else kinds))
 
 
-def cleaned(text: str, where: str, *, redact: bool) -> tuple[str, tuple[str, ...]]:
+def clean_outgoing(text: str, where: str, *, redact: bool) -> tuple[str, tuple[str, ...]]:
     """A text as it may leave: without secrets, or not at all."""
     found = secrets.find(text)
     kinds = tuple(sorted({each.kind for each in found}))
@@ -88,7 +89,7 @@ def cleaned(text: str, where: str, *, redact: bool) -> tuple[str, tuple[str, ...
     return (secrets.redact(text, found) if found else text), kinds
 
 
-def write(path: Path, files: Mapping[str, str], *, force: bool) -> None:
+def write_bundle(path: Path, files: Mapping[str, str], *, force: bool) -> None:
     """Write a bundle as an archive, when its name says so, or as a folder."""
     if path.name.endswith((".tar.gz", ".tgz")):
         _write_archive(path, files, force=force)
@@ -170,3 +171,59 @@ def _plain(text: str) -> str:
     line = " ".join(clean_text(text).split())
     short = line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"
     return "".join(f"\\{each}" if each in "[]()<>*_`\\" else each for each in short)
+
+
+pass  # XXX dropped import
+
+
+def render_page(
+    documents: Iterable[Pinned], records: Iterable[Record], days: Iterable[Day], *, redact: bool
+) -> tuple[str, tuple[str, ...]]:
+    """The page, and the kinds of secrets that were cut out of it."""
+    writer = _Writer(redact)
+    body = [
+        *(part for each in documents for part in writer.document(each)),
+        *(part for each in records for part in writer.record(each)),
+        *(part for each in days for part in writer.day(each)),
+    ]
+    return "".join(page("Memory", body, what="this memory")), tuple(sorted(writer.kinds))
+
+
+class _Writer:
+    def __init__(self, redact: bool) -> None:
+        self.redact, self.kinds = redact, set[str]()
+
+    def document(self, document: Pinned) -> Iterator[str]:
+        yield self._article("assistant", f"{document.place} · {document.name}", document.path)
+        yield f"<pre>{self._text(document.text, document.path)}</pre>\n</article>\n"
+
+    def record(self, record: Record) -> Iterator[str]:
+        about = [record.key, f"#{record.num}" if record.num else "", record.type, *record.tags]
+        yield self._article(
+            "user", " · ".join(each for each in [str(record.place), *about] if each), record.path
+        )
+        yield from self._entries(record.entries, record.path)
+        yield "</article>\n"
+
+    def day(self, day: Day) -> Iterator[str]:
+        name = day.path.rpartition("/")[2].removesuffix(".md")
+        yield self._article("other", f"{day.place} · journal · {name}", day.path)
+        yield from self._entries(day.entries, day.path)
+        yield "</article>\n"
+
+    def _entries(self, entries: Iterable[Entry], where: str) -> Iterator[str]:
+        for each in entries:
+            said = " · ".join(filter(None, (each.time, str(each.origin) if each.origin else "")))
+            text = self._text(each.text, where)
+            if each.live:
+                yield f"<h2>{escaped(said)}</h2>\n<pre>{text}</pre>\n"
+            else:
+                yield f"<details><summary>{escaped(said)} · superseded</summary><pre>{text}</pre></details>\n"
+
+    def _article(self, kind: str, heading: str, where: str) -> str:
+        return f'<article class="{kind}"><h2>{self._text(heading, where)}</h2>\n'
+
+    def _text(self, text: str, where: str) -> str:
+        clean, found = clean_outgoing(text, where, redact=self.redact)
+        self.kinds.update(found)
+        return escaped(clean)

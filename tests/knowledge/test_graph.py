@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from vademecum.knowledge import edges
-from vademecum.knowledge.edges import Relation
+from vademecum.knowledge import graph
+from vademecum.knowledge.graph import Relation
 from vademecum.memory import Memory
 from vademecum.types import Entry, Place, Record, Scope
 
@@ -34,7 +34,7 @@ def record(
     )
 
 
-def joined(found: edges.Graph) -> set[tuple[str, str, str, str]]:
+def joined(found: graph.Graph) -> set[tuple[str, str, str, str]]:
     def name(path: str) -> str:
         return path.rpartition("/")[2].removesuffix(".md")
 
@@ -42,7 +42,7 @@ def joined(found: edges.Graph) -> set[tuple[str, str, str, str]]:
 
 
 def test_links_wiki_links_and_the_frontmatter_make_edges() -> None:
-    found = edges.graph(
+    found = graph.build_graph(
         [
             record("deploys", "See [the hosts](hosts.md) and [[On Call|people]]."),
             record("hosts", "build-7"),
@@ -71,25 +71,25 @@ def test_links_wiki_links_and_the_frontmatter_make_edges() -> None:
     ],
 )
 def test_what_is_no_edge(text: str) -> None:
-    found = edges.graph([record("here", text), record("hosts", "x")])
+    found = graph.build_graph([record("here", text), record("hosts", "x")])
     assert joined(found) == set()
     assert found.broken == ()
 
 
 def test_a_link_that_leads_nowhere_is_told_with_its_line() -> None:
-    found = edges.graph([record("here", "one\ntwo [[missing thing]]\n[x](gone.md)")])
+    found = graph.build_graph([record("here", "one\ntwo [[missing thing]]\n[x](gone.md)")])
     assert {(each.wanted, each.line) for each in found.broken} == {("missing thing", 7), ("gone.md", 8)}
 
 
 def test_the_record_of_the_same_place_is_meant_before_another_of_the_same_key() -> None:
     far = record("hosts", "far", place=THERE)
     near = record("hosts", "near")
-    found = edges.graph([far, record("here", "[[hosts]]"), near])
+    found = graph.build_graph([far, record("here", "[[hosts]]"), near])
     assert [edge.target for edge in found.edges] == [near.path]
 
 
 def test_a_shared_tag_joins_only_what_is_alike() -> None:
-    found = edges.graph(
+    found = graph.build_graph(
         [
             record("one", "The retry policy of the payment gateway waits two seconds", tags=("net",)),
             record("two", "The payment gateway retry policy gives up after five tries", tags=("net",)),
@@ -106,33 +106,33 @@ def test_a_rejection_survives_and_can_be_taken_back(tmp_path: Path) -> None:
     memory.store("see [[two]]", key="one")
     memory.store("nothing", key="two")
 
-    def found() -> edges.Graph:
-        return edges.graph(memory.list().records, rejected=edges.rejections(memory.home))
+    def found() -> graph.Graph:
+        return graph.build_graph(memory.list().records, rejected=graph.rejections(memory.home))
 
-    one, two = (edges.identity(memory.show(key)) for key in ("one", "two"))
+    one, two = (graph.identity(memory.show(key)) for key in ("one", "two"))
     path = memory.show("one").path
     assert [edge.rejected for edge in found().edges] == [False]
-    edges.reject(memory.home, two, one, at="2026-11-15T00:00:00Z", by="human:x")
+    graph.reject(memory.home, two, one, at="2026-11-15T00:00:00Z", by="human:x")
     assert [edge.rejected for edge in found().edges] == [True]
     assert found().neighbours(path) == []
     memory.store("see [[two]] again", key="one")  # whatever is computed anew, a person's no holds
     assert [edge.rejected for edge in found().edges] == [True]
-    assert edges.accept(memory.home, one, two)
-    assert not edges.accept(memory.home, one, two)
+    assert graph.accept(memory.home, one, two)
+    assert not graph.accept(memory.home, one, two)
     assert len(found().neighbours(path)) == 1
 
 
 def test_an_unknown_relation_is_a_plain_one() -> None:
-    found = edges.graph([record("a", "x", related=[{"key": "b", "rel": "loves"}]), record("b", "y")])
+    found = graph.build_graph([record("a", "x", related=[{"key": "b", "rel": "loves"}]), record("b", "y")])
     assert [edge.relation for edge in found.edges] == [Relation.RELATES_TO]
 
 
 def test_the_graph_goes_out_as_graphml_and_mermaid() -> None:
-    found = edges.graph([record("a", 'x <b> & "q" [[b]]'), record("b", "y\u202e")])
-    tree = ET.fromstring(edges.as_graphml(found))
+    found = graph.build_graph([record("a", 'x <b> & "q" [[b]]'), record("b", "y\u202e")])
+    tree = ET.fromstring(graph.as_graphml(found))
     space = {"g": "http://graphml.graphdrawing.org/xmlns"}
     assert len(tree.findall(".//g:node", space)) == 2
     assert len(tree.findall(".//g:edge", space)) == 1
-    drawn = edges.as_mermaid(found)
+    drawn = graph.as_mermaid(found)
     assert drawn.startswith("graph LR\n")
     assert "r0 --- r1" in drawn
