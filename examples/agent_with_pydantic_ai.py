@@ -29,7 +29,7 @@ def model(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
     words = str(getattr(last, "content", ""))
     if words.startswith("Remember: "):
         text = words.removeprefix("Remember: ")
-        return ModelResponse(parts=[ToolCallPart("memory_store", {"text": text, "key": "deploys"})])
+        return ModelResponse(parts=[ToolCallPart("memory_store", {"content": text, "key": "deploys"})])
     if words.endswith("?"):
         return ModelResponse(parts=[ToolCallPart("memory_search", {"query": words})])
     return ModelResponse(parts=[TextPart("It reads every row twice and logs each of them. " * 40)])

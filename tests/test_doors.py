@@ -311,15 +311,15 @@ def by_hook(world: World, reader: Reader, given: Asked, choose: random.Random) -
 def by_adapter(world: World, reader: Reader, given: Asked, choose: random.Random) -> str:
     """The tools that frameworks get."""
     memory = as_agent(world.memory(reader))
-    tools = memory_toolset(memory).tools
+    tools: dict[str, Any] = dict(memory_toolset(memory).tools)
     calls: list[Callable[[], object]] = [
         lambda: viewed(memory, given.scope, "/memories"),
         lambda: viewed(memory, given.scope, f"/memories/{given.key}.md"),
         lambda: viewed(memory, given.scope, f"/memories/{given.path}"),
-        lambda: tools["memory_search"].function(given.query, 50, given.scope),  # type: ignore[arg-type]  # a plain function
-        lambda: tools["memory_get"].function(given.path),  # type: ignore[arg-type]  # a plain function
-        lambda: tools["memory_get"].function(given.key),  # type: ignore[arg-type]  # a plain function
-        lambda: tools["session_search"].function(given.query, 20),  # type: ignore[arg-type]  # a plain function
+        lambda: tools["memory_search"].function(query=given.query, maxResults=50, scope=given.scope),
+        lambda: tools["memory_get"].function(path=given.path),
+        lambda: tools["memory_get"].function(path=given.key),
+        lambda: tools["session_search"].function(query=given.query, max_results=20),
     ]
     return repr(choose.choice(calls)())
 

@@ -293,12 +293,12 @@ def test_adapters_answer_without_a_secret(planted: Planted) -> None:
     memory = planted.memory()
     tools: dict[str, Any] = dict(memory_toolset(memory).tools)
     said = [
-        str(tools["memory_search"].function("marker", 100)),
-        str(tools["session_search"].function("marker0 said", 20)),
+        str(tools["memory_search"].function(query="marker", maxResults=100)),
+        str(tools["session_search"].function(query="marker0 said", max_results=20)),
     ]
     for key in planted.named():
-        said.append(str(tools["memory_get"].function(key)))
-        said.append(str(tools["memory_search"].function(key)))
+        said.append(str(tools["memory_get"].function(path=key)))
+        said.append(str(tools["memory_search"].function(query=key)))
     files = MemoryTool(memory)
     listed = files.call({"command": "view", "path": "/memories"})
     for line in listed.splitlines()[1:]:

@@ -140,9 +140,9 @@ def test_what_an_agent_stores_it_finds_and_reads_again(memory: Memory) -> None:
             calling(
                 ToolCallPart(
                     "memory_store",
-                    {"text": text, "key": "Deploy Times", "tags": ["decision"], "type": "feedback"},
+                    {"content": text, "key": "Deploy Times", "tags": ["decision"], "memory_type": "feedback"},
                 ),
-                ToolCallPart("memory_note", {"text": "Talked about deploys."}),
+                ToolCallPart("memory_note", {"content": "Talked about deploys."}),
                 ToolCallPart(
                     "memory_learn",
                     {"type": "solution", "error": "Port in use", "solution": "Stop the old one."},
@@ -159,7 +159,7 @@ def test_what_an_agent_stores_it_finds_and_reads_again(memory: Memory) -> None:
     found = run(
         Agent(
             calling(
-                ToolCallPart("memory_search", {"query": "When do deploys happen?", "max_results": 3}),
+                ToolCallPart("memory_search", {"query": "When do deploys happen?", "maxResults": 3}),
                 ToolCallPart("memory_get", {"path": "deploy-times"}),
             ),
             toolsets=[toolset],
@@ -174,14 +174,14 @@ def test_what_an_agent_stores_it_finds_and_reads_again(memory: Memory) -> None:
 def test_what_is_replaced_is_superseded(memory: Memory) -> None:
     toolset = memory_toolset(memory)
     for text in ("Use unittest.", "Use pytest."):
-        call = ToolCallPart("memory_store", {"text": text, "key": "tests", "replace": True})
+        call = ToolCallPart("memory_store", {"content": text, "key": "tests", "mode": "replace"})
         run(Agent(calling(call), toolsets=[toolset]), "Remember.")
     assert [entry.text for entry in memory.show("tests").live] == ["Use pytest."]
 
 
 def test_what_tools_write_is_an_agents_word_whoever_opened_the_memory(tmp_path: Path) -> None:
     memory = opened(tmp_path, origin=Origin.USER)
-    call = ToolCallPart("memory_store", {"text": "A fact."})
+    call = ToolCallPart("memory_store", {"content": "A fact."})
     run(Agent(calling(call), toolsets=[memory_toolset(memory)]), "Remember.")
     assert origins(memory) == {"agent"}
 
@@ -200,21 +200,22 @@ def test_what_was_said_in_earlier_runs_is_found(memory: Memory) -> None:
 @pytest.mark.parametrize(
     ("name", "given", "told"),
     [
-        ("memory_get", {"path": "nothing-here"}, "Nothing is stored"),
         ("memory_get", {"path": "../../etc/passwd"}, "not a file of this memory"),
-        ("memory_get", {"path": "x", "start_line": 0}, "counted from 1"),
-        ("memory_store", {"text": "   "}, "empty"),
-        ("memory_store", {"text": "x" * 1_100_000}, "bytes long"),
-        ("memory_store", {"text": "fact", "scope": "session"}, "session"),
+        ("memory_get", {"path": "x", "startLine": 0}, "1 or more"),
+        ("memory_store", {"content": "   "}, "empty"),
+        ("memory_store", {"content": "x" * 1_100_000}, "bytes long"),
+        ("memory_store", {"content": "fact", "scope": "session"}, "session"),
         ("memory_learn", {"type": "solution", "error": "E"}, "needs its solution"),
-        ("memory_learn", {"type": "discovery", "fact": "F", "confidence": 7}, "between 0 and 1"),
-        ("memory_store", {"text": 3}, "valid string"),
-        ("memory_store", {"text": "fact", "scope": "federated"}, "Input should be"),
-        ("memory_search", {}, "Field required"),
+        ("memory_learn", {"type": "discovery", "fact": "F", "confidence": 7}, "from 0 to 1"),
+        ("memory_store", {"content": 3}, "must be a text"),
+        ("memory_store", {"content": "fact", "scope": "federated"}, "cannot be 'federated'"),
+        ("memory_store", {"content": "fact", "idempotency_key": "k"}, "no argument"),
+        ("memory_search", {}, "`query` is missing"),
+        ("memory_search", "[1]", "Input should be an object"),
     ],
 )
 def test_a_wrong_call_is_told_to_the_model_and_the_run_goes_on(
-    memory: Memory, name: str, given: dict[str, Any], told: str
+    memory: Memory, name: str, given: dict[str, Any] | str, told: str
 ) -> None:
     done = run(Agent(calling(ToolCallPart(name, given)), toolsets=[memory_toolset(memory)]), "Try.")
     assert told in done.output
@@ -224,7 +225,7 @@ def test_a_wrong_call_is_told_to_the_model_and_the_run_goes_on(
 def test_refusals_never_end_a_run_however_often(memory: Memory) -> None:
     def stubborn(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
         if len(messages) < 12:
-            return ModelResponse(parts=[ToolCallPart("memory_get", {"path": "nothing-here"})])
+            return ModelResponse(parts=[ToolCallPart("memory_get", {"path": "../../etc/passwd"})])
         return ModelResponse(parts=[TextPart("I give up.")])
 
     agent = Agent(FunctionModel(stubborn), toolsets=[memory_toolset(memory)])
@@ -235,7 +236,7 @@ def test_an_incognito_memory_tells_the_model_that_nothing_is_kept(tmp_path: Path
     (tmp_path / "project").mkdir()
     memory = Memory.open(tmp_path / "home", cwd=tmp_path / "project", incognito=True)
     agent = Agent(
-        calling(ToolCallPart("memory_store", {"text": "A fact."})),
+        calling(ToolCallPart("memory_store", {"content": "A fact."})),
         toolsets=[memory_toolset(memory)],
         capabilities=[ContextWindow(memory, window=100_000)],
     )
@@ -246,7 +247,7 @@ def test_an_incognito_memory_tells_the_model_that_nothing_is_kept(tmp_path: Path
 
 def test_many_calls_at_once_lose_nothing(memory: Memory) -> None:
     calls = [
-        ToolCallPart("memory_store", {"text": f"Fact number {n}.", "key": f"fact-{n}"}) for n in range(20)
+        ToolCallPart("memory_store", {"content": f"Fact number {n}.", "key": f"fact-{n}"}) for n in range(20)
     ]
     calls += [ToolCallPart("memory_search", {"query": f"fact number {n}"}) for n in range(5)]
     run(Agent(calling(*calls), toolsets=[memory_toolset(memory)]), "Remember all.")

@@ -15,7 +15,7 @@ from mcp_door.talking import ERAS, call, home_of, in_process, over_stdio, read_r
 from vademecum.errors import Ambiguous, Conflict, NotFound, NotVisible, Refused, SecretFound, VadeError
 from vademecum.interfaces.cli.app import run
 from vademecum.interfaces.mcp import consent
-from vademecum.interfaces.mcp.tools import Write
+from vademecum.interfaces.tools.declaration import Write
 from vademecum.memory import Memory, connect
 from vademecum.store import approvals
 from vademecum.types import Origin

@@ -9,9 +9,9 @@ import pytest
 from mcp_door.talking import call, home_of, in_process, talk
 from vademecum.adapters import pydantic_ai
 from vademecum.interfaces.cli.app import run
-from vademecum.interfaces.mcp.arguments import schema
-from vademecum.interfaces.mcp.families import FAMILIES
-from vademecum.interfaces.mcp.tools import Read
+from vademecum.interfaces.tools.declaration import Read
+from vademecum.interfaces.tools.declaration import input_schema as schema
+from vademecum.interfaces.tools.tool_sets import TOOL_SETS as FAMILIES
 from vademecum.memory import Memory, connect
 from vademecum.types import Origin
 
@@ -140,5 +140,5 @@ def test_neither_the_command_line_nor_python_nor_an_adapter_changes_one(
     assert run(["learn", "discovery", FACT]) == 0
     memory.store("In Python.", key="merging")
     store: Any = pydantic_ai.memory_toolset(memory).tools["memory_store"].function
-    store(text="By a tool.", key="merging")
+    store(content="By a tool.", key="merging")
     unchanged(memory, mine, "command line, Python, adapter")

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import threading
 from dataclasses import dataclass, field, replace
 from importlib import resources
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec
+from typing import TYPE_CHECKING, Any
 
 from pydantic_ai import FunctionToolset, RetryModelRequest
 from pydantic_ai.capabilities import AbstractCapability
@@ -21,15 +20,25 @@ from pydantic_ai.exceptions import ModelContextWindowExceededError, ToolFailed, 
 from pydantic_ai.messages import ModelMessagesTypeAdapter
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.tools import AgentDepsT, ToolDefinition
+from pydantic_ai.tools import Tool as Offered
 
 from vademecum.adapters.base import as_agent, opened, told
 from vademecum.context.window import Thread
 from vademecum.errors import VadeError, WindowFull
+from vademecum.interfaces.tools.core import (
+    memory_get,
+    memory_learn,
+    memory_note,
+    memory_search,
+    memory_store,
+    session_search,
+)
+from vademecum.interfaces.tools.declaration import Read, Tool, safe_answer
 from vademecum.llm.overflow import is_overflow
-from vademecum.store.outgoing import clean_value
 from vademecum.transcripts.events import Used
 from vademecum.transcripts.messages import Message, Role, Text
 from vademecum.transcripts.shapes import pydantic_ai as shape
+from vademecum.types import Scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -44,14 +53,9 @@ if TYPE_CHECKING:
     from vademecum.context.host import Complete
     from vademecum.context.window import Prepared
     from vademecum.memory import Memory
-    from vademecum.search.answer import Passage
     from vademecum.transcripts.messages import Json
-    from vademecum.types import Stored
 
-P = ParamSpec("P")
-Scopes = Literal["session", "project", "agent", "global"]
-Types = Literal["project", "user", "feedback", "reference"]
-Lessons = Literal["discovery", "solution", "pattern", "workflow", "failure", "rule"]
+_OFFERED = (memory_search, memory_get, memory_store, memory_note, memory_learn, session_search)
 
 # -------------------------------------------------------------------- tools
 
@@ -59,197 +63,46 @@ Lessons = Literal["discovery", "solution", "pattern", "workflow", "failure", "ru
 def memory_toolset(memory: Memory, *, id: str | None = "memory") -> FunctionToolset[Any]:
     """Six tools over a memory: search, get, store, note, learn, and the search of earlier sessions."""
     own = as_agent(memory)
+    tools = [_offered(_alone(each), own) for each in _OFFERED]
+    return FunctionToolset(tools, id=id, instructions=_instructions())
 
-    def memory_search(query: str, max_results: int = 6, scope: Scopes | None = None) -> dict[str, Any]:
-        """Find what memory holds about a question: notes, journals, pinned documents, earlier sessions.
 
-        Args:
-            query: What to look for, in words or as a question.
-            max_results: How many passages at most.
-            scope: Only what is kept there.
-        """
-        found = own.search(query, max_results=max_results, scope=scope)
-        return {
-            "results": [_passage(each) for each in found.results],
-            "mode": found.mode,
-            "coverage": found.coverage.share,
-            "degraded": list(found.degraded),
-            "notes": list(found.notes),
-        }
+def _offered(tool: Tool, memory: Memory) -> Offered[Any]:
+    """A tool of ours as one of theirs; theirs sees to it that what a model sends is an object at all."""
 
-    def memory_get(path: str, start_line: int = 1, lines: int | None = None) -> dict[str, Any]:
-        """Read lines of a file of memory.
+    async def declared(_: RunContext[Any], definition: ToolDefinition) -> ToolDefinition:
+        return replace(definition, parameters_json_schema=tool.parameters)
 
-        Args:
-            path: A path as memory_search shows it, or the key of a record.
-            start_line: The first line, counted from 1.
-            lines: How many lines; all of them unless given.
-        """
-        found = own.get(path, start=start_line, lines=lines)
-        return {"path": found.path, "text": found.text, "startLine": found.start, "endLine": found.end}
+    return Offered(_calling(tool, memory), name=tool.name, description=tool.description, prepare=declared)
 
-    def memory_store(
-        text: str,
-        *,
-        key: str | None = None,
-        scope: Scopes = "project",
-        type: Types | None = None,
-        tags: list[str] | None = None,
-        replace: bool = False,
-    ) -> dict[str, Any]:
-        """Keep a fact, preference, decision or correction beyond this conversation.
 
-        Args:
-            text: One statement that can be understood alone.
-            key: A short name for its topic; an existing one adds to that record.
-            scope: Who it is for: this project, this agent everywhere, everybody, or this session.
-            type: `user` for what is true of the user, `feedback` for how they want things done.
-            tags: A few words to find it by.
-            replace: Whether it takes the place of what the record said last.
-        """
-        mode = "replace" if replace else "append"
-        return _stored(
-            own.store(text, key=key, scope=scope, type=type, tags=tags or (), mode=mode, slug=True)
-        )
+def _alone(tool: Tool) -> Tool:
+    """A tool for an agent whom nobody is asked about: what all agents of this machine share is not for it."""
+    alone = (
+        replace(each, choices=tuple(one for one in each.choices if one != Scope.FEDERATED))
+        for each in tool.without_retries().arguments
+    )
+    return replace(tool, arguments=tuple(alone))
 
-    def memory_note(text: str) -> dict[str, Any]:
-        """Write a line into today's journal: what happened, was tried or was decided along the way.
 
-        Args:
-            text: What to write down.
-        """
-        noted = own.note(text)
-        return {"path": noted.path, "time": noted.time, "redacted": list(noted.secrets)}
+def _calling(tool: Tool, memory: Memory) -> Callable[..., dict[str, Any]]:
+    """A function whose answers hold no secret, and whose refusals reach the model and never end a run."""
 
-    def memory_learn(
-        type: Lessons,
-        *,
-        confidence: float | None = None,
-        examples: list[str] | None = None,
-        tags: list[str] | None = None,
-        fact: str | None = None,
-        error: str | None = None,
-        solution: str | None = None,
-        pattern: str | None = None,
-        sequence: list[str] | None = None,
-        success_rate: float | None = None,
-        what: str | None = None,
-        impact: str | None = None,
-        prevention: str | None = None,
-        path: str | None = None,
-        rule: str | None = None,
-    ) -> dict[str, Any]:
-        """Keep something learned about this project; learning it again confirms it.
+    def call(**given: Any) -> dict[str, Any]:
+        try:
+            plan = tool.planned(given)
+            if isinstance(plan, Read):
+                return safe_answer(plan.do(memory))
+            return safe_answer(plan.render(memory.perform(plan.operation, plan.arguments)))
+        except VadeError as error:
+            raise ToolFailed(told(error)) from error
 
-        Args:
-            type: `discovery` has a fact; `solution` an error and a solution; `pattern` a pattern;
-                `workflow` a sequence and a success_rate; `failure` what, impact and prevention; `rule` a path
-                and a rule.
-            confidence: From 0 to 1.
-            examples: Paths of files that show it.
-            tags: A few words to find it by.
-            fact: What was discovered.
-            error: What went wrong, as it was reported.
-            solution: What solved it.
-            pattern: How things are done here.
-            sequence: The steps, in order.
-            success_rate: How often the steps work, from 0 to 1.
-            what: What failed.
-            impact: What that did.
-            prevention: How to avoid it.
-            path: The files the rule is for.
-            rule: The rule.
-        """
-        fields: dict[str, Any] = {
-            "fact": fact,
-            "error": error,
-            "solution": solution,
-            "pattern": pattern,
-            "sequence": sequence,
-            "success_rate": success_rate,
-            "what": what,
-            "impact": impact,
-            "prevention": prevention,
-            "path": path,
-            "rule": rule,
-        }
-        given = {name: value for name, value in fields.items() if value is not None}
-        return _stored(
-            own.learn(type, confidence=confidence, examples=examples or (), tags=tags or (), **given)
-        )
-
-    def session_search(query: str, max_results: int = 5) -> dict[str, Any]:
-        """Find what was said in earlier sessions of this project.
-
-        Args:
-            query: The words to look for.
-            max_results: How many messages at most.
-        """
-        found = own.session_search(query, max_results=max_results)
-        hits = [
-            {
-                "session": hit.session,
-                "title": hit.title,
-                "role": hit.role,
-                "time": hit.time,
-                "text": hit.preview,
-            }
-            for hit in found.hits
-        ]
-        return {"results": hits, "sessions": found.sessions, "degraded": list(found.degraded)}
-
-    tools = (memory_search, memory_get, memory_store, memory_note, memory_learn, session_search)
-    return FunctionToolset([_telling(tool) for tool in tools], id=id, instructions=_instructions())
+    return call
 
 
 def _instructions() -> str:
     """When to use the tools, and when not."""
     return resources.files("vademecum.adapters").joinpath("instructions.txt").read_text().strip()
-
-
-def _telling(tool: Callable[P, dict[str, Any]]) -> Callable[P, dict[str, Any]]:
-    """A tool whose answers hold no secret, and whose refusals reach the model and never end a run."""
-
-    @functools.wraps(tool)
-    def call(*args: P.args, **kwargs: P.kwargs) -> dict[str, Any]:
-        try:
-            answer: dict[str, Any] = clean_value(tool(*args, **kwargs))
-        except VadeError as error:
-            raise ToolFailed(told(error)) from error
-        return answer
-
-    return call
-
-
-def _passage(found: Passage) -> dict[str, Any]:
-    shown = {
-        "path": found.path,
-        "startLine": found.start,
-        "endLine": found.end,
-        "snippet": found.snippet,
-        "score": round(found.score, 4),
-        "source": found.source,
-        "key": found.key,
-        "scope": str(found.place.scope),
-        "type": found.type,
-        "time": found.time,
-        "origin": found.origin,
-        "superseded": found.superseded,
-    }
-    return {name: value for name, value in shown.items() if value is not None}
-
-
-def _stored(stored: Stored) -> dict[str, Any]:
-    return {
-        "outcome": str(stored.outcome),
-        "key": stored.key,
-        "scope": str(stored.place.scope),
-        "path": stored.path,
-        "redacted": list(stored.secrets),
-        **({} if stored.swept is None else {"swept": stored.swept.message}),
-        **({"approval": stored.approval} if stored.approval else {}),
-        **({} if stored.merged is None else {"merged": stored.merged._asdict()}),
-    }
 
 
 # -------------------------------------------------------------------- the window

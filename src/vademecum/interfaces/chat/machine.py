@@ -1,6 +1,7 @@
 """The tools that touch the machine: read a file, list a folder, look for a pattern, run a command.
 
-Each has a time limit and a limit to what it gives back. Knows no chat and asks nobody: whoever calls has.
+Each has a time limit and a limit to what it gives back, and is declared by its signature. Knows no chat and
+asks nobody: whoever calls has.
 """
 
 from __future__ import annotations
@@ -13,23 +14,20 @@ import subprocess
 import sys
 import tempfile
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 from vademecum.errors import NotFound, UsageError
+from vademecum.interfaces.tools.declaration import Span
 from vademecum.store.outgoing import clean_lines, clean_text
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 LARGEST = 256 * 1024  # characters of a result
 SECONDS = 60.0
-MOST_SECONDS = 600.0
 GREP_SECONDS = 20.0
 _ENTRIES = 2000
 _READ = 8 * 1024 * 1024  # bytes of a file that are looked at
 _PRINTED = 16 * 1024 * 1024  # bytes that a program may print
 _PAUSE = 0.02  # seconds between two looks at how much that is
+Root = os.PathLike[str]
 
 
 class Ran(NamedTuple):
@@ -40,67 +38,81 @@ class Ran(NamedTuple):
     stopped: str = ""
 
 
-def inside(root: Path, path: str) -> bool:
+def inside(root: Root, path: str) -> bool:
     """Whether a path leads into the project, links followed."""
     real = os.path.realpath(os.path.join(root, os.path.expanduser(path)))
     top = os.path.realpath(root)
     return real == top or real.startswith(top.rstrip(os.sep) + os.sep)
 
 
-def read_file(root: Path, given: Mapping[str, Any]) -> str:
+def read_file(
+    root: Root,
+    path: Annotated[str, "The file, relative to the project."],
+    start: Annotated[int | None, "The first line, counted from 1.", Span(1)] = None,
+    lines: Annotated[int | None, "How many lines; all when left out.", Span(1)] = None,
+) -> str:
     """Lines of a text file with their numbers."""
-    path = _found(root, given["path"])
-    if not stat.S_ISREG(os.stat(path).st_mode):  # a pipe would be waited for, a device never ends
-        raise UsageError(f"{given['path']} is no plain file", hint="use list_files for a folder")
-    start, count = given["start"] or 1, given["lines"]
-    with open(path, "rb") as file:
+    found = _found(root, path)
+    if not stat.S_ISREG(os.stat(found).st_mode):  # a pipe would be waited for, a device never ends
+        raise UsageError(f"{path} is no plain file", hint="use list_files for a folder")
+    with open(found, "rb") as file:
         content = file.read(_READ + 1)
     if b"\0" in content[:8192]:
-        raise UsageError(f"{given['path']} is no text", hint="run_command may have a tool for it")
-    lines = clean_lines(content[:_READ].decode(errors="replace")).splitlines()
-    chosen = lines[start - 1 : None if count is None else start - 1 + count]
-    told = "\n".join(f"{number}\t{line}" for number, line in enumerate(chosen, start))
+        raise UsageError(f"{path} is no text", hint="run_command may have a tool for it")
+    first = (start or 1) - 1
+    written = clean_lines(content[:_READ].decode(errors="replace")).splitlines()
+    chosen = written[first : None if lines is None else first + lines]
+    told = "\n".join(f"{number}\t{line}" for number, line in enumerate(chosen, first + 1))
     more = "\n[the file goes on]" if len(content) > _READ else ""
     return capped(told + more) or "[no lines there]"
 
 
-def list_files(root: Path, given: Mapping[str, Any]) -> str:
+def list_files(
+    root: Root,
+    path: Annotated[str | None, "The folder, relative to the project; its top when left out."] = None,
+) -> str:
     """The names in a folder, folders with a slash."""
-    path = _found(root, given["path"] or ".")
-    if not os.path.isdir(path):
-        raise UsageError(f"{given['path']} is no folder", hint="use read_file for a file")
-    with os.scandir(path) as found:
-        names = sorted(each.name + ("/" if each.is_dir() else "") for each in found)
+    found = _found(root, path or ".")
+    if not os.path.isdir(found):
+        raise UsageError(f"{path} is no folder", hint="use read_file for a file")
+    with os.scandir(found) as inside:
+        names = sorted(each.name + ("/" if each.is_dir() else "") for each in inside)
     more = f"\n[{len(names) - _ENTRIES} more]" if len(names) > _ENTRIES else ""
     return ("\n".join(names[:_ENTRIES]) + more) or "[empty]"
 
 
-def grep(root: Path, given: Mapping[str, Any]) -> str:
+def grep(
+    root: Root,
+    pattern: Annotated[str, "A Python regular expression."],
+    path: Annotated[str | None, "A file or folder, relative to the project; all of it when left out."] = None,
+) -> str:
     """Lines that match a regular expression.
 
     In a process of its own: a pattern that never ends cannot be stopped in this one.
     """
-    _found(root, given["path"] or ".")
+    _found(root, path or ".")
     # -P: what lies in the project is looked through, never imported.
     program = [sys.executable, "-P", "-m", "vademecum.interfaces.chat.grep"]
-    command = [*program, given["pattern"], given["path"] or "."]
-    ran = run(command, root, seconds=GREP_SECONDS)
+    ran = run([*program, pattern, path or "."], root, seconds=GREP_SECONDS)
     if ran.code == 2:
         raise UsageError(ran.said.strip() or "the pattern cannot be used")
     note = f"[{ran.stopped}: not everything was looked at]" if ran.stopped else ""
     return f"{ran.said.strip()}\n{note}".strip()
 
 
-def run_command(root: Path, given: Mapping[str, Any]) -> str:
+def run_command(
+    root: Root,
+    command: Annotated[str, "The command."],
+    seconds: Annotated[int | None, "How long it may take; 60 when left out.", Span(1, 600)] = None,
+) -> str:
     """What a shell command prints, and how it ended."""
-    seconds = min(float(given["seconds"] or SECONDS), MOST_SECONDS)
     shell = ["cmd", "/c"] if sys.platform == "win32" else ["/bin/sh", "-c"]
-    ran = run([*shell, given["command"]], root, seconds=seconds)
+    ran = run([*shell, command], root, seconds=seconds or SECONDS)
     ended = ran.stopped or f"exit code {ran.code}"
     return f"{ran.said.rstrip()}\n[{ended}]".lstrip()
 
 
-def run(command: list[str], root: Path, *, seconds: float) -> Ran:
+def run(command: list[str], root: Root, *, seconds: float) -> Ran:
     """Run a program, and everything it starts, for so long and until it has printed so much at most."""
     with tempfile.TemporaryFile() as out:  # not a pipe: who leaves a process behind would keep it open
         process = subprocess.Popen(
@@ -159,7 +171,7 @@ def capped(text: str) -> str:
     return f"{text[:half]}\n[… {len(text) - 2 * half:,} characters left out …]\n{text[-half:]}"
 
 
-def _found(root: Path, path: str) -> str:
+def _found(root: Root, path: str) -> str:
     found = os.path.join(root, os.path.expanduser(path))
     if "\0" in found or not os.path.exists(found):
         raise NotFound(f"there is no {path[:200]!r}", hint="use list_files to see what is there")

@@ -316,9 +316,9 @@ def _date(memory: Memory) -> str:
 
 
 def _instructions() -> str:
-    from vademecum.interfaces.mcp.tools import text
+    from vademecum.interfaces.tools.declaration import read_text
 
-    return text("instructions")
+    return read_text("instructions")
 
 
 def prompt(name: str) -> str:

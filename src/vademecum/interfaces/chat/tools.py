@@ -6,18 +6,23 @@ the result of its call.
 
 from __future__ import annotations
 
+import functools
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.config import Consent
 from vademecum.context.units import measure_schemas
 from vademecum.errors import PendingReview, Refused, UsageError, VadeError
 from vademecum.interfaces.chat import machine
-from vademecum.interfaces.mcp import core
-from vademecum.interfaces.mcp.arguments import STRING, WHOLE, Argument, parse, schema
-from vademecum.interfaces.mcp.tools import Write
+from vademecum.interfaces.tools import core
+from vademecum.interfaces.tools.declaration import (
+    Write,
+    arguments_of,
+    input_schema,
+    parse_arguments,
+)
 from vademecum.store import outgoing, secrets
 from vademecum.text.visible import spelled, visible
 from vademecum.tokens import DEFAULT_RATIO, count
@@ -28,13 +33,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from vademecum.interfaces.chat.state import Chat
-    from vademecum.interfaces.mcp.tools import Tool as MemoryTool
+    from vademecum.interfaces.tools.declaration import Argument, Tool
     from vademecum.llm.base import Call
     from vademecum.transcripts.messages import Json
 
 NO = Refused("the person said no to this", hint="leave it as it is, and do not ask again in other words")
 STOPPED = "[stopped by the person before it was done]"
-TODO = "todo"
+TODO = core.todo.name
 _SHARE = 5  # of the window, which the schemas may take before only the most needed tools are offered
 _NEEDED = ("memory_store", "memory_search", "memory_get", "read_file", "run_command")
 _LINE = 100
@@ -43,64 +48,52 @@ _OWN = ("slug", "scope")  # arguments of ours that say nothing to a person
 
 
 @dataclass(frozen=True, slots=True)
-class OnMachine:
+class MachineTool:
     """A tool that touches the machine; `a` allows it for what lies in the project alone."""
 
-    name: str
+    run: Callable[..., str]
     description: str
-    arguments: tuple[Argument, ...]
-    run: Callable[[Path, Mapping[str, Any]], str]
-    path: str = ""  # the argument that may lead out of the project
-    shown: str = ""  # the argument that is shown when a person is asked
+
+    @property
+    def name(self) -> str:
+        """How it is called."""
+        return self.run.__name__
+
+    @property
+    def arguments(self) -> tuple[Argument, ...]:
+        """What may be sent."""
+        return arguments_of(self.run)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What may be sent, as JSON Schema."""
+        return input_schema(self.arguments)
 
 
 MACHINE = (
-    OnMachine(
-        "read_file",
-        "Read a text file of the project, or lines of it. The person may be asked first.",
-        (
-            Argument("path", STRING, "The file, relative to the project.", required=True),
-            Argument("start", WHOLE, "The first line, counted from 1.", least=1),
-            Argument("lines", WHOLE, "How many lines; all when left out.", least=1),
-        ),
-        machine.read_file,
-        "path",
-        "path",
+    MachineTool(
+        machine.read_file, "Read a text file of the project, or lines of it. The person may be asked first."
     ),
-    OnMachine(
-        "list_files",
-        "List a folder of the project. The person may be asked first.",
-        (Argument("path", STRING, "The folder, relative to the project; its top when left out."),),
-        machine.list_files,
-        "path",
-        "path",
-    ),
-    OnMachine(
-        "grep",
-        "Look for a regular expression in the project's files. The person may be asked first.",
-        (
-            Argument("pattern", STRING, "A Python regular expression.", required=True),
-            Argument("path", STRING, "A file or folder, relative to the project; all of it when left out."),
-        ),
+    MachineTool(machine.list_files, "List a folder of the project. The person may be asked first."),
+    MachineTool(
         machine.grep,
-        "path",
-        "pattern",
+        "Look for a regular expression in the project's files. The person may be asked first.",
     ),
-    OnMachine(
-        "run_command",
-        "Run a shell command in the project and read what it prints. The person may be asked first.",
-        (
-            Argument("command", STRING, "The command.", required=True),
-            Argument("seconds", WHOLE, "How long it may take; 60 when left out.", least=1, most=600),
-        ),
+    MachineTool(
         machine.run_command,
-        "",
-        "command",
+        "Run a shell command in the project and read what it prints. The person may be asked first.",
     ),
 )
 _MACHINE = {each.name: each for each in MACHINE}
-_MEMORY = {each.name: each for each in core.CORE if each.name != TODO}
-_TODO = next(each for each in core.CORE if each.name == TODO)
+_TODO = core.todo.without_retries()  # a chat never sends a call twice
+_MEMORY = {each.name: each.without_retries() for each in core.CORE if each is not core.todo}
+
+
+class Offer(NamedTuple):
+    """Tools as a model is sent them, and about how many tokens they are."""
+
+    schemas: tuple[Json, ...]
+    tokens: int
 
 
 def names() -> list[str]:
@@ -112,24 +105,22 @@ def schemas(chat: Chat) -> list[Json]:
     """The tools that are offered to this model: all, or in a small window the most needed ones."""
     if not chat.tools_on or chat.model is None:
         return []
-    kept = [] if chat.settings.incognito else list(_MEMORY.values())
-    made = [*(_of_memory(each) for each in kept), *map(_of_machine, MACHINE), _of_memory(_TODO)]
-    if count(measure_schemas(made), DEFAULT_RATIO) * _SHARE <= chat.window:
-        return made
-    return [{**each, "description": _first(each["description"])} for each in made if each["name"] in _NEEDED]
+    offer = _offer(with_memory=not chat.settings.incognito)
+    if offer.tokens * _SHARE <= chat.window:
+        return list(offer.schemas)
+    needed = [each for each in offer.schemas if each["name"] in _NEEDED]
+    return [{**each, "description": each["description"].split("\n\n", 1)[0]} for each in needed]
 
 
-def _of_memory(tool: MemoryTool) -> dict[str, Json]:
-    told = [each for each in tool.arguments if each.name != "idempotency_key"]  # a chat never retries a call
-    return {"name": tool.name, "description": tool.description, "parameters": schema(told)}
-
-
-def _of_machine(tool: OnMachine) -> dict[str, Json]:
-    return {"name": tool.name, "description": tool.description, "parameters": schema(tool.arguments)}
-
-
-def _first(description: str) -> str:
-    return description.split("\n\n", 1)[0]
+@functools.cache
+def _offer(*, with_memory: bool) -> Offer:
+    """Made once: a chat offers its tools with every call."""
+    offered: list[Tool | MachineTool] = [*(_MEMORY.values() if with_memory else ()), *MACHINE, _TODO]
+    made = tuple(
+        {"name": each.name, "description": each.description, "parameters": each.parameters}
+        for each in offered
+    )
+    return Offer(made, count(measure_schemas(made), DEFAULT_RATIO))
 
 
 # ---------------------------------------------------------------- a call
@@ -188,19 +179,19 @@ def _told(value: Mapping[str, Any]) -> str:
 # ---------------------------------------------------------------- on the machine
 
 
-def _on_machine(chat: Chat, tool: OnMachine, sent: Mapping[str, Any]) -> str:
-    given = parse(tool.arguments, sent)
+def _on_machine(chat: Chat, tool: MachineTool, sent: Mapping[str, Any]) -> str:
+    given = parse_arguments(tool.arguments, sent)
     project = chat.person.caller.project
     root = project.root if project is not None else Path.cwd()
-    leads_out = bool(tool.path) and not machine.inside(root, given[tool.path] or ".")
+    leads_out = "path" in given and not machine.inside(root, given["path"] or ".")
     if leads_out or tool.name not in chat.allowed:
         _agreed(chat, tool, given, leads_out=leads_out)
-    said = tool.run(root, given)
+    said = tool.run(root, **given)
     chat.screen.dim(f"  {len(said.splitlines()):,} lines, {len(said):,} characters")
     return said
 
 
-def _agreed(chat: Chat, tool: OnMachine, given: Mapping[str, Any], *, leads_out: bool) -> None:
+def _agreed(chat: Chat, tool: MachineTool, given: Mapping[str, Any], *, leads_out: bool) -> None:
     """Ask a person; raises for a no."""
     if not chat.screen.asks():
         raise Refused(

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
     from mcp_types import CallToolRequestParams
 
-    from vademecum.interfaces.mcp.tools import Write
+    from vademecum.interfaces.tools.declaration import Write
 
 PATIENCE = 600.0  # seconds that a person has to answer
 MOST = 1000  # questions that are open at once

@@ -198,16 +198,16 @@ def application(server: Any) -> ASGIApp:
 def run(options: Mapping[str, Any], *, tools: str, port: int, ready: Callable[[str, str], None]) -> None:
     """Serve memory; `ready` is told the address and the file of the token."""
     from vademecum.interfaces.mcp import server as serving
-    from vademecum.interfaces.mcp.seats import open_memory
+    from vademecum.interfaces.mcp.connections import open_memory
 
     home = open_memory(options).home
     with files.reported("make the token"):
         token = token_of(home)
     taken = listen(port)
-    made, seats = serving.make(options, tools=tools, own_session=False)
+    made, connections = serving.make(options, tools=tools, own_session=False)
     serving.tidy(options)
     where = str(home.path / TOKEN)
     try:
         serve(application(made), taken, token=token, ready=lambda address: ready(address, where))
     finally:
-        seats.close()
+        connections.close()

@@ -1,20 +1,33 @@
-"""What a client can attach: pinned documents, today's journal, how memory stands, and any file of it."""
+"""What a client can attach: documents, the journal, any file; and what a person can begin with: prompts."""
 
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
-from mcp_types import Resource, ResourceTemplate, TextResourceContents
+from mcp_types import (
+    GetPromptResult,
+    Prompt,
+    PromptArgument,
+    PromptMessage,
+    Resource,
+    ResourceTemplate,
+    TextContent,
+    TextResourceContents,
+)
 
-from vademecum.errors import NotFound
+from vademecum.errors import NotFound, UsageError
 from vademecum.interfaces.present.to_json import status_json
 from vademecum.store.outgoing import clean_text, clean_value
 from vademecum.text.visible import visible
 from vademecum.types import Audience
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from vademecum.memory import Memory
 
 STATUS, TODAY, FILE = "vade://status", "vade://journal/today", "vade://file/"
@@ -28,7 +41,7 @@ TEMPLATE = ResourceTemplate(
 )
 
 
-def every(memory: Memory) -> list[Resource]:
+def list_resources(memory: Memory) -> list[Resource]:
     """What there is to attach for whoever is listening."""
     found = [
         Resource(
@@ -62,7 +75,7 @@ def every(memory: Memory) -> list[Resource]:
     return found
 
 
-def read(memory: Memory, uri: str) -> TextResourceContents:
+def read_resource(memory: Memory, uri: str) -> TextResourceContents:
     """One of them; what is not in sight is not there."""
     if uri == STATUS:
         standing = clean_value(status_json(memory.status(), memory.loaded.warnings))
@@ -79,3 +92,52 @@ def read(memory: Memory, uri: str) -> TextResourceContents:
 
 def _text(uri: str, text: str, kind: str = _MARKDOWN) -> TextResourceContents:
     return TextResourceContents(uri=uri, text=visible(clean_text(text)), mime_type=kind)
+
+
+# ---------------------------------------------------------------- prompts
+
+PROMPTS: tuple[Prompt, ...] = (
+    Prompt(
+        name="remember",
+        title="Remember this",
+        description="Have something kept in the right place, in words that stand on their own.",
+        arguments=[PromptArgument(name="what", description="What to remember.", required=True)],
+    ),
+    Prompt(
+        name="recall",
+        title="What do you know about …",
+        description="Begin with what memory holds about a topic.",
+        arguments=[PromptArgument(name="topic", description="What it is about.", required=True)],
+    ),
+    Prompt(
+        name="handoff",
+        title="Hand over",
+        description="Write down where the work stands, for whoever goes on with it.",
+        arguments=[PromptArgument(name="focus", description="What matters most.", required=False)],
+    ),
+)
+
+
+def get_prompt(memory: Memory, name: str, given: Mapping[str, str]) -> GetPromptResult:
+    """A prompt with its places filled in."""
+    prompt = next((each for each in PROMPTS if each.name == name), None)
+    if prompt is None:
+        raise NotFound(f"there is no prompt {name}", hint="list the prompts to see what is there")
+    for argument in prompt.arguments or []:
+        if argument.required and not given.get(argument.name, "").strip():
+            raise UsageError(f"`{argument.name}` is missing", hint=f"pass `{argument.name}`")
+    places = {each.name: visible(clean_text(given.get(each.name, ""))) for each in prompt.arguments or []}
+    if name == "recall":
+        # Built by the same hands as what is injected: what nobody verified stays out of it.
+        places["memory"] = memory.inject(query=places["topic"]).text or "Nothing is remembered yet."
+    if name == "handoff":
+        places["focus"] = places["focus"] or "everything that is not finished"
+    said = re.sub(r"\{(\w+)\}", lambda place: places[place[1]], _prompt(name))
+    return GetPromptResult(
+        description=prompt.description,
+        messages=[PromptMessage(role="user", content=TextContent(text=said))],
+    )
+
+
+def _prompt(name: str) -> str:
+    return (Path(__file__).parent / "prompts" / f"{name}.md").read_text("utf-8").strip()

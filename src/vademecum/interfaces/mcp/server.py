@@ -30,10 +30,11 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from vademecum import __version__, errors
 from vademecum.config import Consent
 from vademecum.errors import PendingReview, Refused, VadeError
-from vademecum.interfaces.mcp import arguments, consent, families, prompts, resources
-from vademecum.interfaces.mcp.seats import Seat, Seats, open_memory
-from vademecum.interfaces.mcp.tools import Read, Tool, Write, text
-from vademecum.store.outgoing import clean_text, clean_value
+from vademecum.interfaces.mcp import consent, resources
+from vademecum.interfaces.mcp.connections import Connection, Connections, open_memory
+from vademecum.interfaces.tools.declaration import Read, Tool, Write, read_text, safe_answer
+from vademecum.interfaces.tools.tool_sets import TOOL_SETS
+from vademecum.store.outgoing import clean_text
 from vademecum.text.visible import visible
 from vademecum.types import Scope
 
@@ -74,32 +75,34 @@ _TRY: Mapping[type[VadeError], str] = {
 }
 
 
-def make(options: Mapping[str, Any], *, tools: str = "core", own_session: bool) -> tuple[Server[Any], Seats]:
-    """A server over the memory that these options open, and the seats of those it serves."""
-    seats = Seats(options, own_session=own_session)
-    door = Door(seats, {each.name: each for each in families.FAMILIES[tools]})
+def make(
+    options: Mapping[str, Any], *, tools: str = "core", own_session: bool
+) -> tuple[Server[Any], Connections]:
+    """A server over the memory that these options open, and the connections it serves."""
+    connections = Connections(options, own_session=own_session)
+    memory = MemoryServer(connections, {each.name: each for each in TOOL_SETS[tools]})
     server: Server[Any] = Server(
         "vademecum",
         version=__version__,
         title="Vademecum",
-        instructions=text("instructions"),
-        on_list_tools=door.list_tools,
-        on_call_tool=door.call_tool,
-        on_list_resources=door.list_resources,
-        on_list_resource_templates=door.list_templates,
-        on_read_resource=door.read_resource,
-        on_list_prompts=door.list_prompts,
-        on_get_prompt=door.get_prompt,
+        instructions=read_text("instructions"),
+        on_list_tools=memory.list_tools,
+        on_call_tool=memory.call_tool,
+        on_list_resources=memory.list_resources,
+        on_list_resource_templates=memory.list_templates,
+        on_read_resource=memory.read_resource,
+        on_list_prompts=memory.list_prompts,
+        on_get_prompt=memory.get_prompt,
         cache_hints={"tools/list": CacheHint(_HOUR), "prompts/list": CacheHint(_HOUR)},
     )
-    return server, seats
+    return server, connections
 
 
-class Door:
+class MemoryServer:
     """Every request, as one call on the memory of whoever sent it."""
 
-    def __init__(self, seats: Seats, tools: Mapping[str, Tool]) -> None:
-        self._seats = seats
+    def __init__(self, connections: Connections, tools: Mapping[str, Tool]) -> None:
+        self._connections = connections
         self._tools = tools
         self._questions = consent.Questions()
 
@@ -117,10 +120,10 @@ class Door:
             raise MCPError(code=INVALID_PARAMS, message=f"Unknown tool: {params.name} (there are: {known})")
         try:
             planned = tool.planned(params.arguments)
-            seat = self._seat(context)
+            connection = self._connection(context)
             if isinstance(planned, Read):
-                return answered(await seat.run(planned.do))
-            result = await self._write(seat, context, params, planned)
+                return answered(await connection.run(planned.do))
+            result = await self._write(connection, context, params, planned)
             return result if isinstance(result, InputRequiredResult) else answered(result)
         except VadeError as error:
             return failed(error)
@@ -129,10 +132,10 @@ class Door:
             return failed(VadeError(f"something went wrong inside vade ({type(error).__name__})"))
 
     async def _write(
-        self, seat: Seat, context: Context, params: CallToolRequestParams, write: Write
+        self, connection: Connection, context: Context, params: CallToolRequestParams, write: Write
     ) -> Mapping[str, Any] | InputRequiredResult:
         """Make a write, or ask first, or let it wait, or refuse it, as the settings say."""
-        earlier, policy = await seat.run(lambda memory: _before(memory, write))
+        earlier, policy = await connection.run(lambda memory: _before(memory, write))
         if earlier is not None:
             return earlier
         if policy is Consent.DENY:
@@ -147,15 +150,17 @@ class Door:
             if isinstance(agreed, InputRequiredResult):
                 return agreed
             if not agreed:
-                return await seat.run(lambda memory: _made(memory, write, wait=True))
-        return await seat.run(lambda memory: _made(memory, write, wait=False))
+                return await connection.run(lambda memory: _made(memory, write, wait=True))
+        return await connection.run(lambda memory: _made(memory, write, wait=False))
 
     async def list_resources(
         self, context: Context, params: PaginatedRequestParams | None
     ) -> ListResourcesResult:
         """What can be attached."""
         try:
-            return ListResourcesResult(resources=await self._seat(context).run(resources.every))
+            return ListResourcesResult(
+                resources=await self._connection(context).run(resources.list_resources)
+            )
         except VadeError as error:
             raise MCPError(code=INTERNAL_ERROR, message=told(error)) from error
 
@@ -168,7 +173,9 @@ class Door:
     async def read_resource(self, context: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
         """The text of one."""
         try:
-            found = await self._seat(context).run(lambda memory: resources.read(memory, str(params.uri)))
+            found = await self._connection(context).run(
+                lambda memory: resources.read_resource(memory, str(params.uri))
+            )
         except VadeError as error:
             raise MCPError(code=INVALID_PARAMS, message=told(error), data={"uri": str(params.uri)}) from error
         return ReadResourceResult(contents=[found])
@@ -177,22 +184,24 @@ class Door:
         self, context: Context, params: PaginatedRequestParams | None
     ) -> ListPromptsResult:
         """What a person can begin with."""
-        return ListPromptsResult(prompts=list(prompts.PROMPTS))
+        return ListPromptsResult(prompts=list(resources.PROMPTS))
 
     async def get_prompt(self, context: Context, params: GetPromptRequestParams) -> GetPromptResult:
         """One of them, filled in."""
         given = params.arguments or {}
         try:
-            return await self._seat(context).run(lambda memory: prompts.get(memory, params.name, given))
+            return await self._connection(context).run(
+                lambda memory: resources.get_prompt(memory, params.name, given)
+            )
         except VadeError as error:
             raise MCPError(code=INVALID_PARAMS, message=told(error)) from error
 
-    def _seat(self, context: Context) -> Seat:
+    def _connection(self, context: Context) -> Connection:
         """The memory of whoever sent this; the connection's id is the transport's own, never the client's."""
         request = context.request
         if request is None or context.protocol_version in MODERN_PROTOCOL_VERSIONS:
-            return self._seats.seat()
-        return self._seats.seat(str(request.headers.get("mcp-session-id") or ""))
+            return self._connections.of()
+        return self._connections.of(str(request.headers.get("mcp-session-id") or ""))
 
 
 def offered(tool: Tool) -> Offered:
@@ -201,8 +210,8 @@ def offered(tool: Tool) -> Offered:
         name=tool.name,
         title=tool.title,
         description=tool.description,
-        input_schema=arguments.schema(tool.arguments),
-        output_schema=dict(tool.output),
+        input_schema=tool.parameters,
+        output_schema=dict(tool.answer),
         annotations=ToolAnnotations(
             title=tool.title,
             read_only_hint=tool.read_only,
@@ -214,8 +223,8 @@ def offered(tool: Tool) -> Offered:
 
 
 def answered(value: Mapping[str, Any]) -> CallToolResult:
-    """An answer, as data and as text; nothing in it hides what it says, and no secret goes with it."""
-    safe = shown(clean_value(dict(value)))
+    """An answer, as data and as text."""
+    safe = safe_answer(value)
     said = json.dumps(safe, ensure_ascii=False)
     return CallToolResult(content=[TextContent(text=said)], structured_content=safe)
 
@@ -230,17 +239,6 @@ def told(error: VadeError) -> str:
     usual = next((hint for kind, hint in reversed([*_TRY.items()]) if isinstance(error, kind)), "")
     own = error.hint if error.hint != type(error).hint else usual or error.hint
     return visible(clean_text(" ".join(f"{error}".split()) + f"\ntry: {own}"))
-
-
-def shown(value: Any) -> Any:
-    """A value whose texts are all as they look; what is not known is left out, as nobody need read that."""
-    if isinstance(value, str):
-        return visible(value)
-    if isinstance(value, dict):
-        return {visible(str(name)): shown(each) for name, each in value.items() if each is not None}
-    if isinstance(value, list | tuple):
-        return [shown(each) for each in value]
-    return value
 
 
 def tidy(options: Mapping[str, Any]) -> None:

@@ -33,7 +33,7 @@ def serve(options: Mapping[str, Any], *, tools: str) -> NoReturn:
     """Serve until the client closes its end; the process ends with it."""
     from vademecum.interfaces.mcp import server as serving
 
-    made, seats = serving.make(options, tools=tools, own_session=True)
+    made, connections = serving.make(options, tools=tools, own_session=True)
     serving.tidy(options)
     leave_with_the_client()
 
@@ -44,7 +44,7 @@ def serve(options: Mapping[str, Any], *, tools: str) -> NoReturn:
                 await made.run(asked, answers, made.create_initialization_options())
 
     anyio.run(run)
-    seats.close()
+    connections.close()
     sys.stderr.flush()
     os._exit(0)  # at once: taking a large interpreter down politely takes longer than all of the above
 

@@ -25,8 +25,8 @@ MOST = 64  # connections whose memory is kept open; the one not used for longest
 Made = TypeVar("Made")
 
 
-class Seat:
-    """One connection's memory."""
+class Connection:
+    """One connection, and its memory."""
 
     def __init__(self, options: Mapping[str, Any]) -> None:
         self._options = options
@@ -53,36 +53,36 @@ class Seat:
             self._memory.close()
 
 
-class Seats:
+class Connections:
     """The connections that are served."""
 
     def __init__(self, options: Mapping[str, Any], *, own_session: bool) -> None:
         self._options = dict(options)
-        self._seats: OrderedDict[str, Seat] = OrderedDict()
+        self._open: OrderedDict[str, Connection] = OrderedDict()
         # Over stdio the process is the connection, and all of it is one session.
         if own_session and not self._options.get("session"):
             self._options["session"] = session_of(uuid.uuid4().hex)
 
-    def seat(self, connection: str = "") -> Seat:
-        """The seat of a connection; `connection` is the id that the transport gave it, if it gave one."""
-        if connection not in self._seats:
+    def of(self, id: str = "") -> Connection:
+        """The connection with the id that the transport gave it, if it gave one."""
+        if id not in self._open:
             options = dict(self._options)
-            if connection and not options.get("session"):
-                options["session"] = session_of(connection)
-            self._seats[connection] = Seat(options)
+            if id and not options.get("session"):
+                options["session"] = session_of(id)
+            self._open[id] = Connection(options)
             self._close_some()
-        self._seats.move_to_end(connection)
-        return self._seats[connection]
+        self._open.move_to_end(id)
+        return self._open[id]
 
     def close(self) -> None:
         """Let go of everything."""
-        for each in self._seats.values():
+        for each in self._open.values():
             each.close()
 
     def _close_some(self) -> None:
-        idle = [name for name, each in self._seats.items() if not each.waiting]
-        for name in idle[: max(0, len(self._seats) - MOST)]:
-            self._seats.pop(name).close()
+        idle = [name for name, each in self._open.items() if not each.waiting]
+        for name in idle[: max(0, len(self._open) - MOST)]:
+            self._open.pop(name).close()
 
 
 def session_of(connection: str) -> str:

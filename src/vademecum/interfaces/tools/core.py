@@ -1,0 +1,451 @@
+"""The tools that every agent gets: records, search, journal, lessons, earlier sessions, things to do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from vademecum.config import Consent
+from vademecum.errors import NotFound, Refused, UsageError
+from vademecum.interfaces.present.to_json import answer_json, hit_json, line_json, merged_json
+from vademecum.interfaces.tools.declaration import (
+    COUNT,
+    NUMBER,
+    TEXT,
+    TRUTH,
+    Items,
+    Place,
+    Read,
+    Span,
+    Texts,
+    Tool,
+    Write,
+    answers,
+    by_name,
+    many,
+    tool,
+)
+from vademecum.knowledge.lessons import LEARNED
+from vademecum.types import RecordType, Scope
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from vademecum.context.todo import TodoList
+    from vademecum.memory import Memory
+    from vademecum.types import Noted, Record, Stored
+
+SCOPES = tuple(map(str, Scope))
+TYPES = tuple(map(str, RecordType))
+LESSONS = tuple(map(str, LEARNED))
+MODES = ("hybrid", "bm25", "vector", "metadata")
+OPERATIONS = ("write", "update", "add", "list", "done")
+
+_WHERE = (
+    "session (this conversation only), project (this code base), agent (this role everywhere),"
+    " global (the person, everywhere), federated (everyone on this machine)"
+)
+Kept = Annotated[str, f"Where it is kept: {_WHERE}.", SCOPES]
+OnlyScope = Annotated[str | None, "Only this scope; without it, everything in sight.", SCOPES]
+Tags = Annotated[Texts | None, 'Labels to find it by, such as "testing,pytest" or ["testing", "pytest"].']
+Retry = Annotated[str | None, "A random text of your own. A retry with the same key is never written twice."]
+
+# ---------------------------------------------------------------- answers
+
+PASSAGE = answers(
+    {"path": TEXT, "startLine": COUNT, "endLine": COUNT, "score": NUMBER, "snippet": TEXT, "source": TEXT},
+    relevance=NUMBER,
+    match=TEXT,
+    key=TEXT,
+    num=COUNT,
+    scope=TEXT,
+    type=TEXT,
+    time=TEXT,
+    origin=TEXT,
+    superseded=TEXT,
+    related=by_name(TEXT),
+    claims=many(answers({"cited": TEXT, "standing": TEXT}, why=TEXT)),
+    stale=TEXT,
+)
+ANSWER = answers(
+    {
+        "results": many(PASSAGE),
+        "match": TEXT,
+        "hidden": COUNT,
+        "provider": TEXT,
+        "model": TEXT,
+        "mode": TEXT,
+        "coverage": by_name(COUNT),
+        "degraded": many(TEXT),
+        "notes": many(TEXT),
+    }
+)
+WRITTEN = answers(
+    {"outcome": TEXT},
+    key=TEXT,
+    num=COUNT,
+    scope=TEXT,
+    path=TEXT,
+    time=TEXT,
+    indexed=TRUTH,
+    secrets=many(TEXT),
+    swept=answers({"run": TEXT, "moved": COUNT, "into": many(TEXT)}),
+    merged=answers({"key": TEXT, "superseded": TEXT, "undo": TEXT}),
+    approval=TEXT,
+    message=TEXT,
+)
+LINES = answers({"text": TEXT, "path": TEXT}, startLine=COUNT, endLine=COUNT, lines=COUNT)
+HIT = answers(
+    {"session_id": TEXT, "line": COUNT, "role": TEXT, "preview": TEXT},
+    session_title=TEXT,
+    project=TEXT,
+    turn=COUNT,
+    time=TEXT,
+    score=NUMBER,
+    relevance=NUMBER,
+    match=TEXT,
+    keyword_hits=COUNT,
+    exact=TRUTH,
+)
+RECALLED = answers({"hits": many(HIT), "sessions": COUNT, "degraded": many(TEXT)})
+EVENTS = answers(
+    {
+        "session": TEXT,
+        "lines": many(answers({"line": COUNT}, event={"type": "object"}, torn=TEXT, size=COUNT)),
+    }
+)
+TODO = answers({"items": many(answers({"id": COUNT, "title": TEXT, "status": TEXT})), "text": TEXT})
+
+BESIDE = (
+    "your text stands beside what a person wrote, marked as contradicting it; a person decides with"
+    " `vade approve` whether it takes its place. Go on without it."
+)
+
+
+def stored(result: Stored) -> dict[str, Any]:
+    """The acknowledgement of a store."""
+    swept = result.swept
+    return {
+        "outcome": str(result.outcome),
+        "key": result.key,
+        "num": result.num,
+        "scope": str(result.place.scope),
+        "path": result.path,
+        "indexed": result.indexed,
+        "secrets": list(result.secrets),
+        "swept": None
+        if swept is None
+        else {"run": swept.run, "moved": swept.moved, "into": list(swept.into)},
+        "message": None if swept is None else f"Tell the user: {swept.message}",
+        **({"approval": result.approval, "message": BESIDE} if result.approval else {}),
+        **({} if result.merged is None else {"merged": merged_json(result.merged)}),
+    }
+
+
+def noted(result: Noted) -> dict[str, Any]:
+    """The acknowledgement of a note."""
+    return {
+        "outcome": "noted",
+        "path": result.path,
+        "time": result.time,
+        "secrets": list(result.secrets),
+    }
+
+
+def forgotten(record: Record) -> dict[str, Any]:
+    """What was taken away, and that it can come back."""
+    return {
+        "outcome": "forgotten",
+        "key": record.key,
+        "scope": str(record.place.scope),
+        "message": f"`vade restore {record.key}` brings it back",
+    }
+
+
+# ---------------------------------------------------------------- tools
+
+
+@tool("Remember something", WRITTEN)
+def memory_store(
+    *,
+    content: Annotated[str, "One or two sentences that stand on their own."],
+    key: Annotated[
+        str | None,
+        "The topic, as in `testing-framework`; made from the content when left out. A topic that is"
+        " known gets the content as a new dated entry.",
+    ] = None,
+    scope: Kept = "project",
+    memory_type: Annotated[
+        str | None,
+        "A label: project (conventions, decisions), user (who the person is and how they like to"
+        " work), feedback (corrections), reference (where something is found). Left out, a new topic"
+        " is project and a known one stays what it is.",
+        TYPES,
+    ] = None,
+    tags: Tags = None,
+    mode: Annotated[
+        str,
+        "append adds an entry; replace also marks the one before it as superseded.",
+        ("append", "replace"),
+    ] = "append",
+    idempotency_key: Retry = None,
+) -> Write:
+    """Keep a record."""
+    kept = {
+        "text": content,
+        "key": key,
+        "scope": scope,
+        "type": memory_type,
+        "tags": tags or [],
+        "mode": mode,
+    }
+    return Write("store", {**kept, "slug": True}, scope, stored, idempotency_key)
+
+
+@tool("Recall what was remembered", ANSWER, read_only=True)
+def memory_recall(
+    *,
+    query: Annotated[str | None, "What you want to know; without it, the newest."] = None,
+    scope: OnlyScope = None,
+    memory_type: Annotated[str | None, "Only this type.", TYPES] = None,
+    limit: Annotated[int, "How many at most.", Span(1, 100)] = 10,
+    search_mode: Annotated[str, "How to search.", MODES] = "hybrid",
+    sort_by: Annotated[
+        str | None,
+        "Another order than that of relevance: newest first, relevance with recency and use, or"
+        " most used first.",
+        ("recency", "score", "usage"),
+    ] = None,
+    include_related: Annotated[bool, "Also what the records found point to."] = False,
+) -> Read:
+    """Records that answer a question, or the newest."""
+
+    def do(memory: Memory) -> dict[str, Any]:
+        found = memory.recall(
+            query or "",
+            scope=scope,
+            type=memory_type,
+            limit=limit,
+            mode=search_mode,
+            sort_by=sort_by,
+            include_related=include_related,
+        )
+        return answer_json(found, explain=False)
+
+    return Read(do)
+
+
+@tool("Forget something", WRITTEN, destructive=True, idempotent=True)
+def memory_forget(
+    key: Annotated[str, "The key or number of the record."],
+    scope: Kept = "project",
+    idempotency_key: Retry = None,
+) -> Write:
+    """Move a record to the archive."""
+    return Write("forget", {"name": key, "scope": scope}, scope, forgotten, idempotency_key)
+
+
+@tool("Search all of memory", ANSWER, read_only=True)
+def memory_search(
+    *,
+    query: Annotated[str, "A question, or words to look for."],
+    maxResults: Annotated[int | None, "How many passages at most; 6 when left out.", Span(1, 100)] = None,
+    minScore: Annotated[
+        float | None, "Hide results with less relevance; 0 when left out.", Span(0, 1)
+    ] = None,
+    mode: Annotated[str | None, "How to search; hybrid when left out.", MODES] = None,
+    scope: OnlyScope = None,
+    sources: Annotated[
+        Texts | None, "Only these: memory, journal, pinned, transcript, or an attached folder."
+    ] = None,
+    as_of: Annotated[str | None, "Answer as memory stood on this date, such as 2026-05-02."] = None,
+) -> Read:
+    """Passages of everything in sight that answer a question."""
+
+    def do(memory: Memory) -> dict[str, Any]:
+        found = memory.search(
+            query,
+            max_results=maxResults,
+            min_score=minScore,
+            mode=mode,
+            scope=scope,
+            sources=sources or (),
+            as_of=as_of,
+        )
+        return answer_json(found, explain=False)
+
+    return Read(do)
+
+
+@tool("Read lines of memory", LINES, read_only=True)
+def memory_get(
+    path: Annotated[str, "A path as a search gave it, or the key of a record."],
+    from_: Annotated[int | None, "The first line, counted from 1.", Span(1)] = None,
+    startLine: Annotated[int | None, "Another name for `from`.", Span(1)] = None,
+    lines: Annotated[int | None, "How many lines; all when left out.", Span(0)] = None,
+) -> Read:
+    """Lines of a file; one that is not there is an empty text."""
+    if from_ is not None and startLine is not None:
+        raise UsageError("`from` and `startLine` are two names of one argument", hint="pass one of them")
+
+    def do(memory: Memory) -> dict[str, Any]:
+        try:
+            found = memory.get(path, start=from_ or startLine or 1, lines=lines)
+        except NotFound:
+            return {"text": "", "path": path}
+        if not found.lines:
+            return {"text": "", "path": found.path}
+        place = {"startLine": found.start, "endLine": found.end, "lines": found.lines}
+        return {"text": found.text, "path": found.path, **place}
+
+    return Read(do)
+
+
+@tool("Note something in today's journal", WRITTEN)
+def memory_note(
+    content: Annotated[str, "What happened, in a few sentences."],
+    scope: Annotated[
+        str, "Whose journal: project, agent or global.", ("project", "agent", "global")
+    ] = "project",
+    idempotency_key: Retry = None,
+) -> Write:
+    """Append to today's journal."""
+    return Write("note", {"text": content, "scope": scope}, scope, noted, idempotency_key)
+
+
+@tool("Keep a lesson", WRITTEN)
+def memory_learn(
+    *,
+    type: Annotated[str, "What kind of lesson.", LESSONS],
+    fact: Annotated[str | None, "discovery: the fact."] = None,
+    error: Annotated[str | None, "solution: the error or problem."] = None,
+    solution: Annotated[str | None, "solution: what solved it."] = None,
+    pattern: Annotated[str | None, "pattern: the convention."] = None,
+    sequence: Annotated[Texts | None, "workflow: the steps, in order."] = None,
+    success_rate: Annotated[float | None, "workflow: how often it works.", Span(0, 1)] = None,
+    what: Annotated[str | None, "failure: what went wrong."] = None,
+    impact: Annotated[str | None, "failure: what it cost."] = None,
+    prevention: Annotated[str | None, "failure: how to avoid it."] = None,
+    path: Annotated[str | None, "rule: the files it is about."] = None,
+    rule: Annotated[str | None, "rule: the rule."] = None,
+    confidence: Annotated[float | None, "How sure you are.", Span(0, 1)] = None,
+    examples: Annotated[Texts | None, "Paths of files that show it."] = None,
+    tags: Tags = None,
+    scope: Kept = "project",
+    idempotency_key: Retry = None,
+) -> Write:
+    """Keep a lesson."""
+    parts = {
+        **{"fact": fact, "error": error, "solution": solution, "pattern": pattern, "sequence": sequence},
+        **{"success_rate": success_rate, "what": what, "impact": impact, "prevention": prevention},
+        **{"path": path, "rule": rule},
+    }
+    lesson = {
+        "type": type,
+        "scope": scope,
+        "confidence": confidence,
+        "examples": examples or [],
+        "tags": tags or [],
+        **{name: part for name, part in parts.items() if part is not None},
+    }
+    return Write("learn", lesson, scope, stored, idempotency_key)
+
+
+@tool("Search earlier sessions", RECALLED, read_only=True)
+def session_search(
+    query: Annotated[str, "What was talked about."],
+    max_sessions: Annotated[int, "In how many sessions at most.", Span(1, 50)] = 10,
+    max_results: Annotated[int, "How many messages at most.", Span(1, 20)] = 5,
+) -> Read:
+    """What was said in earlier sessions."""
+
+    def do(memory: Memory) -> dict[str, Any]:
+        found = memory.session_search(query, max_sessions=max_sessions, max_results=max_results)
+        return {
+            "hits": [hit_json(each) for each in found.hits],
+            "sessions": found.sessions,
+            "degraded": list(found.degraded),
+        }
+
+    return Read(do)
+
+
+@tool("Read an earlier session", EVENTS, read_only=True)
+def session_get(
+    session: Annotated[str, "The id or name of the session."],
+    place: Annotated[Place, "The number of a line, or the id of a message or call."],
+    lines: Annotated[int, "How many lines.", Span(1, 200)] = 1,
+) -> Read:
+    """Lines of a session whole."""
+
+    def do(memory: Memory) -> dict[str, Any]:
+        found = memory.session_get(session, place, lines=lines)
+        return {"session": session, "lines": [line_json(each) for each in found]}
+
+    return Read(do)
+
+
+@tool("Keep a list of things to do", TODO)
+def todo(
+    *,
+    operation: Annotated[str, "What to do with the list.", OPERATIONS] = "list",
+    items: Annotated[
+        Items | None, 'For write, add and update: ["text"], or [{"id": 3, "status": "done"}].'
+    ] = None,
+    id: Annotated[int | None, "For update and done: the number of one item."] = None,
+    ids: Annotated[Items | None, "For done: the numbers of several items, as texts."] = None,
+    title: Annotated[str | None, "For add and update: its words."] = None,
+    status: Annotated[str | None, "For update: pending, in-progress, blocked or done."] = None,
+    idempotency_key: Retry = None,
+) -> Read:
+    """The session's list of things to do.
+
+    It is the agent's own working paper and no memory, so nobody is asked before it changes; where writing is
+    switched off, it is only shown.
+    """
+    given = {"operation": operation, "items": items, "id": id, "ids": ids, "title": title, "status": status}
+    request = {name: value for name, value in given.items() if value is not None}
+
+    def do(memory: Memory) -> dict[str, Any]:
+        if operation == "list":
+            made, said = memory.todo(request)
+        elif idempotency_key is None:
+            made, said = _change(memory, request)
+        else:
+            made, said = _change_once(memory, request, idempotency_key)
+        rows = [{"id": each.number, "title": each.title, "status": str(each.status)} for each in made.items]
+        return {"items": rows, "text": said}
+
+    return Read(do)
+
+
+def _change(memory: Memory, request: Mapping[str, Any]) -> tuple[TodoList, str]:
+    if memory.settings.approval.mcp is Consent.DENY:
+        raise Refused(
+            "writing to the list of things to do through MCP is switched off",
+            hint="tell the person; `approval` in config.toml decides it",
+        )
+    return memory.todo(request)
+
+
+def _change_once(memory: Memory, request: Mapping[str, Any], key: str) -> tuple[TodoList, str]:
+    def do(_: Any) -> dict[str, Any]:
+        _change(memory, request)
+        return {"outcome": "kept"}  # and not the list: what keys remember holds nobody's words
+
+    # A key is its agent's and project's own, a list its session's: the same call of two is not one.
+    memory.once(key, "todo", {**request, "session": memory.caller.session}, do=do)
+    return memory.todo({"operation": "list"})
+
+
+CORE: tuple[Tool, ...] = (
+    memory_store,
+    memory_recall,
+    memory_forget,
+    memory_search,
+    memory_get,
+    memory_note,
+    memory_learn,
+    session_search,
+    session_get,
+    todo,
+)

@@ -1,0 +1,291 @@
+"""What a tool is: a function whose signature is what a model may send, and the plan for what it sent.
+
+A plan is a value. A read runs at once; a write is first shown to whoever has to approve it, and may be
+retried, so it is kept as the name of a call and its arguments.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import keyword
+import math
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
+
+from vademecum.errors import UsageError
+from vademecum.store import names
+from vademecum.store.outgoing import clean_value
+from vademecum.text.visible import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+    from vademecum.memory import Memory
+
+    Schema = Mapping[str, Any]
+
+RETRY = "idempotency_key"  # the argument by which a retried call is known
+_TEXTS = Path(__file__).parent / "texts"
+
+
+class Read(NamedTuple):
+    """A call that changes nothing that needs a person's word."""
+
+    do: Callable[[Memory], Mapping[str, Any]]
+
+
+class Write(NamedTuple):
+    """A call that keeps or takes away something: its name, its arguments, and how its result is told."""
+
+    operation: str
+    arguments: Mapping[str, Any]
+    scope: str
+    render: Callable[[Any], Mapping[str, Any]]
+    key: str | None = None  # by which a retry is known
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """One tool; what a model reads about it stands in `texts/<name>.md`."""
+
+    name: str
+    title: str
+    plan: Callable[..., Read | Write]
+    arguments: tuple[Argument, ...]
+    answer: Schema
+    read_only: bool = False
+    destructive: bool = False
+    idempotent: bool = False
+
+    @property
+    def description(self) -> str:
+        """When to use it and when not, with an example."""
+        return read_text(self.name)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What may be sent, as JSON Schema."""
+        return input_schema(self.arguments)
+
+    def planned(self, given: Mapping[str, Any] | None) -> Read | Write:
+        """What to do for what was sent."""
+        parsed = parse_arguments(self.arguments, given)
+        return self.plan(**{f"{name}_" if keyword.iskeyword(name) else name: parsed[name] for name in parsed})
+
+    def without_retries(self) -> Tool:
+        """The same for whoever never sends a call twice."""
+        return replace(self, arguments=tuple(each for each in self.arguments if each.name != RETRY))
+
+
+def tool(title: str, answer: Schema, **hints: bool) -> Callable[[Callable[..., Read | Write]], Tool]:
+    """Declare a tool: a function of its name, that makes a plan of its arguments."""
+    return lambda plan: Tool(plan.__name__, title, plan, arguments_of(plan), answer, **hints)
+
+
+@functools.cache
+def read_text(name: str) -> str:
+    """A text beside the code, which is read once."""
+    return (_TEXTS / f"{name}.md").read_text("utf-8").strip()
+
+
+# ---------------------------------------------------------------- arguments
+
+
+class Span(NamedTuple):
+    """From which number to which an argument goes."""
+
+    least: float
+    most: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One argument of a tool."""
+
+    name: str
+    kind: Any
+    meaning: str
+    required: bool = False
+    default: Any = None
+    choices: tuple[str, ...] = ()
+    span: Span | None = None
+
+
+class _Kind(NamedTuple):
+    schema: Schema
+    wanted: str
+    fits: Callable[[Any], bool]
+    read: Callable[[Any], Any] = lambda value: value
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _is_list(value: Any, kind: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(each, kind) for each in value)
+
+
+def _split(value: str | list[str]) -> list[str]:
+    return [each.strip() for each in value.split(",") if each.strip()] if isinstance(value, str) else value
+
+
+Texts = list[str]
+Items = list[str | dict[str, Any]]
+Place = int | str
+_KINDS: Mapping[Any, _Kind] = {
+    str: _Kind({"type": "string"}, "a text", lambda value: isinstance(value, str)),
+    int: _Kind(
+        {"type": "integer"},
+        "a whole number",
+        lambda value: _is_number(value) and float(value).is_integer(),
+        int,
+    ),
+    float: _Kind({"type": "number"}, "a number", _is_number),
+    bool: _Kind({"type": "boolean"}, "true or false", lambda value: isinstance(value, bool)),
+    Texts: _Kind(
+        {"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "string"}]},
+        'a list of texts, or one text with commas such as "testing,pytest"',
+        lambda value: isinstance(value, str) or _is_list(value, str),
+        _split,
+    ),
+    Items: _Kind(
+        {"type": "array", "items": {"anyOf": [{"type": "string"}, {"type": "object"}]}},
+        "a list of texts or objects",
+        lambda value: _is_list(value, str | dict),
+    ),
+    Place: _Kind(
+        {"anyOf": [{"type": "integer"}, {"type": "string"}]},
+        "the number of a line, or an id",
+        lambda value: isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool)),
+    ),
+}
+
+
+def arguments_of(plan: Callable[..., Any]) -> tuple[Argument, ...]:
+    """The arguments of a function, as in `name: Annotated[type, meaning, choices or Span] = default`."""
+    hints = get_type_hints(plan, include_extras=True)
+    parameters = inspect.signature(plan).parameters.values()
+    return tuple(
+        _argument(each, hints[each.name]) for each in parameters if get_origin(hints[each.name]) is Annotated
+    )
+
+
+def _argument(parameter: inspect.Parameter, hint: Any) -> Argument:
+    whole, meaning, *limits = get_args(hint)
+    kind = next((each for each in _KINDS if whole in (each, each | None)), None)
+    if kind is None:
+        raise TypeError(f"{parameter} is of no kind that a model can send")
+    required = parameter.default is parameter.empty
+    return Argument(
+        parameter.name.removesuffix("_"),
+        kind,
+        meaning,
+        required=required,
+        default=None if required else parameter.default,
+        choices=next((each for each in limits if not isinstance(each, Span)), ()),
+        span=next((each for each in limits if isinstance(each, Span)), None),
+    )
+
+
+def input_schema(arguments: Collection[Argument]) -> dict[str, Any]:
+    """The arguments as JSON Schema."""
+    required = [each.name for each in arguments if each.required]
+    return {
+        "type": "object",
+        "properties": {each.name: _property(each) for each in arguments},
+        **({"required": required} if required else {}),
+        "additionalProperties": False,
+    }
+
+
+def _property(argument: Argument) -> dict[str, Any]:
+    made: dict[str, Any] = {**_KINDS[argument.kind].schema, "description": argument.meaning}
+    if argument.choices:
+        made["enum"] = list(argument.choices)
+    if argument.span is not None:
+        made["minimum"] = argument.span.least
+        if argument.span.most is not None:
+            made["maximum"] = argument.span.most
+    if argument.default is not None:
+        made["default"] = argument.default
+    return made
+
+
+def parse_arguments(arguments: Collection[Argument], given: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What was sent, checked, with the defaults filled in."""
+    sent = dict(given or {})
+    known = [each.name for each in arguments]
+    for name in sent:
+        if name not in known:
+            raise UsageError(
+                f"there is no argument {names.shown(name)}", hint=f"the arguments are {', '.join(known)}"
+            )
+    return {each.name: _checked(each, sent.get(each.name)) for each in arguments}
+
+
+def _checked(argument: Argument, value: Any) -> Any:
+    name, kind = argument.name, _KINDS[argument.kind]
+    if value is None:
+        if argument.required:
+            raise UsageError(f"`{name}` is missing", hint=f"pass `{name}`: {argument.meaning}")
+        return argument.default
+    if not kind.fits(value):
+        raise UsageError(f"`{name}` must be {kind.wanted}, not {_told(value)}")
+    value = kind.read(value)
+    if argument.choices and value not in argument.choices:
+        raise UsageError(
+            f"`{name}` cannot be {_told(value)}", hint=f"use one of {', '.join(argument.choices)}"
+        )
+    if argument.span is not None:
+        low, high = argument.span
+        if value < low or (high is not None and value > high):
+            span = f"from {low:g} to {high:g}" if high is not None else f"{low:g} or more"
+            raise UsageError(f"`{name}` must be {span}, not {_told(value)}")
+    return value
+
+
+def _told(value: Any) -> str:
+    return names.shown(value if isinstance(value, str) else repr(value))
+
+
+# ---------------------------------------------------------------- answers
+
+TEXT: Schema = {"type": "string"}
+COUNT: Schema = {"type": "integer"}
+NUMBER: Schema = {"type": "number"}
+TRUTH: Schema = {"type": "boolean"}
+
+
+def safe_answer(value: Mapping[str, Any]) -> dict[str, Any]:
+    """An answer as it is sent: no secret goes with it, and nothing in it hides what it says."""
+    made: dict[str, Any] = _shown(clean_value(dict(value)))
+    return made
+
+
+def _shown(value: Any) -> Any:
+    """A value whose texts are all as they look; what is not known is left out, as nobody need read that."""
+    if isinstance(value, str):
+        return visible(value)
+    if isinstance(value, dict):
+        return {visible(str(name)): _shown(each) for name, each in value.items() if each is not None}
+    if isinstance(value, list | tuple):
+        return [_shown(each) for each in value]
+    return value
+
+
+def answers(required: Schema, **more: Any) -> dict[str, Any]:
+    """The schema of an answer: what it always has, and what it may have."""
+    return {"type": "object", "properties": {**required, **more}, "required": list(required)}
+
+
+def many(of: Schema) -> dict[str, Any]:
+    """The schema of a list."""
+    return {"type": "array", "items": of}
+
+
+def by_name(of: Schema) -> dict[str, Any]:
+    """The schema of an object whose names are data."""
+    return {"type": "object", "additionalProperties": of}

@@ -1,0 +1,168 @@
+"""What every tool really sends is what its declaration says: no field more, and none that nobody sends."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from mcp_door.talking import call, home_of, in_process, talk
+from vademecum.interfaces.tools.tool_sets import OPERATIONS, TOOL_SETS
+from vademecum.memory import connect
+from vademecum.transcripts.events import Said
+from vademecum.transcripts.messages import Message, Role, Text
+from vademecum.types import Origin
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from mcp.client.client import Client
+
+TOOLS = {each.name: each for each in TOOL_SETS["all"]}
+
+
+def strict(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The same schema, in which an object has the fields that are named and no other."""
+    made = dict(schema)
+    if "properties" in made:
+        made["properties"] = {name: strict(each) for name, each in made["properties"].items()}
+        made["additionalProperties"] = False
+    elif isinstance(made.get("additionalProperties"), dict):
+        made["additionalProperties"] = strict(made["additionalProperties"])
+    if "items" in made:
+        made["items"] = strict(made["items"])
+    return made
+
+
+def fields(value: Any, schema: Mapping[str, Any], at: str = "") -> Iterator[str]:
+    """The declared fields that a value has."""
+    if isinstance(value, list):
+        for each in value:
+            yield from fields(each, schema.get("items", {}), at)
+    elif isinstance(value, dict):
+        for name, each in value.items():
+            if name in schema.get("properties", {}):
+                yield f"{at}.{name}"
+                yield from fields(each, schema["properties"][name], f"{at}.{name}")
+
+
+def declared(schema: Mapping[str, Any], at: str = "") -> Iterator[str]:
+    """All fields that a schema names."""
+    for name, each in schema.get("properties", {}).items():
+        yield f"{at}.{name}"
+        yield from declared(each, f"{at}.{name}")
+    if "items" in schema:
+        yield from declared(schema["items"], at)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A project with a person's records, one of which points to another and cites a file that is gone."""
+    made = tmp_path / "project"
+    made.mkdir()
+    (made / "src").mkdir()
+    (made / "src" / "ledger.py").write_text("ROWS = []\n")
+    memory = connect(home=home_of(made), cwd=made, session="s1", origin=Origin.USER)
+    memory.store("The ledger is kept in src/ledger.py. See [[backups]].", key="ledger", protected=True)
+    memory.store("Backups of the ledger run nightly.", key="backups", tags=["preference"])
+    memory.store("The release train leaves on Mondays.", key="release-train")
+    (made / "src" / "ledger.py").unlink()
+    log = memory.new_session(id="earlier")
+    log.append(Said(Message(Role.USER, (Text("The lighthouse keeper is called Ione."),))))
+    with open(home_of(made) / log.path, "ab") as file:
+        file.write(b'{"torn": \n')
+    memory.close()
+    return made
+
+
+class Talk:
+    """A conversation in which every answer is held against what its tool declares."""
+
+    def __init__(self, client: Client, sent: dict[str, set[str]]) -> None:
+        self.client = client
+        self.sent = sent  # which fields each tool has answered with
+
+    async def ask(self, name: str, **given: Any) -> dict[str, Any]:
+        """Call a tool; its answer must be exactly of the declared kind."""
+        answer = await call(self.client, name, **given)
+        declaration = TOOLS[name].answer
+        if name == "memory_operations":
+            declaration = OPERATIONS[given["operation"]].answer
+            name = f"{name} {given['operation']}"
+        Draft202012Validator(strict(declaration)).validate(answer)
+        self.sent.setdefault(name, set()).update(fields(answer, declaration))
+        return answer
+
+
+async def use_all(ask: Any) -> None:
+    """Every tool, every operation, and every field of an answer that a small home can bring about."""
+    await ask("memory_store", content="Tests run with pytest.", key="tests", tags="testing")
+    await ask("memory_store", content="The cache of the ledger is emptied nightly.")
+    await ask("memory_store", content="The caches of the ledger are emptied nightly.")
+    await ask("memory_store", content="Trains leave on Tuesdays.", key="release-train", mode="replace")
+    await ask("memory_recall", query="where is the ledger kept?", limit=1, include_related=True)
+    await ask("memory_recall")
+    await ask("memory_search", query="where is the ledger kept?")
+    await ask("memory_search", query="lighthouse keeper", sources=["transcript"])
+    await ask("memory_get", path="ledger")
+    await ask("memory_get", path="nothing-here")
+    await ask("memory_note", content="Looked at the ledger.")
+    await ask("memory_learn", type="discovery", fact="Config is YAML.", confidence=0.9)
+    await ask("session_search", query="lighthouse keeper")
+    await ask("session_get", session="earlier", place=1, lines=9)
+    await ask("todo", operation="write", items=["one"])
+    await ask("save_memory", content="The printer is on the second floor.")
+    await ask("recall_memory", query="printer")
+    await ask("list_memories")
+    await ask("memory_forget", key="tests")
+    operate: dict[str, dict[str, Any]] = {
+        "store": {"key": "port", "content": "The port is 8377."},
+        "retrieve": {"key": "port"},
+        "search": {"query": "port"},
+        "list": {},
+        "delete": {"key": "port"},
+        "add_discovery": {"fact": "Dates are UTC."},
+        "add_solution": {"error": "Port in use", "solution": "Stop the old one."},
+        "add_pattern": {"pattern": "Names are nouns."},
+        "ltm_stats": {},
+        "prune_ltm": {"max_age_days": 0, "min_confidence": 1},
+        "recall_sessions": {"query": "lighthouse"},
+    }
+    assert operate.keys() == OPERATIONS.keys()
+    for operation, given in operate.items():
+        await ask("memory_operations", operation=operation, **given)
+
+
+def test_every_tool_answers_exactly_what_it_declares(folder: Path) -> None:
+    sent: dict[str, set[str]] = {}
+
+    async def conversation() -> None:
+        async with in_process(folder) as client:
+            await use_all(Talk(client, sent).ask)
+
+    talk(conversation)
+    assert {name.split()[0] for name in sent} == TOOLS.keys()
+    answers = [*(each.answer for each in TOOLS.values()), *(each.answer for each in OPERATIONS.values())]
+    # What takes a scope that is full, an entry that a pass marked or a queue is told by tests of its own.
+    rare = {".swept", ".swept.run", ".swept.moved", ".swept.into", ".results.stale", ".waiting"}
+    unsent = {field for each in answers for field in declared(each)} - set().union(*sent.values())
+    assert unsent <= rare
+
+
+def test_a_field_that_no_declaration_names_is_seen() -> None:
+    answer = {"text": "", "path": "x", "surprise": 1}
+    schema = TOOLS["memory_get"].answer
+    assert Draft202012Validator(schema).is_valid(answer)
+    assert not Draft202012Validator(strict(schema)).is_valid(answer)
+
+
+def test_clients_are_told_the_same_schemas(folder: Path) -> None:
+    async def conversation() -> None:
+        async with in_process(folder) as client:
+            for each in (await client.list_tools()).tools:
+                assert each.output_schema == TOOLS[each.name].answer
+                assert each.input_schema == TOOLS[each.name].parameters
+
+    talk(conversation)
