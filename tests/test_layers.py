@@ -51,7 +51,7 @@ FOREIGN = {
     "numpy": ("index/", "search/"),
     "onnxruntime": ("index/embed/onnx",),
     "prompt_toolkit": ("interfaces/chat/prompting",),
-    "pydantic": ("llm/kinds", "llm/remote"),
+    "pydantic": ("llm/structured", "llm/remote"),
     "pydantic_ai": ("adapters/pydantic_ai", "llm/failures", "llm/remote"),
     "rapidfuzz": ("text/similarity",),
     "rich": ("interfaces/chat/screen", "interfaces/cli", "interfaces/present"),

@@ -410,8 +410,8 @@ def test_no_secret_goes_to_a_server_that_makes_vectors(
 
         return numpy.ones((len(texts), 4), dtype=numpy.float32)
 
-    monkeypatch.setattr(embedding.Remote, "_ask", ask)
-    made = embedding.remote(
+    monkeypatch.setattr(embedding.RemoteEmbedder, "_ask", ask)
+    made = embedding.make_remote(
         "ollama", model="m", endpoint="http://127.0.0.1:1", key_env=None, batch=8, timeout=1.0
     )
     list(made.parts([each.text for each in planted.canaries]))

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from vademecum.inject.build import Block as Block
     from vademecum.llm.base import Limits as Limits
     from vademecum.llm.base import Model as Model
-    from vademecum.llm.choose import resolve
-    from vademecum.llm.overflow import is_overflow as is_overflow
+    from vademecum.llm.failures import is_overflow as is_overflow
     from vademecum.llm.scripted import Scripted as Scripted
+    from vademecum.llm.select import resolve
     from vademecum.memory import Listing as Listing
     from vademecum.memory import Memory as Memory
     from vademecum.memory import Status as Status
@@ -60,8 +60,8 @@ _HOMES = {
     ),
     "vademecum.inject.build": "Block",
     "vademecum.llm.base": "Limits Model",
-    "vademecum.llm.choose": "resolve:resolve_model",
-    "vademecum.llm.overflow": "is_overflow",
+    "vademecum.llm.select": "resolve:resolve_model",
+    "vademecum.llm.failures": "is_overflow",
     "vademecum.llm.scripted": "Scripted",
     "vademecum.memory": "Listing Memory Status connect",
     "vademecum.search.answer": "Answer Coverage Passage",

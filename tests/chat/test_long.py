@@ -18,8 +18,8 @@ from vademecum.transcripts.messages import Role
 from vademecum.transcripts.shapes import pydantic_ai as shape
 
 if TYPE_CHECKING:
-    from vademecum.llm.base import Answer, Limits, Prompt, Stream
-    from vademecum.llm.scripted import Asked
+    from vademecum.llm.base import Limits, ModelAnswer, Prompt, Stream
+    from vademecum.llm.scripted import ScriptedQuestion
     from vademecum.transcripts.messages import Json
 
     from .conftest import Room
@@ -38,7 +38,7 @@ class Worker:
         self.largest = 0
         self.schemas: list[Json] = []
 
-    def _reply(self, asked: Asked) -> str | Call:
+    def _reply(self, asked: ScriptedQuestion) -> str | Call:
         prompt = json.dumps(asked.prompt)
         if asked.tools and asked.tools[0]["name"] == "journal_append":
             fact = f"Fact {len(self.flushed)}: the ledger rounds half even, case {len(self.flushed) * 7919}."
@@ -57,7 +57,7 @@ class Worker:
 
     def text(
         self, prompt: Prompt, *, system: str = "", tools: tuple[Json, ...] = (), limits: Limits | None = None
-    ) -> Answer:
+    ) -> ModelAnswer:
         return Scripted(self._reply, name=self.name).text(prompt, system=system, tools=tools, limits=limits)
 
     def stream(

@@ -11,7 +11,7 @@ import pytest
 from vademecum.errors import ModelFailed, ModelNonsense, ModelOverflow
 from vademecum.interfaces.chat import loop, talk, tools
 from vademecum.interfaces.chat.state import Spent
-from vademecum.llm.base import Call, Usage
+from vademecum.llm.base import Call, CallUsage
 from vademecum.llm.scripted import Scripted
 from vademecum.transcripts.events import Flushed, Said, Trimmed, Used
 from vademecum.transcripts.messages import Role
@@ -19,7 +19,7 @@ from vademecum.types import Origin
 
 if TYPE_CHECKING:
     from vademecum.interfaces.chat.state import Chat
-    from vademecum.llm.scripted import Asked, Reply
+    from vademecum.llm.scripted import Reply, ScriptedQuestion
 
     from .conftest import Room
 
@@ -216,7 +216,7 @@ def test_an_overflow_that_never_ends_is_one_sentence(room: Room, capsys: pytest.
     assert roles(chat)[-1] == "user"
 
 
-def full(asked: Asked) -> str:
+def full(asked: ScriptedQuestion) -> str:
     """Answer a flush with notes, a compaction with nothing usable, and everything else at length."""
     if asked.tools and asked.tools[0]["name"] == "journal_append":
         return "- The import reads the file twice."
@@ -392,7 +392,7 @@ def test_an_error_inside_ends_a_line_and_not_the_session(
 
 
 def test_a_person_who_stops_before_the_first_word_finds_it_in_the_transcript(room: Room) -> None:
-    def interrupted(asked: Asked) -> str:
+    def interrupted(asked: ScriptedQuestion) -> str:
         raise KeyboardInterrupt
 
     chat = room.chat(Scripted(interrupted, "Here."))
@@ -468,9 +468,9 @@ def test_usage_of_flushes_is_recorded_as_such(room: Room) -> None:
 
 def test_costs_add_up_where_a_price_is_known() -> None:
     spent = Spent()
-    spent.add(Usage(10, 2))
-    assert spent.total == Usage(10, 2)
-    spent.add(Usage(10, 2, Decimal("0.5")))
-    spent.add(Usage(10, 2, Decimal("0.25"), counted=False))
-    assert spent.total == Usage(30, 6, Decimal("0.75"), counted=False)
+    spent.add(CallUsage(10, 2))
+    assert spent.total == CallUsage(10, 2)
+    spent.add(CallUsage(10, 2, Decimal("0.5")))
+    spent.add(CallUsage(10, 2, Decimal("0.25"), counted=False))
+    assert spent.total == CallUsage(30, 6, Decimal("0.75"), counted=False)
     assert spent.calls == 3

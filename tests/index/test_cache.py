@@ -236,7 +236,9 @@ def test_what_came_before_a_failure_is_kept(provider: Provider, home: Home) -> N
 
 
 def test_a_failure_does_not_cost_those_that_are_under_way(provider: Provider) -> None:
-    embedder = remote_module.remote("openai", endpoint=provider.endpoint("openai"), key_env=KEY_ENV, batch=1)
+    embedder = remote_module.make_remote(
+        "openai", endpoint=provider.endpoint("openai"), key_env=KEY_ENV, batch=1
+    )
     provider.reset("ok", "401", "slow", "slow", "slow", "ok")
     given: list[Part] = []
     with pytest.raises(EmbedderFailed, match="401"):

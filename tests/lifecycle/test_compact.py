@@ -15,7 +15,7 @@ from vademecum.llm.scripted import Scripted
 
 if TYPE_CHECKING:
     from lifecycle.stores import World
-    from vademecum.llm.scripted import Asked, Reply
+    from vademecum.llm.scripted import Reply, ScriptedQuestion
 
 FIRST = "Deploys go through `make ship` on host build-7. Port 8080."
 SECOND = "Deploys need the flag `--canary` first, as docs/deploy.md says."
@@ -109,7 +109,7 @@ def test_a_record_edited_while_the_model_was_thinking_is_left_as_the_person_save
     memory = filled(world)
     path = next(world.home.rglob("records/deploys.md"))
 
-    def slowly(asked: Asked) -> Reply:
+    def slowly(asked: ScriptedQuestion) -> Reply:
         path.write_bytes(path.read_bytes().replace(b"build-7", b"build-8"))
         return says(GOOD)
 
@@ -165,7 +165,7 @@ def test_one_refusal_does_not_keep_another_topic_from_being_tidied(world: World)
     for text in OTHER:
         memory.store(text, key="backups")
 
-    def either(asked: Asked) -> Reply:
+    def either(asked: ScriptedQuestion) -> Reply:
         return says(OTHER_GOOD) if "Backups" in str(asked.prompt) else says("No.")
 
     found = memory.compact(model=Scripted(either, either), apply=True)

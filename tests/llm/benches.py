@@ -10,9 +10,9 @@ from llm.wire_server import Refuse, Say, Use
 from vademecum.errors import ModelBusy, ModelFailed, ModelOverflow, ModelUnauthorised
 from vademecum.llm.base import Call
 from vademecum.llm.budget import Budget
-from vademecum.llm.choose import find
-from vademecum.llm.remote import Remote
+from vademecum.llm.remote import RemoteModel
 from vademecum.llm.scripted import Scripted
+from vademecum.llm.select import find_model
 
 if TYPE_CHECKING:
     from llm.wire_server import Reply, WireServer
@@ -54,10 +54,10 @@ class Bench:
 
 def remote(
     server: WireServer, provider: str, *, budget: Budget | None = None, seconds: float = 20.0
-) -> Remote:
+) -> RemoteModel:
     """A model of this provider, at the server."""
-    place = find(f"{provider}:parrot-1", endpoint=server.endpoint(provider), key_env=KEY_ENV)
-    return Remote(place, seconds=seconds, budget=Budget() if budget is None else budget)
+    place = find_model(f"{provider}:parrot-1", endpoint=server.endpoint(provider), key_env=KEY_ENV)
+    return RemoteModel(place, seconds=seconds, budget=Budget() if budget is None else budget)
 
 
 def _scripted(reply: Reply) -> Any:

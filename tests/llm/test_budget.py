@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vademecum.errors import ModelBusy, ModelFailed, OverBudget
-from vademecum.llm.base import Call, Limits, Usage
-from vademecum.llm.budget import USUAL_OUTPUT, Budget, Spending, estimate, needed
-from vademecum.llm.scripted import Asked, Scripted
+from vademecum.llm.base import Call, CallUsage, Limits
+from vademecum.llm.budget import USUAL_OUTPUT, Budget, Spending, check_needed, estimate
+from vademecum.llm.scripted import Scripted, ScriptedQuestion
 
 
 def test_what_is_held_counts_until_it_is_let_go() -> None:
@@ -58,14 +58,14 @@ def test_many_at_once_never_hold_more_than_there_is() -> None:
 @given(
     st.lists(
         st.builds(
-            Usage,
+            CallUsage,
             st.integers(0, 10**6),
             st.integers(0, 10**6),
             st.none() | st.decimals(0, 100, allow_nan=False, places=4),
         )
     )
 )
-def test_the_record_is_the_sum_of_its_calls(usages: list[Usage]) -> None:
+def test_the_record_is_the_sum_of_its_calls(usages: list[CallUsage]) -> None:
     budget = Budget()
     for usage in usages:
         budget.add("a:b", usage)
@@ -77,7 +77,7 @@ def test_the_record_is_the_sum_of_its_calls(usages: list[Usage]) -> None:
 
 
 def test_a_price_that_is_partly_unknown_is_unknown() -> None:
-    known, unknown = Usage(1, 1, Decimal("0.5")), Usage(1, 1)
+    known, unknown = CallUsage(1, 1, Decimal("0.5")), CallUsage(1, 1)
     assert (known + known).cost == Decimal(1)
     assert (known + unknown).cost is None
 
@@ -97,7 +97,7 @@ def test_a_call_needs_its_prompt_and_its_answer_or_is_refused(
     estimated = estimate(prompt)
     room = USUAL_OUTPUT if output is None else output
     try:
-        assert needed(estimated, Limits(tokens=tokens, output=output)) == estimated + room
+        assert check_needed(estimated, Limits(tokens=tokens, output=output)) == estimated + room
         assert estimated + room <= tokens
     except OverBudget:
         assert estimated + room > tokens
@@ -123,4 +123,4 @@ def test_a_script_that_is_over_says_so_and_keeps_what_was_asked() -> None:
     model = Scripted()
     with pytest.raises(ModelFailed, match="nothing more to say"):
         model.text("?", system="s")
-    assert model.asked == [Asked("?", "s")]
+    assert model.asked == [ScriptedQuestion("?", "s")]

@@ -18,9 +18,9 @@ from vademecum.errors import (
     OverBudget,
     UsageError,
 )
-from vademecum.llm.base import Limits, Typed, Usage
+from vademecum.llm.base import CallUsage, Limits, Typed
 from vademecum.llm.budget import Budget
-from vademecum.llm.overflow import is_overflow
+from vademecum.llm.failures import is_overflow
 from vademecum.transcripts.messages import Message, Role, Text, ToolResult
 from vademecum.transcripts.shapes.base import shape
 
@@ -201,7 +201,7 @@ def test_a_budget_that_is_used_up_refuses_before_anything_is_sent(bench: Bench) 
     bench.budget = Budget(2_500)
     model = bench.model(Say("One."), Say("Two."))
     model.text("word " * 1_000, limits=Limits(output=500))
-    bench.budget.add(model.name, Usage(2_000, 0))  # as another call of this process
+    bench.budget.add(model.name, CallUsage(2_000, 0))  # as another call of this process
     with pytest.raises(OverBudget, match="of 2500 are left"):
         model.text("Again?", limits=Limits(output=500))
     assert len(bench.asked) == 1

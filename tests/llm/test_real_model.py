@@ -14,10 +14,9 @@ from llm.real_model import NAME, WINDOW, Unavailable
 from vademecum.errors import ModelOverflow
 from vademecum.llm.base import Limits
 from vademecum.llm.budget import Budget
-from vademecum.llm.choose import find
-from vademecum.llm.discover import discover
-from vademecum.llm.overflow import is_overflow
-from vademecum.llm.remote import Remote
+from vademecum.llm.failures import is_overflow
+from vademecum.llm.remote import RemoteModel
+from vademecum.llm.select import discover_servers, find_model
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,19 +38,19 @@ def real() -> Iterator[Server]:
 
 
 @pytest.fixture
-def model(real: Server) -> Remote:
-    place = find(f"compatible:{NAME}", endpoint=real.endpoint)
-    return Remote(place, seconds=120, budget=Budget())
+def model(real: Server) -> RemoteModel:
+    place = find_model(f"compatible:{NAME}", endpoint=real.endpoint)
+    return RemoteModel(place, seconds=120, budget=Budget())
 
 
 def test_a_real_server_is_found_and_called_by_the_name_it_gives(real: Server) -> None:
     closed = 1
-    (found,) = discover(ollama=closed, llama=real.port, seconds=20)
+    (found,) = discover_servers(ollama=closed, llama=real.port, seconds=20)
     assert (found.provider, found.endpoint) == ("compatible", real.endpoint)
     assert found.names == (f"compatible:{NAME}",)
 
 
-def test_a_real_stream_comes_in_pieces_and_is_counted_by_the_server(model: Remote) -> None:
+def test_a_real_stream_comes_in_pieces_and_is_counted_by_the_server(model: RemoteModel) -> None:
     with model.stream("Count from one to ten.", system="Be brief.", limits=SHORT) as stream:
         pieces = list(stream)
         answer = stream.answer
@@ -65,19 +64,19 @@ def test_a_real_stream_comes_in_pieces_and_is_counted_by_the_server(model: Remot
     assert (record.calls, record.input, record.output) == (1, answer.usage.input, answer.usage.output)
 
 
-def test_a_real_answer_that_reaches_its_limit_says_that_it_was_cut(model: Remote) -> None:
+def test_a_real_answer_that_reaches_its_limit_says_that_it_was_cut(model: RemoteModel) -> None:
     answer = model.text("Tell me a long story about the sea.", limits=Limits(output=4))
     assert answer.cut
     assert answer.usage.output == 4
     assert answer.attempts == 1
 
 
-def test_a_longer_prompt_is_counted_as_longer(model: Remote) -> None:
+def test_a_longer_prompt_is_counted_as_longer(model: RemoteModel) -> None:
     few, many = (model.text("tea " * count, limits=Limits(output=1)).usage.input for count in (5, 50))
     assert many - few >= 45
 
 
-def test_a_prompt_that_does_not_fit_is_told_as_an_overflow(model: Remote) -> None:
+def test_a_prompt_that_does_not_fit_is_told_as_an_overflow(model: RemoteModel) -> None:
     with pytest.raises(ModelOverflow):
         model.text(TOO_LONG, limits=SHORT)
     with pytest.raises(ModelOverflow), model.stream(TOO_LONG, limits=SHORT) as stream:
@@ -95,7 +94,7 @@ def test_an_overflow_is_known_by_the_words_of_the_server_alone(real: Server) -> 
     assert not is_overflow(said)
 
 
-def test_a_stream_that_is_left_early_stops_the_model(real: Server, model: Remote) -> None:
+def test_a_stream_that_is_left_early_stops_the_model(real: Server, model: RemoteModel) -> None:
     with model.stream("Tell me a long story about the sea.", limits=Limits(output=400)) as stream:
         next(iter(stream))
     decoded = 0

@@ -28,8 +28,8 @@ from vademecum.errors import (
 )
 from vademecum.llm.base import Limits
 from vademecum.llm.budget import Budget
-from vademecum.llm.choose import find
-from vademecum.llm.remote import Remote, price
+from vademecum.llm.remote import RemoteModel, price
+from vademecum.llm.select import find_model
 
 if TYPE_CHECKING:
     from llm.wire_server import Reply, WireServer
@@ -43,7 +43,7 @@ class City:
     people: int
 
 
-def ask(model: Remote, *, streamed: bool, seconds: float | None = None) -> str:
+def ask(model: RemoteModel, *, streamed: bool, seconds: float | None = None) -> str:
     limits = Limits(seconds=seconds)
     return (model.stream("?", limits=limits).answer if streamed else model.text("?", limits=limits)).text
 
@@ -137,9 +137,9 @@ def test_an_address_that_swallows_everything_ends_in_time() -> None:
     with socket.socket() as deaf:  # listens, and never takes a connection off its queue
         deaf.bind(("127.0.0.1", 0))
         deaf.listen(1)
-        place = find("compatible:x", endpoint=f"http://127.0.0.1:{deaf.getsockname()[1]}/v1")
+        place = find_model("compatible:x", endpoint=f"http://127.0.0.1:{deaf.getsockname()[1]}/v1")
         with pytest.raises(ModelTimeout):
-            Remote(place, seconds=0.3, budget=Budget()).text("?")
+            RemoteModel(place, seconds=0.3, budget=Budget()).text("?")
 
 
 def test_mending_and_retries_share_one_time_limit(server: WireServer) -> None:
@@ -153,9 +153,9 @@ def test_nobody_there_is_told_as_such() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    place = find("ollama:qwen3", endpoint=f"http://127.0.0.1:{port}/v1")
+    place = find_model("ollama:qwen3", endpoint=f"http://127.0.0.1:{port}/v1")
     with pytest.raises(ModelFailed, match="cannot be reached"):
-        Remote(place, seconds=5, budget=Budget()).text("?")
+        RemoteModel(place, seconds=5, budget=Budget()).text("?")
 
 
 # What breaks in the middle.
@@ -264,7 +264,7 @@ def test_the_key_goes_to_the_server_and_nowhere_else(
 
 
 def test_a_provider_of_its_own_needs_its_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = Remote(find("openai:gpt-5-mini"), budget=Budget())
+    model = RemoteModel(find_model("openai:gpt-5-mini"), budget=Budget())
     with pytest.raises(ModelUnauthorised, match="needs a key, and OPENAI_API_KEY is not set"):
         model.text("?")
     monkeypatch.setenv("OPENAI_API_KEY", "sk-\nnever-shown")
@@ -280,8 +280,8 @@ def test_a_server_without_a_key_is_sent_none_of_ours(
         monkeypatch.setenv(name, KEY)
     for provider in ("ollama", "compatible"):
         server.script(Say("Yes."))
-        place = find(f"{provider}:x", endpoint=server.endpoint(provider))
-        Remote(place, budget=Budget()).text("?")
+        place = find_model(f"{provider}:x", endpoint=server.endpoint(provider))
+        RemoteModel(place, budget=Budget()).text("?")
         assert KEY not in str(server.seen[0].headers)
 
 
@@ -392,5 +392,5 @@ def test_a_known_model_has_a_price_and_an_unknown_one_has_none(response: Any) ->
 
 def test_a_server_of_ones_own_has_no_price_whatever_its_models_are_called(server: WireServer) -> None:
     server.script(Say("Yes."))
-    place = find("openai:gpt-4o-mini", endpoint=server.endpoint("openai"), key_env=KEY_ENV)
-    assert Remote(place, budget=Budget()).text("?").usage.cost is None
+    place = find_model("openai:gpt-4o-mini", endpoint=server.endpoint("openai"), key_env=KEY_ENV)
+    assert RemoteModel(place, budget=Budget()).text("?").usage.cost is None

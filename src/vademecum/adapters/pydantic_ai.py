@@ -34,7 +34,7 @@ from vademecum.interfaces.tools.core import (
     session_search,
 )
 from vademecum.interfaces.tools.declaration import Read, Tool, safe_answer
-from vademecum.llm.overflow import is_overflow
+from vademecum.llm.failures import is_overflow
 from vademecum.transcripts.events import Used
 from vademecum.transcripts.messages import Message, Role, Text
 from vademecum.transcripts.shapes import pydantic_ai as shape

@@ -35,7 +35,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class CallUsage:
     """What a call used up: tokens, and dollars where the price is known."""
 
     input: int = 0
@@ -48,8 +48,8 @@ class Usage:
         """Both directions together."""
         return self.input + self.output
 
-    def __add__(self, other: Usage) -> Usage:
-        return Usage(
+    def __add__(self, other: CallUsage) -> CallUsage:
+        return CallUsage(
             self.input + other.input,
             self.output + other.output,
             # The price of a part is not the price of the whole.
@@ -68,11 +68,11 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ModelAnswer:
     """What a model said, and what it took."""
 
     text: str
-    usage: Usage
+    usage: CallUsage
     model: str
     attempts: int = 1
     calls: tuple[Call, ...] = ()
@@ -87,7 +87,7 @@ class Typed(Generic[T]):
     """A value of the kind that was asked for, and what it took."""
 
     value: T
-    usage: Usage
+    usage: CallUsage
     model: str
     attempts: int = 1
 
@@ -98,16 +98,16 @@ class Stream:
     Leaving the `with` block before the end stops the model.
     """
 
-    def __init__(self, pieces: Generator[str, None, Answer]) -> None:
+    def __init__(self, pieces: Generator[str, None, ModelAnswer]) -> None:
         self._pieces = pieces
-        self._answer: Answer | None = None
+        self._answer: ModelAnswer | None = None
 
     def __iter__(self) -> Iterator[str]:
         if self._answer is None:
             self._answer = yield from self._pieces
 
     @property
-    def answer(self) -> Answer:
+    def answer(self) -> ModelAnswer:
         """The whole answer; waits for what has not come yet."""
         for _ in self:
             pass
@@ -137,7 +137,7 @@ class Model(Protocol):
 
     def text(
         self, prompt: Prompt, *, system: str = "", tools: Sequence[Json] = (), limits: Limits | None = None
-    ) -> Answer:
+    ) -> ModelAnswer:
         """Ask for words, or for calls of the tools: each a `name`, a `description` and its `parameters`."""
 
     def typed(

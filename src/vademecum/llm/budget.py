@@ -18,7 +18,7 @@ from vademecum.tokens import DEFAULT_RATIO, PER_IMAGE, PER_MESSAGE, PRIMING, Siz
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from vademecum.llm.base import Json, Limits, Prompt, Usage
+    from vademecum.llm.base import CallUsage, Json, Limits, Prompt
 
 # What an answer is taken to need when nobody limits it.
 USUAL_OUTPUT = 1_000
@@ -34,7 +34,7 @@ class Spending:
     cost: Decimal = Decimal(0)  # of the calls whose price is known
     unpriced: int = 0  # calls whose price is not
 
-    def with_call(self, usage: Usage) -> Spending:
+    def with_call(self, usage: CallUsage) -> Spending:
         """The same after one more call."""
         return Spending(
             self.calls + 1,
@@ -83,7 +83,7 @@ class Budget:
             with self._lock:
                 self._held -= tokens
 
-    def add(self, model: str, usage: Usage) -> None:
+    def add(self, model: str, usage: CallUsage) -> None:
         """Put a call on record."""
         with self._lock:
             self._spent += usage.tokens
@@ -104,7 +104,7 @@ def estimate(prompt: Prompt, *, system: str = "", tools: Sequence[Json] = ()) ->
     return count(size, DEFAULT_RATIO)
 
 
-def needed(estimated: int, limits: Limits) -> int:
+def check_needed(estimated: int, limits: Limits) -> int:
     """What to hold for a call; raises OverBudget when the prompt alone is more than the call may use."""
     output = USUAL_OUTPUT if limits.output is None else limits.output
     total = estimated + output

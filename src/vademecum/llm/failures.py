@@ -1,12 +1,15 @@
 """Tell what went wrong with a question from what the library raised, in words that hold no key.
 
 What is raised is a new error without the old one behind it: the old one carries the request, and with it the
-key, and a server may quote either. Its own words are shown only where no part of the key is in them.
+key, and a server may quote either. Its own words are shown only where no part of the key is in them. That a
+prompt did not fit has no common code: most say it with status 400, older llama.cpp with 500, Groq with 413,
+and only the words tell it from any other refusal.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,13 +22,77 @@ from vademecum.errors import (
     ModelUnauthorised,
     VadeError,
 )
-from vademecum.llm.overflow import is_overflow
 
 if TYPE_CHECKING:
     from pydantic_ai.exceptions import ModelAPIError
 
     from vademecum.llm.base import Json
-    from vademecum.llm.choose import Place
+    from vademecum.llm.select import ModelEndpoint
+
+
+# ------------------------------------------------------------ a prompt that did not fit
+
+_WORDS = re.compile(
+    r"""
+      context_length_exceeded | exceed_context_size_error | model_context_window_exceeded | request_too_large
+    | prompt\ is\ too\ long | prompt\ too\ long | prompt\ \(.*\)\ is\ too\ long
+    | input\ is\ too\ long | input\ too\ long | input\ length\ too\ long
+    | too\ many\ (?:input\ |total\ |prompt\ )?tokens\b (?!\ per\b) (?!.*\b(?:rate|quota|minute|day)\b)
+    | context\ (?:length|window|size)\ (?:is\ |was\ |has\ been\ )?(?:exceeded|full|too\ small)
+    | (?:exceed(?:s|ed)?|larger\ than|longer\ than|greater\ than|over|beyond|fits?\ (?:in|into))
+      [^.\n]{0,60} \bcontext[\ -](?:length|window|size|limit)
+    | maximum\ (?:context|prompt|input|sequence)\ length
+    | context\ length\ (?:is|of)\ (?:only\ )?[\d,]+
+    | (?:max_tokens|max\ tokens)[^.\n]{0,20}\ exceed\ context\ limit
+    | input\ token(?:s|\ count)\b[^.\n]{0,60}\ exceed
+    | input\ tokens\ exceeded
+    | exceed(?:s|ed)?[^.\n]{0,40}\ maximum\ (?:number\ of\ )?(?:allowed\ )?(?:input\ )?tokens
+    | exceed(?:s|ed)?\ (?:the\ )?(?:model['’]?s?\ )?(?:maximum\ )?token\ limit
+    | (?:reduce|decrease|shorten)\ the\ (?:length|size)\ of\ (?:the|your)\ (?:messages?|prompt|input)
+    | reduce\ your\ (?:prompt|message\ size)
+    | too\ large\ for\ model\ with\ [\d,]+\ maximum\ context
+    | token\ count\ of\ [\d,]+\ exceeds
+    """,
+    re.VERBOSE | re.IGNORECASE | re.DOTALL,
+)
+# A limit per minute also speaks of too many tokens; a shorter prompt is not what it asks for.
+_RATE = re.compile(
+    r"rate.?limit|tokens per (?:minute|day|second)|\b[TR]P[MD]\b|per[ -]minute|throttl", re.IGNORECASE
+)
+_LONGEST = 20_000
+
+
+def is_overflow(said: object) -> bool:
+    """Tell whether an error, its body or its words say that the prompt is larger than the window."""
+    from vademecum.errors import ModelFailed, ModelOverflow
+
+    if isinstance(said, ModelOverflow):
+        return True
+    if isinstance(said, ModelFailed):
+        return False  # it has been read already
+    words = " ".join(_words_of(said))[:_LONGEST]
+    return bool(_WORDS.search(words)) and not _RATE.search(words)
+
+
+def _words_of(said: object, depth: int = 0) -> list[str]:
+    """All words of an error and what it carries, or of a body as JSON gives it."""
+    if depth > 6 or said is None:
+        return []
+    if isinstance(said, bytes):
+        return [said[:_LONGEST].decode("utf-8", "replace")]
+    if isinstance(said, dict):
+        return [word for value in list(said.values())[:50] for word in _words_of(value, depth + 1)]
+    if isinstance(said, list | tuple):
+        return [word for value in list(said)[:50] for word in _words_of(value, depth + 1)]
+    if isinstance(said, BaseException):
+        return [str(said), *_words_of(getattr(said, "body", None), depth + 1)]
+    return [said[:_LONGEST]] if isinstance(said, str) else []
+
+
+# ------------------------------------------------------------ everything else
+
+pass  # XXX dropped import
+
 
 PASSING = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 REASONS = {
@@ -54,7 +121,7 @@ _PART = 6  # characters of a key that must not be shown
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class CallFailure:
     """A failure as it is told, whether it may pass, and how long the server asks to wait."""
 
     error: VadeError
@@ -62,41 +129,41 @@ class Failure:
     wait: float = 0.0
 
 
-def read(error: Exception, place: Place, key: str) -> Failure:
+def read_failure(error: Exception, place: ModelEndpoint, key: str) -> CallFailure:
     """Understand what the library raised."""
     from pydantic_ai import exceptions as raised
 
     if isinstance(error, VadeError):
-        return Failure(error)
+        return CallFailure(error)
     if isinstance(error, raised.ModelAPIError):
         return _refusal(error, place, key)
     if isinstance(error, raised.ContentFilterError):
-        return Failure(_failed(place, "it declined to answer"))
+        return CallFailure(_failed(place, "it declined to answer"))
     if isinstance(error, raised.UnexpectedModelBehavior):
-        return Failure(_unreadable(place))
+        return CallFailure(_unreadable(place))
     if isinstance(error, raised.UserError):
         # The library's own words are about the call, and hold no key; they are for whoever wrote the call.
-        return Failure(_failed(place, _quoted(error.message, key) or "the library refused the call"))
+        return CallFailure(_failed(place, _quoted(error.message, key) or "the library refused the call"))
     return _unreachable(error, place)
 
 
-def cut_off(place: Place, text: str) -> Failure:
+def cut_off_failure(place: ModelEndpoint, text: str) -> CallFailure:
     """The failure of an answer that broke off in the middle; without a word said it may pass."""
     failed = _failed(place, f"the answer was cut off after {len(text)} characters", hint="ask again")
-    return Failure(failed, passing=True)
+    return CallFailure(failed, passing=True)
 
 
-def declined(place: Place) -> ModelFailed:
+def declined_error(place: ModelEndpoint) -> ModelFailed:
     """The error for an answer that the provider keeps back."""
     return _failed(place, "it declined to answer", hint="a filter of the provider kept the answer back")
 
 
-def timed_out(place: Place, seconds: float) -> ModelTimeout:
+def timeout_error(place: ModelEndpoint, seconds: float) -> ModelTimeout:
     """The error for a question that took too long."""
     return ModelTimeout(f"{place.where} gave no whole answer within {seconds:g} s")
 
 
-def _refusal(error: ModelAPIError, place: Place, key: str) -> Failure:
+def _refusal(error: ModelAPIError, place: ModelEndpoint, key: str) -> CallFailure:
     """Understand an error that the provider sent, before the answer or in the middle of it."""
     from pydantic_ai import exceptions as raised
 
@@ -105,53 +172,53 @@ def _refusal(error: ModelAPIError, place: Place, key: str) -> Failure:
     # First: llama.cpp sends it as 500, Groq as 413, some as 429.
     if isinstance(error, raised.ModelContextWindowExceededError) or is_overflow(error):
         said = _said(body, key)
-        return Failure(
+        return CallFailure(
             ModelOverflow(f"{place.where} says the prompt is too long" + (f": {said}" if said else ""))
         )
     if 300 <= status < 400:
-        return Failure(_failed(place, f"{status}, it sends us to another address, where we do not go"))
+        return CallFailure(_failed(place, f"{status}, it sends us to another address, where we do not go"))
     if isinstance(error, raised.ModelAuthenticationError) or status in (401, 403):
         reason = REASONS[status if status in (401, 403) else 401]
-        return Failure(ModelUnauthorised(f"{place.where} failed: {status or 401}, {reason}"))
+        return CallFailure(ModelUnauthorised(f"{place.where} failed: {status or 401}, {reason}"))
     if isinstance(error, raised.ModelQuotaExceededError) or (status in (402, 429) and _is_empty(body)):
-        return Failure(
+        return CallFailure(
             ModelBusy(
                 f"{place.where} failed: {status or 402}, the quota or the credit is used up",
                 hint="look at the credit and the limits of the account",
             )
         )
     if isinstance(error, raised.ModelRateLimitError) or status == 429:
-        return Failure(ModelBusy(f"{place.where} failed: 429, {REASONS[429]}"), passing=True, wait=wait)
+        return CallFailure(ModelBusy(f"{place.where} failed: 429, {REASONS[429]}"), passing=True, wait=wait)
     if isinstance(error, raised.ModelConnectionError | raised.ModelRequestTimeout):
         return _unreachable(error, place)
     if status < 300:
         if error.in_stream:
-            return Failure(_failed(place, "it sent an error instead of an answer"), passing=True)
-        return Failure(_unreadable(place))
+            return CallFailure(_failed(place, "it sent an error instead of an answer"), passing=True)
+        return CallFailure(_unreadable(place))
     reason = REASONS.get(status, "it has a fault of its own" if status >= 500 else "it refused")
     said = _said(body, key) if status in QUOTED else ""
     failed = _failed(place, f"{status}, {reason}" + (f": {said}" if said else ""))
-    return Failure(failed, passing=status in PASSING or status >= 500, wait=wait)
+    return CallFailure(failed, passing=status in PASSING or status >= 500, wait=wait)
 
 
-def _unreachable(error: BaseException, place: Place) -> Failure:
+def _unreachable(error: BaseException, place: ModelEndpoint) -> CallFailure:
     """Understand an error of the connection; the words of these libraries may quote what was sent."""
     chain = list(_chain(error))
     names = {type(each).__name__ for each in chain}
     if names & {"ConnectTimeout", "ReadTimeout", "WriteTimeout", "PoolTimeout", "TimeoutError"}:
-        return Failure(ModelTimeout(f"{place.where} did not answer in time"), passing=True)
+        return CallFailure(ModelTimeout(f"{place.where} did not answer in time"), passing=True)
     if any("CERTIFICATE_VERIFY_FAILED" in str(each) for each in chain):
-        return Failure(_failed(place, "its certificate is not valid"))
+        return CallFailure(_failed(place, "its certificate is not valid"))
     if "RemoteProtocolError" in names:
-        return Failure(_failed(place, "it broke the connection off"), passing=True)
+        return CallFailure(_failed(place, "it broke the connection off"), passing=True)
     why = next((each.strerror for each in chain if isinstance(each, OSError) and each.strerror), "")
     # An address with no one behind it stays so: the words of the operating system say which it is.
     if names & {"ConnectError", "ReadError", "WriteError", "APIConnectionError"} or why:
-        return Failure(_failed(place, f"it cannot be reached{f': {why}' if why else ''}"), passing=True)
+        return CallFailure(_failed(place, f"it cannot be reached{f': {why}' if why else ''}"), passing=True)
     if any(type(each).__module__.split(".")[0] in ("httpx2", "httpcore2") for each in chain):
-        return Failure(_failed(place, "the connection broke"), passing=True)
+        return CallFailure(_failed(place, "the connection broke"), passing=True)
     # What is left are the stumbles of a library over an answer it did not expect.
-    return Failure(_unreadable(place))
+    return CallFailure(_unreadable(place))
 
 
 def _status(error: ModelAPIError) -> int:
@@ -165,7 +232,7 @@ def _status(error: ModelAPIError) -> int:
     return 0
 
 
-def _unreadable(place: Place) -> ModelNonsense:
+def _unreadable(place: ModelEndpoint) -> ModelNonsense:
     return ModelNonsense(f"{place.where} gave an answer that cannot be read")
 
 
@@ -178,7 +245,7 @@ def _chain(error: BaseException) -> list[BaseException]:
     return found
 
 
-def _failed(place: Place, reason: str, *, hint: str | None = None) -> ModelFailed:
+def _failed(place: ModelEndpoint, reason: str, *, hint: str | None = None) -> ModelFailed:
     return ModelFailed(f"{place.where} failed: {reason}", hint=hint)
 
 

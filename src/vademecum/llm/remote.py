@@ -17,9 +17,9 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from vademecum.errors import ModelFailed, ModelNonsense, ModelUnauthorised, UsageError
-from vademecum.llm.base import MENDS, SECONDS, Answer, Call, Limits, Stream, Typed, Usage
-from vademecum.llm.budget import PROCESS, Budget, estimate, needed
-from vademecum.llm.choose import PROVIDERS
+from vademecum.llm.base import MENDS, SECONDS, Call, CallUsage, Limits, ModelAnswer, Stream, Typed
+from vademecum.llm.budget import PROCESS, Budget, check_needed, estimate
+from vademecum.llm.select import PROVIDERS
 
 if TYPE_CHECKING:
     import ssl
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from pydantic_ai.models import ModelRequestParameters
 
     from vademecum.llm.base import Json, Prompt
-    from vademecum.llm.choose import Place
-    from vademecum.llm.kinds import Kind
+    from vademecum.llm.select import ModelEndpoint
+    from vademecum.llm.structured import AnswerKind
 
 T = TypeVar("T")
 
@@ -56,10 +56,10 @@ class _Question:
     estimated: int
     end: float  # on the monotonic clock
     key: str = field(repr=False)
-    usage: Usage | None = None
+    usage: CallUsage | None = None
     attempts: int = 0
 
-    def used(self, usage: Usage) -> None:
+    def used(self, usage: CallUsage) -> None:
         self.usage = usage if self.usage is None else self.usage + usage
 
     @property
@@ -71,10 +71,10 @@ class _CutOff(Exception):
     """A stream that ended without saying why: every provider says why it ends."""
 
 
-class Remote:
+class RemoteModel:
     """One model of one provider."""
 
-    def __init__(self, place: Place, *, seconds: float = SECONDS, budget: Budget = PROCESS) -> None:
+    def __init__(self, place: ModelEndpoint, *, seconds: float = SECONDS, budget: Budget = PROCESS) -> None:
         self._place = place
         self._seconds = seconds
         self.budget = budget
@@ -95,10 +95,10 @@ class Remote:
 
     def text(
         self, prompt: Prompt, *, system: str = "", tools: Sequence[Json] = (), limits: Limits | None = None
-    ) -> Answer:
+    ) -> ModelAnswer:
         """Ask for words, or for calls of the tools."""
 
-        async def work(_: Callable[[str], None], asking: Asking, question: _Question) -> Answer:
+        async def work(_: Callable[[str], None], asking: Asking, question: _Question) -> ModelAnswer:
             response = await self._request(asking, question)
             return self._answer(response, question)
 
@@ -109,7 +109,7 @@ class Remote:
     ) -> Stream:
         """Ask as `text` does, and give the words as they come; after the first, nothing is tried again."""
 
-        async def work(emit: Callable[[str], None], asking: Asking, question: _Question) -> Answer:
+        async def work(emit: Callable[[str], None], asking: Asking, question: _Question) -> ModelAnswer:
             response = await self._streamed(asking, question, emit)
             return self._answer(response, question)
 
@@ -119,14 +119,14 @@ class Remote:
         self, prompt: Prompt, kind: type[T], *, system: str = "", limits: Limits | None = None
     ) -> Typed[T]:
         """Ask for a value of a dataclass or a pydantic model; what does not fit is asked for again."""
-        from vademecum.llm.kinds import Kind
+        from vademecum.llm.structured import AnswerKind
 
-        wanted = Kind(kind)
+        wanted = AnswerKind(kind)
 
         async def work(_: Callable[[str], None], asking: Asking, question: _Question) -> Typed[T]:
             question.parameters = _output(wanted)
             value = await self._mended(asking, question, wanted)
-            return Typed(value, question.usage or Usage(), self.name, question.attempts)
+            return Typed(value, question.usage or CallUsage(), self.name, question.attempts)
 
         return _finished(self._run(work, prompt, system, (), limits, schema=wanted.schema))
 
@@ -144,16 +144,16 @@ class Remote:
     ) -> Generator[str, None, T]:
         """Do the work within the time limit; what goes wrong is raised here, with nothing behind it."""
         from vademecum.llm import failures
-        from vademecum.llm.running import run
+        from vademecum.llm.sync_bridge import run_async
 
         limits = limits or Limits()
         seconds = self._seconds if limits.seconds is None else limits.seconds
         estimated = estimate(prompt, system=system, tools=[*tools, *([schema] if schema else [])])
-        needed(estimated, limits)  # before anything is imported for it
+        check_needed(estimated, limits)  # before anything is imported for it
         key = self._key()
         _imported(self._place)
 
-        async def whole(emit: Callable[[str], None]) -> T | failures.Failure:
+        async def whole(emit: Callable[[str], None]) -> T | failures.CallFailure:
             # Building a client reads certificates and prices; that is part of the time, too.
             end = time.monotonic() + seconds
             try:
@@ -163,15 +163,15 @@ class Remote:
                         emit, asking, _Question(messages, parameters, limits, estimated, end, key)
                     )
             except Exception as error:  # a stranger's code below: whatever it raises is an outcome
-                return failures.read(error, self._place, key)
+                return failures.read_failure(error, self._place, key)
 
         failed: Exception
         try:
-            result = yield from run(whole, seconds=seconds)
+            result = yield from run_async(whole, seconds=seconds)
         except TimeoutError:
-            failed = failures.timed_out(self._place, seconds)
+            failed = failures.timeout_error(self._place, seconds)
         else:
-            if not isinstance(result, failures.Failure):
+            if not isinstance(result, failures.CallFailure):
                 return result
             failed = result.error
         raise failed
@@ -240,9 +240,9 @@ class Remote:
         with self._held(question):
             return await self._patiently(send, question, said=said)
 
-    async def _mended(self, asking: Asking, question: _Question, wanted: Kind[T]) -> T:
+    async def _mended(self, asking: Asking, question: _Question, wanted: AnswerKind[T]) -> T:
         """Ask until the answer fits, and tell the model each time what does not."""
-        from vademecum.llm.kinds import Misfit, mending
+        from vademecum.llm.structured import Misfit, mend_request
 
         problems = ""
         for _ in range(1 + MENDS):
@@ -258,7 +258,7 @@ class Remote:
                     f"{self._place.where} ran out of room for the {wanted.name} it was asked for",
                     hint="let the answer use more tokens",
                 )
-            words = mending(problems)
+            words = mend_request(problems)
             question.messages += [response, _reply(response, words)]
             question.estimated += estimate(_said(response) + words)
         line = " ".join(problems.split())[:200]
@@ -280,11 +280,11 @@ class Remote:
             try:
                 return await send()
             except _CutOff:
-                failure = failures.cut_off(self._place, "".join(said))
+                failure = failures.cut_off_failure(self._place, "".join(said))
             except Exception as error:  # read below: only what may pass goes on
-                failure = failures.read(error, self._place, question.key)
+                failure = failures.read_failure(error, self._place, question.key)
             if said:
-                cut = failures.cut_off(self._place, "".join(said))
+                cut = failures.cut_off_failure(self._place, "".join(said))
                 raise cut.error if failure.passing else failure.error
             # Jitter, so that those who failed together do not come back together.
             wait = max(failure.wait, pause * random.uniform(0.5, 1.0))
@@ -297,7 +297,7 @@ class Remote:
     # What it took.
 
     def _held(self, question: _Question) -> AbstractContextManager[None]:
-        total = needed(question.estimated + question.spent, question.limits)
+        total = check_needed(question.estimated + question.spent, question.limits)
         return self.budget.holding(total - question.spent)
 
     def _record(self, response: ModelResponse, question: _Question) -> None:
@@ -305,12 +305,12 @@ class Remote:
         self.budget.add(self.name, usage)
         question.used(usage)
 
-    def _usage(self, response: ModelResponse, question: _Question) -> Usage:
+    def _usage(self, response: ModelResponse, question: _Question) -> CallUsage:
         used = response.usage
         if used.input_tokens or used.output_tokens:
-            return Usage(used.input_tokens, used.output_tokens, self._price(response))
+            return CallUsage(used.input_tokens, used.output_tokens, self._price(response))
         # Not every server counts. A budget that takes this for nothing would never end.
-        return Usage(question.estimated, estimate(_said(response)), counted=False)
+        return CallUsage(question.estimated, estimate(_said(response)), counted=False)
 
     def _price(self, response: ModelResponse) -> Decimal | None:
         """What it costs; a server of the person's own has no price, whatever its models are called."""
@@ -318,7 +318,7 @@ class Remote:
             return None
         return price(self._place.provider, self._place.model, response)
 
-    def _answer(self, response: ModelResponse, question: _Question) -> Answer:
+    def _answer(self, response: ModelResponse, question: _Question) -> ModelAnswer:
         from pydantic_ai.messages import ModelMessagesTypeAdapter, ToolCallPart
 
         calls = tuple(
@@ -331,9 +331,9 @@ class Remote:
             raise self._declined()
         if not text.strip() and not calls:
             raise ModelNonsense(f"{self._place.where} gave an empty answer")
-        return Answer(
+        return ModelAnswer(
             text,
-            question.usage or Usage(),
+            question.usage or CallUsage(),
             self.name,
             question.attempts,
             calls,
@@ -344,7 +344,7 @@ class Remote:
     def _declined(self) -> ModelFailed:
         from vademecum.llm import failures
 
-        return failures.declined(self._place)
+        return failures.declined_error(self._place)
 
 
 def price(provider: str, model: str, response: ModelResponse) -> Decimal | None:
@@ -357,7 +357,7 @@ def price(provider: str, model: str, response: ModelResponse) -> Decimal | None:
 
 
 def _finished(pieces: Generator[str, None, T]) -> T:
-    from vademecum.llm.running import finish
+    from vademecum.llm.sync_bridge import finish
 
     return finish(pieces)
 
@@ -365,7 +365,7 @@ def _finished(pieces: Generator[str, None, T]) -> T:
 # Talking to the library.
 
 
-def _imported(place: Place) -> None:
+def _imported(place: ModelEndpoint) -> None:
     """Import the library here, in the caller's thread and time."""
     try:
         import pydantic_ai.direct
@@ -393,7 +393,7 @@ def _certificates() -> ssl.SSLContext:
 
 
 @asynccontextmanager
-async def _opened(place: Place, key: str, seconds: float) -> AsyncIterator[Asking]:
+async def _opened(place: ModelEndpoint, key: str, seconds: float) -> AsyncIterator[Asking]:
     """A model with a connection of its own, which goes with it."""
     import httpx2
 
@@ -407,7 +407,7 @@ async def _opened(place: Place, key: str, seconds: float) -> AsyncIterator[Askin
         yield _asking(place, key or NO_KEY, client)
 
 
-def _asking(place: Place, key: str, client: httpx2.AsyncClient) -> Asking:
+def _asking(place: ModelEndpoint, key: str, client: httpx2.AsyncClient) -> Asking:
     if place.provider == "anthropic":
         from pydantic_ai.models.anthropic import AnthropicModel
         from pydantic_ai.providers.anthropic import AnthropicProvider
@@ -497,13 +497,13 @@ def _tools(tools: Sequence[Json]) -> ModelRequestParameters:
     return ModelRequestParameters(function_tools=listed)
 
 
-def _output(wanted: Kind[Any]) -> ModelRequestParameters:
+def _output(wanted: AnswerKind[Any]) -> ModelRequestParameters:
     """Ask for a value in the way the model is best at: as a call of a tool, natively, or in words."""
     from pydantic_ai.models import ModelRequestParameters
     from pydantic_ai.output import OutputObjectDefinition
     from pydantic_ai.tools import ToolDefinition
 
-    from vademecum.llm.kinds import TOOL
+    from vademecum.llm.structured import TOOL
 
     return ModelRequestParameters(
         output_mode="auto",

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from vademecum.errors import ModelFailed, ModelNonsense
-from vademecum.llm.base import MENDS, Answer, Call, Limits, Stream, Typed, Usage
-from vademecum.llm.budget import Budget, estimate, needed
-from vademecum.llm.kinds import Kind, Misfit, mending
+from vademecum.llm.base import MENDS, Call, CallUsage, Limits, ModelAnswer, Stream, Typed
+from vademecum.llm.budget import Budget, check_needed, estimate
+from vademecum.llm.structured import AnswerKind, Misfit, mend_request
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
@@ -21,11 +21,13 @@ T = TypeVar("T")
 
 # Words; a JSON object, for a typed answer; calls of tools; an error to be raised; or a function of what was
 # asked that gives one of these.
-Reply: TypeAlias = "str | dict[str, Any] | Call | tuple[Call, ...] | Exception | Callable[[Asked], Reply]"
+Reply: TypeAlias = (
+    "str | dict[str, Any] | Call | tuple[Call, ...] | Exception | Callable[[ScriptedQuestion], Reply]"
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ScriptedQuestion:
     """One question as it came."""
 
     prompt: Prompt
@@ -40,32 +42,34 @@ class Scripted:
 
     def __init__(self, *replies: Reply, name: str = "scripted:model", budget: Budget | None = None) -> None:
         self.name = name
-        self.asked: list[Asked] = []
+        self.asked: list[ScriptedQuestion] = []
         self.budget = Budget() if budget is None else budget
         self._replies = list(replies)
 
     def text(
         self, prompt: Prompt, *, system: str = "", tools: Sequence[Json] = (), limits: Limits | None = None
-    ) -> Answer:
+    ) -> ModelAnswer:
         """Give the next reply."""
-        asked = Asked(prompt, system, tuple(tools), None, limits or Limits())
+        asked = ScriptedQuestion(prompt, system, tuple(tools), None, limits or Limits())
         return self._answer(asked)
 
     def stream(
         self, prompt: Prompt, *, system: str = "", tools: Sequence[Json] = (), limits: Limits | None = None
     ) -> Stream:
         """Give the next reply word by word."""
-        return Stream(self._pieces(Asked(prompt, system, tuple(tools), None, limits or Limits())))
+        return Stream(self._pieces(ScriptedQuestion(prompt, system, tuple(tools), None, limits or Limits())))
 
     def typed(
         self, prompt: Prompt, kind: type[T], *, system: str = "", limits: Limits | None = None
     ) -> Typed[T]:
         """Give the next reply that fits the kind; the script must hold one for each time it is mended."""
-        wanted = Kind(kind)
-        usage, problems, attempts = Usage(), "", 0
+        wanted = AnswerKind(kind)
+        usage, problems, attempts = CallUsage(), "", 0
         for _ in range(1 + MENDS):
-            whole = prompt if not problems else _continued(prompt, mending(problems))
-            answer = self._answer(Asked(whole, system, (), kind, limits or Limits()), spent=usage.tokens)
+            whole = prompt if not problems else _continued(prompt, mend_request(problems))
+            answer = self._answer(
+                ScriptedQuestion(whole, system, (), kind, limits or Limits()), spent=usage.tokens
+            )
             usage, attempts = usage + answer.usage, attempts + 1
             try:
                 said = answer.calls[0].arguments if answer.calls else answer.text
@@ -74,14 +78,14 @@ class Scripted:
                 problems = str(misfit)
         raise ModelNonsense(f"{self.name} gave no {wanted.name} in {attempts} answers: {_line(problems)}")
 
-    def _pieces(self, asked: Asked) -> Generator[str, None, Answer]:
+    def _pieces(self, asked: ScriptedQuestion) -> Generator[str, None, ModelAnswer]:
         answer = self._answer(asked)
         yield from re.findall(r"\S*\s*", answer.text)[:-1]
         return answer
 
-    def _answer(self, asked: Asked, *, spent: int = 0) -> Answer:
+    def _answer(self, asked: ScriptedQuestion, *, spent: int = 0) -> ModelAnswer:
         estimated = estimate(asked.prompt, system=asked.system, tools=asked.tools)
-        with self.budget.holding(needed(estimated + spent, asked.limits)):
+        with self.budget.holding(check_needed(estimated + spent, asked.limits)):
             self.asked.append(asked)
             reply = self._next(asked)
             calls = (reply,) if isinstance(reply, Call) else reply if isinstance(reply, tuple) else ()
@@ -89,11 +93,11 @@ class Scripted:
             if not text.strip() and not calls:
                 raise ModelNonsense(f"{self.name} gave an empty answer")
             output = estimate(text + "".join(each.arguments for each in calls))
-            usage = Usage(estimated, output, counted=False)
+            usage = CallUsage(estimated, output, counted=False)
             self.budget.add(self.name, usage)
-            return Answer(text, usage, self.name, 1, calls, False, _message(text, calls, self.name))
+            return ModelAnswer(text, usage, self.name, 1, calls, False, _message(text, calls, self.name))
 
-    def _next(self, asked: Asked) -> str | dict[str, Any] | Call | tuple[Call, ...]:
+    def _next(self, asked: ScriptedQuestion) -> str | dict[str, Any] | Call | tuple[Call, ...]:
         if not self._replies:
             raise ModelFailed(f"{self.name} has nothing more to say", hint="give the script one more reply")
         reply = self._replies.pop(0)

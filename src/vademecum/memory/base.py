@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from vademecum.config import Loaded, Settings
     from vademecum.knowledge import graph
-    from vademecum.llm import choose as choosing
+    from vademecum.llm import select
     from vademecum.llm.base import Model
     from vademecum.store import approvals as approving
     from vademecum.store import pinned, reading
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from vademecum.store.state import State
     from vademecum.transcripts.sessions import Sessions
 else:
-    choosing = LazyModule("vademecum.llm.choose")
+    select = LazyModule("vademecum.llm.select")
     graph = LazyModule("vademecum.knowledge.graph")
     approving = LazyModule("vademecum.store.approvals")
     pinned = LazyModule("vademecum.store.pinned")
@@ -126,7 +126,7 @@ class Base:
         """The model given, or named by the call or the settings; having none is told in one sentence."""
         if model is not None and not isinstance(model, str):
             return guarded(model)
-        found = choosing.resolve(self.settings.model, self.settings.llm, flag=model)
+        found = select.resolve(self.settings.model, self.settings.llm, flag=model)
         if found is None:
             raise ModelFailed(
                 "no language model is configured, so nothing was changed",

@@ -10,7 +10,7 @@ from vademecum.store.outgoing import clean_text, clean_value
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from vademecum.llm.base import Answer, Json, Limits, Model, Prompt, Stream, Typed
+    from vademecum.llm.base import Json, Limits, Model, ModelAnswer, Prompt, Stream, Typed
 
 T = TypeVar("T")
 _SAID = ("content", "args", "instructions")  # where a message holds words; the rest is the provider's own
@@ -45,7 +45,7 @@ class Guarded:
 
     def text(
         self, prompt: Prompt, *, system: str = "", tools: Sequence[Json] = (), limits: Limits | None = None
-    ) -> Answer:
+    ) -> ModelAnswer:
         """Ask for words, or for calls of the tools."""
         return self._model.text(clean_prompt(prompt), system=clean_text(system), tools=tools, limits=limits)
 

@@ -341,7 +341,7 @@ class Searching(Base):
 
     def _embedder(self) -> tuple[Embedder | None, str]:
         """What makes vectors, or None and why there is none: words are then all there is to go by."""
-        from vademecum.index.embed.resting import Resting
+        from vademecum.index.embed.circuit_breaker import CircuitBreaker
         from vademecum.index.embed.select import REMOTE, select_embedder
 
         own, search = self.settings.embed, self.settings.search
@@ -362,4 +362,6 @@ class Searching(Base):
         except EmbedderFailed as error:
             return None, str(error)
         # What runs here fails at once; a server that is gone is not waited for at every question.
-        return Resting(chosen) if chosen and chosen.provider in REMOTE else chosen, "no embedder is set"
+        return CircuitBreaker(
+            chosen
+        ) if chosen and chosen.provider in REMOTE else chosen, "no embedder is set"

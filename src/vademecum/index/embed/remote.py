@@ -141,7 +141,7 @@ WIRES = {
 }
 
 
-def remote(
+def make_remote(
     provider: str,
     *,
     model: str | None = None,
@@ -149,10 +149,10 @@ def remote(
     key_env: str | None = None,
     batch: int | None = None,
     timeout: float | None = None,
-) -> Remote:
+) -> RemoteEmbedder:
     """Make the embedder of a provider; nothing is sent before the first text."""
     wire = WIRES[provider]
-    return Remote(
+    return RemoteEmbedder(
         provider,
         wire,
         model=(model or wire.model).removeprefix("models/" if provider == "gemini" else ""),
@@ -184,7 +184,7 @@ def _checked(endpoint: str) -> str:
 # One embedder for all of them.
 
 
-class Remote:
+class RemoteEmbedder:
     """Vectors from a server, asked in batches, a few at a time, and again when it was busy."""
 
     cached = True

@@ -43,9 +43,11 @@ def select_embedder(
 
         return _kept(minilm(), state, largest)
     if name in REMOTE:
-        from vademecum.index.embed.remote import remote
+        from vademecum.index.embed.remote import make_remote
 
-        made = remote(name, model=model, endpoint=endpoint, key_env=key_env, batch=batch, timeout=timeout)
+        made = make_remote(
+            name, model=model, endpoint=endpoint, key_env=key_env, batch=batch, timeout=timeout
+        )
         return _kept(made, state, largest)
     raise UnknownName(f"no embedder is called {name!r}", hint="choose one of " + ", ".join(NAMES))
 

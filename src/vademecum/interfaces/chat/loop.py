@@ -13,8 +13,8 @@ from vademecum.context.no_reply import ReplyListener, is_silent
 from vademecum.errors import ModelFailed, ModelNonsense, ModelOverflow, VadeError, WindowFull
 from vademecum.interfaces.chat import tools
 from vademecum.interfaces.chat.state import NO_MODEL, used
-from vademecum.llm.base import Limits, Usage
-from vademecum.llm.overflow import is_overflow
+from vademecum.llm.base import CallUsage, Limits
+from vademecum.llm.failures import is_overflow
 from vademecum.store import outgoing
 from vademecum.transcripts.messages import Message, Role, Text
 from vademecum.transcripts.shapes import pydantic_ai as shape
@@ -22,7 +22,7 @@ from vademecum.transcripts.shapes import pydantic_ai as shape
 if TYPE_CHECKING:
     from vademecum.context.window import Prepared
     from vademecum.interfaces.chat.state import Chat
-    from vademecum.llm.base import Answer, Call
+    from vademecum.llm.base import Call, ModelAnswer
 
 ROUNDS = 50  # of tool calls in one turn
 LONGER = 5  # times `llm.timeout`, for an answer that is read while it comes
@@ -76,7 +76,7 @@ def turn(chat: Chat, text: str) -> Outcome:
         outcome = _failed(chat, too_small(chat, error))
     except VadeError as error:
         outcome = _failed(chat, f"{error}: {error.hint}")
-    chat.last = Usage(
+    chat.last = CallUsage(
         chat.spent.total.input - before.input,
         chat.spent.total.output - before.output,
         None if chat.spent.total.cost is None else chat.spent.total.cost - (before.cost or 0),
@@ -144,7 +144,7 @@ def _work(chat: Chat, calls: tuple[Call, ...]) -> None:
 # ---------------------------------------------------------------- asking the model
 
 
-def _ask(chat: Chat, ready: Prepared) -> Answer:
+def _ask(chat: Chat, ready: Prepared) -> ModelAnswer:
     """An answer; what the provider refuses as too long is made smaller, until it cannot be."""
     offered = chat.offered()
     while True:
@@ -169,7 +169,7 @@ def _ask(chat: Chat, ready: Prepared) -> Answer:
             return answer
 
 
-def _streamed(chat: Chat, ready: Prepared, offered: list[object]) -> Answer:
+def _streamed(chat: Chat, ready: Prepared, offered: list[object]) -> ModelAnswer:
     assert chat.model is not None  # the turn has looked
     said: list[str] = []
     length, most = 0, chat.reply * _CHARS_PER_TOKEN

@@ -14,8 +14,8 @@ from vademecum.context import engine
 from vademecum.context.units import measure_all, measure_schemas
 from vademecum.errors import VadeError
 from vademecum.interfaces.chat import door as doors_
-from vademecum.llm import choose as choosing
-from vademecum.llm.base import Limits, Usage
+from vademecum.llm import select
+from vademecum.llm.base import CallUsage, Limits
 from vademecum.memory.guarded import guarded
 from vademecum.tokens import count
 from vademecum.transcripts.events import Used
@@ -64,13 +64,13 @@ class Flags:
 class Spent:
     """What a chat has used up so far; the cost is of those calls whose price is known."""
 
-    total: Usage = field(default_factory=Usage)
+    total: CallUsage = field(default_factory=CallUsage)
     calls: int = 0
 
-    def add(self, usage: Usage) -> None:
+    def add(self, usage: CallUsage) -> None:
         """One call more."""
         costs = [each.cost for each in (self.total, usage) if each.cost is not None]
-        self.total = Usage(
+        self.total = CallUsage(
             self.total.input + usage.input,
             self.total.output + usage.output,
             sum(costs[1:], costs[0]) if costs else None,
@@ -84,16 +84,16 @@ def find_model(settings: Settings, flag: str | None) -> Model | None:
     named = (flag or settings.model or "").strip()
     provider = named.partition(":")[0].strip().lower()
     llm = settings.llm
-    if named and (llm.endpoint or choosing.ALSO.get(provider, provider) != "compatible"):
-        return choosing.resolve(named, llm)
-    from vademecum.llm.discover import discover
+    if named and (llm.endpoint or select.ALSO.get(provider, provider) != "compatible"):
+        return select.resolve(named, llm)
+    from vademecum.llm.select import discover_servers
 
-    for found in discover():
+    for found in discover_servers():
         if named and found.provider == "compatible":  # only the server knows where it is
-            return choosing.resolve(named, replace(llm, endpoint=found.endpoint))
+            return select.resolve(named, replace(llm, endpoint=found.endpoint))
         if not named and found.default:
-            return choosing.resolve(found.default, replace(llm, endpoint=found.endpoint))
-    return choosing.resolve(named, llm)
+            return select.resolve(found.default, replace(llm, endpoint=found.endpoint))
+    return select.resolve(named, llm)
 
 
 def usual_window(model: str) -> int:
@@ -121,7 +121,7 @@ class Chat:
         self.allowed: set[str] = set(self.flags.allow)
         self.tools_on = True
         self.spent = Spent()
-        self.last = Usage()
+        self.last = CallUsage()
         self.footer = "off"
         self.proposed: tuple[Signal, ...] = ()
         self.over = False
@@ -326,7 +326,7 @@ def prompt(name: str) -> str:
     return resources.files(__package__).joinpath("prompts", f"{name}.txt").read_text(encoding="utf-8").strip()
 
 
-def used(usage: Usage, model: str, *, why: str = "") -> Used:
+def used(usage: CallUsage, model: str, *, why: str = "") -> Used:
     """What a call took, as the log keeps it; an estimate of ours teaches nothing about the model."""
     extra: dict[str, Json] = {"for": why} if why else {}
     cost = float(usage.cost) if usage.cost is not None else 0.0

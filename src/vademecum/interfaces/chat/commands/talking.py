@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from vademecum.interfaces.chat.commands.base import Command, wrong
 from vademecum.interfaces.chat.state import NO_MODEL, find_model
 from vademecum.interfaces.present import output
-from vademecum.llm import choose
+from vademecum.llm import select
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -33,19 +33,19 @@ def model(chat: Chat, rest: str) -> None:
 
 
 def _list() -> None:
-    from vademecum.llm.discover import discover
+    from vademecum.llm.select import discover_servers
 
-    found = [(each.endpoint, name) for each in discover() for name in each.names]
+    found = [(each.endpoint, name) for each in discover_servers() for name in each.names]
     for endpoint, name in found:
         output.line(f"{name}  {endpoint}")
     if not found:
         output.line("no Ollama or llama.cpp server runs on this machine")
-    output.line(f"providers: {', '.join(choose.PROVIDERS)}")
+    output.line(f"providers: {', '.join(select.PROVIDERS)}")
 
 
 def providers(chat: Chat, words: Sequence[str]) -> Iterable[str]:
     """The beginnings of names."""
-    return () if words else ["list", *(f"{each}:" for each in choose.PROVIDERS)]
+    return () if words else ["list", *(f"{each}:" for each in select.PROVIDERS)]
 
 
 def quit_(chat: Chat, rest: str) -> None:

@@ -11,23 +11,22 @@ import pytest
 
 from vademecum import config
 from vademecum.errors import ConfigError, ModelFailed, UnknownName
-from vademecum.llm import choose
+from vademecum.llm import select
 from vademecum.llm.base import Limits
 from vademecum.llm.budget import Budget
-from vademecum.llm.choose import find, resolve
-from vademecum.llm.discover import Found, discover
+from vademecum.llm.select import FoundServer, discover_servers, find_model, resolve
 
 if TYPE_CHECKING:
     from llm.wire_server import WireServer
 
-SOURCE = Path(choose.__file__).parent
+SOURCE = Path(select.__file__).parent
 
 
 @pytest.fixture(autouse=True)
 def process(monkeypatch: pytest.MonkeyPatch) -> Budget:
     """The budget of a process of its own."""
     budget = Budget()
-    monkeypatch.setattr(choose, "PROCESS", budget)
+    monkeypatch.setattr(select, "PROCESS", budget)
     return budget
 
 
@@ -85,9 +84,12 @@ def test_what_names_no_model_is_refused_with_how_to_name_one(name: str) -> None:
 
 
 def test_providers_have_other_names_and_capitals() -> None:
-    assert find("Gemini:gemini-3-pro").provider == "google"
-    assert find("openai-compatible:x", endpoint="http://127.0.0.1:1/v1/").endpoint == "http://127.0.0.1:1/v1"
-    assert find("ollama:qwen3:8b").model == "qwen3:8b"
+    assert find_model("Gemini:gemini-3-pro").provider == "google"
+    assert (
+        find_model("openai-compatible:x", endpoint="http://127.0.0.1:1/v1/").endpoint
+        == "http://127.0.0.1:1/v1"
+    )
+    assert find_model("ollama:qwen3:8b").model == "qwen3:8b"
 
 
 def test_a_compatible_server_needs_its_address() -> None:
@@ -110,7 +112,7 @@ def test_a_compatible_server_needs_its_address() -> None:
 )
 def test_an_address_that_is_none_is_refused_and_not_shown(endpoint: str) -> None:
     with pytest.raises(ConfigError, match=r"llm\.endpoint") as caught:
-        find("compatible:x", endpoint=endpoint)
+        find_model("compatible:x", endpoint=endpoint)
     assert "secret" not in str(caught.value)
 
 
@@ -137,9 +139,9 @@ def loaded_by(code: str) -> set[str]:
 
 def test_naming_a_model_loads_nothing_heavy() -> None:
     code = """
-import vademecum.llm.base, vademecum.llm.budget, vademecum.llm.overflow, vademecum.llm.scripted
-import vademecum.llm.running, vademecum.llm.kinds, vademecum.llm.failures, vademecum.llm.discover
-from vademecum.llm.choose import resolve
+import vademecum.llm.base, vademecum.llm.budget, vademecum.llm.failures, vademecum.llm.scripted
+import vademecum.llm.sync_bridge, vademecum.llm.structured, vademecum.llm.failures, vademecum.llm.select
+from vademecum.llm.select import resolve
 assert resolve("openai:gpt-5-mini") is not None
 assert vademecum.llm.scripted.Scripted("x").text("?").text == "x"
 """
@@ -158,23 +160,23 @@ def test_the_settings_and_the_models_do_not_know_each_other() -> None:
 
 def test_servers_on_this_machine_are_found_with_their_models(server: WireServer) -> None:
     server.ollama_models, server.llama_models = ["qwen3:8b", "llama3.2"], ["/models/tiny.gguf"]
-    ollama, llama = discover(ollama=server.port, llama=server.port, seconds=5)
-    assert ollama == Found("ollama", server.endpoint("ollama"), ("qwen3:8b", "llama3.2"))
+    ollama, llama = discover_servers(ollama=server.port, llama=server.port, seconds=5)
+    assert ollama == FoundServer("ollama", server.endpoint("ollama"), ("qwen3:8b", "llama3.2"))
     assert ollama.names == ("ollama:qwen3:8b", "ollama:llama3.2")
     assert llama.names == ("compatible:/models/tiny.gguf",)
 
 
 def test_what_was_found_can_be_asked(server: WireServer) -> None:
     server.llama_models = ["tiny"]
-    [found] = discover(ollama=server.port, llama=server.port, seconds=5)
+    [found] = discover_servers(ollama=server.port, llama=server.port, seconds=5)
     model = resolve(found.names[0], config.Llm(found.endpoint))
     assert model is not None
     assert model.text("?").text == "Polly."
 
 
 def test_a_port_with_something_else_behind_it_is_no_server(server: WireServer) -> None:
-    assert discover(ollama=server.port, llama=server.port, seconds=5) == ()
+    assert discover_servers(ollama=server.port, llama=server.port, seconds=5) == ()
 
 
 def test_ports_that_nobody_listens_on_are_no_error() -> None:
-    assert discover(ollama=1, llama=1) == ()
+    assert discover_servers(ollama=1, llama=1) == ()

@@ -25,7 +25,7 @@ class Misfit(Exception):
     """An answer that is not of the kind; says what is wrong with it, in words a model understands."""
 
 
-class Kind(Generic[T]):
+class AnswerKind(Generic[T]):
     """A dataclass or a pydantic model, its schema, and how an answer is read as one."""
 
     def __init__(self, kind: type[T]) -> None:
@@ -53,7 +53,7 @@ class Kind(Generic[T]):
         """Read an answer: the arguments of a call, a JSON text, or a text that holds one."""
         from pydantic import ValidationError
 
-        value = found(said) if isinstance(said, str) else said
+        value = find_json(said) if isinstance(said, str) else said
         try:
             # As JSON, so that a number is never taken for a word, but a date may come as one.
             return self._adapter.validate_json(json.dumps(value), strict=None)
@@ -61,7 +61,7 @@ class Kind(Generic[T]):
             raise Misfit(_told(error)) from error
 
 
-def found(text: str) -> Json:
+def find_json(text: str) -> Json:
     """The JSON object in a text; small models put words or a fence around it."""
     fenced = [text[each.inner_start : each.inner_end] for each in fences.find(text)[:1]]
     braced = text[text.find("{") : text.rfind("}") + 1]
@@ -75,7 +75,7 @@ def found(text: str) -> Json:
     raise Misfit("- it is no JSON object")
 
 
-def mending(problems: str) -> str:
+def mend_request(problems: str) -> str:
     """What a model is told whose answer does not fit."""
     return _prompt("mend").format(problems=problems)
 

@@ -21,7 +21,9 @@ T = TypeVar("T")
 GRACE = 2.0
 
 
-def run(work: Callable[[Callable[[str], None]], Awaitable[T]], *, seconds: float) -> Generator[str, None, T]:
+def run_async(
+    work: Callable[[Callable[[str], None]], Awaitable[T]], *, seconds: float
+) -> Generator[str, None, T]:
     """Give the pieces that the work emits, and return its result; raises TimeoutError when time is up.
 
     Closing the generator cancels the work.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 REST = 30.0  # seconds
 
 
-class Resting:
+class CircuitBreaker:
     """An embedder that, once it failed, fails at once for half a minute, with the same words."""
 
     def __init__(self, embedder: Embedder) -> None:

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from vademecum.errors import EmbedderFailed
+from vademecum.index.embed import circuit_breaker
 from vademecum.index.embed import remote as remote_module
-from vademecum.index.embed import resting
-from vademecum.index.embed.resting import REST, Resting
+from vademecum.index.embed.circuit_breaker import REST, CircuitBreaker
 from vademecum.memory import Memory, connect
 from vademecum.types import Origin
 
@@ -56,13 +56,13 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    monkeypatch.setattr(resting, "time", types.SimpleNamespace(monotonic=made.monotonic))
+    monkeypatch.setattr(circuit_breaker, "time", types.SimpleNamespace(monotonic=made.monotonic))
     return made
 
 
 def test_a_provider_that_failed_is_not_asked_for_a_while_and_then_is(clock: Clock) -> None:
     moody = Moody()
-    rested = Resting(moody)
+    rested = CircuitBreaker(moody)
     assert rested.embed(["heron"]).shape == (1, 4)
     moody.trouble = "503, it has a fault of its own"
     with pytest.raises(EmbedderFailed, match="503"):
@@ -86,7 +86,7 @@ def test_a_provider_that_failed_is_not_asked_for_a_while_and_then_is(clock: Cloc
 
 def test_each_failure_begins_the_rest_anew_and_tells_the_newest_reason(clock: Clock) -> None:
     moody = Moody()
-    rested = Resting(moody)
+    rested = CircuitBreaker(moody)
     for number in range(3):
         moody.trouble = f"trouble {number}"
         with pytest.raises(EmbedderFailed, match=f"trouble {number}"):
@@ -100,7 +100,7 @@ def test_each_failure_begins_the_rest_anew_and_tells_the_newest_reason(clock: Cl
 def test_a_rest_does_not_make_its_message_longer_with_every_question(clock: Clock) -> None:
     moody = Moody()
     moody.trouble = "gone"
-    rested = Resting(moody)
+    rested = CircuitBreaker(moody)
     lengths = []
     for _ in range(20):
         with pytest.raises(EmbedderFailed) as raised:
@@ -114,7 +114,7 @@ def test_a_rest_does_not_make_its_message_longer_with_every_question(clock: Cloc
 
 def test_a_resting_embedder_says_what_the_one_behind_it_says() -> None:
     moody = Moody()
-    rested = Resting(moody)
+    rested = CircuitBreaker(moody)
     for name in ("provider", "model", "identity", "dimension", "cached", "mean"):
         assert getattr(rested, name) == getattr(moody, name)
 
@@ -168,7 +168,7 @@ def test_after_the_rest_a_server_that_came_back_is_asked_and_the_vectors_made(
         assert memory.search("heron").mode == "bm25"
         assert provider.seen == []
         later = time.monotonic() + REST + 1
-        monkeypatch.setattr(resting, "time", types.SimpleNamespace(monotonic=lambda: later))
+        monkeypatch.setattr(circuit_breaker, "time", types.SimpleNamespace(monotonic=lambda: later))
         answer = memory.search("heron")
         assert (answer.mode, answer.coverage.vectors_pending) == ("hybrid", 0)
         assert answer.degraded == ()
