@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from vademecum.index import speech
 from vademecum.index.speech import NUMBER, TIME
-from vademecum.index.words import WORD, all_in
+from vademecum.index.words import all_in
 from vademecum.search import rank
+from vademecum.text.words import WORD
 
 
 @pytest.mark.parametrize(

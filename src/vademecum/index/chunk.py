@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from vademecum.errors import Malformed
 from vademecum.store import document, frontmatter
 from vademecum.text import fences
+from vademecum.text.words import SENTENCE_END
 from vademecum.types import Origin
 
 if TYPE_CHECKING:
@@ -45,7 +46,6 @@ _CJK = re.compile(
 _HEADING = re.compile(r" {0,3}(#{1,6})(?=[ \t]|\Z)")
 _ITEM = re.compile(r"(?:[-*+]|\d{1,9}[.)])(?=[ \t]|\Z)")
 _UNDERLINE = re.compile(r" {0,3}(?:(=+)|-{3,})[ \t]*\Z")
-_SENTENCE = re.compile(r"[.!?…][\"'”’»)\]]*\s+|[。！？｡]+[」』”’）]*\s*")
 _SIGNATURE = "<!-- origin:"
 _BOM = "\ufeff"
 _ZWJ = "\u200d"
@@ -544,7 +544,7 @@ def _reach(window: str, target: int) -> int:
 
 def _cut(window: str, reach: int) -> int:
     half = reach // 2
-    for end in reversed([found.end() for found in _SENTENCE.finditer(window, half, reach)]):
+    for end in reversed([found.end() for found in SENTENCE_END.finditer(window, half, reach)]):
         if _may_cut(window, end):
             return end
     for end in range(reach, half, -1):

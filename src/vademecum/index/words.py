@@ -7,6 +7,8 @@ import re
 import unicodedata
 from typing import TYPE_CHECKING, NamedTuple
 
+from vademecum.text.words import WORD
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -17,7 +19,6 @@ _CJK = (
 # C++ and C# are not C: the marks that a tokenizer drops are spelled out beside them.
 _MARKED = re.compile(r"(?<![^\W_])([A-Za-z])(\+\+|#)(?!\w)")
 _SPELLED = {"++": "plusplus", "#": "sharp"}
-WORD = re.compile(r"[^\W_]+")
 _QUOTED = re.compile(r'"([^"]+)"|“([^“”"]+)”')
 _AROUND = "\"'“”‘’.,;:!?()[]{}<>*`"
 _MAYBE_EXACT = re.compile(r"""["_./:\\#@0-9-]|[a-z][A-Z]""")

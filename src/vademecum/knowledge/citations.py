@@ -52,7 +52,7 @@ _CODE = re.compile(r"(?<!`)`([^`\n]{1,200})`(?!`)")
 _SYMBOL = re.compile(r"(?:[A-Za-z_]\w*(?:\.|::|#|->))*(?P<name>[A-Za-z_]\w{2,79})(?P<call>\(\s*\))?")
 # `notes.md`, `config.yaml`: a file, and whether it is there is no matter of names in files.
 _FILE = re.compile(r"\.[a-z]{1,2}$|\.(?:[a-z]{3}|json|yaml|toml|html|jsonl|lock|conf)$")
-_WORD = re.compile(rb"\w+")
+_IDENTIFIER = re.compile(rb"\w+")
 _FEW = 8  # names that are looked for one by one before all words of a file are taken
 _HUMPS = re.compile(r"[A-Z][a-z0-9]+(?:[A-Z][a-z0-9]*)+|[a-z]+[0-9]*(?:[A-Z][a-z0-9]*)+")
 
@@ -156,7 +156,7 @@ class ProjectTree:
             content = self.read(path)
             if content is None or (len(wanted) <= _FEW and not any(each in content for each in wanted)):
                 continue
-            here = wanted.intersection(_WORD.findall(content))
+            here = wanted.intersection(_IDENTIFIER.findall(content))
             found |= dict.fromkeys((each.decode() for each in here), path)
             wanted -= here
             if not wanted:

@@ -17,6 +17,7 @@ from vademecum.store import archive, clock, decisions, files, names, outgoing, s
 from vademecum.store.records import is_record
 from vademecum.text import fences
 from vademecum.text.visible import visible
+from vademecum.text.words import LETTERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -39,7 +40,7 @@ _CROWD = 60  # records under one tag: with more of them a tag tells nothing
 _CODE = re.compile(r"`[^`\n]{1,300}`")
 LINK = re.compile(r"(?<!!)\[[^\]\n]{1,300}\]\(\s*<?([^)\s>]{1,500}?)>?(?:\s+\"[^\"\n]*\")?\s*\)")
 WIKI = re.compile(r"\[\[([^\]|#\n]{1,120})(?:#[^\]|\n]*)?(?:\|[^\]\n]*)?\]\]")
-_WORD = re.compile(r"[^\W\d_]{3,}")
+_LONG = 3  # letters of a word that counts
 _XML_NEVER = re.compile("[\ufffe\uffff]")  # what is left that XML cannot hold
 
 
@@ -273,7 +274,10 @@ def _by_tag(records: Sequence[Record]) -> Iterator[list[Record]]:
 
 def _weights(records: Sequence[Record]) -> dict[str, dict[str, float]]:
     """The words of each record, the rarer ones heavier, as vectors of length 1."""
-    words = {each.path: Counter(word.casefold() for word in _WORD.findall(each.text)) for each in records}
+    words = {
+        each.path: Counter(word.casefold() for word in LETTERS.findall(each.text) if len(word) >= _LONG)
+        for each in records
+    }
     documents = Counter(word for counted in words.values() for word in counted)
     rarity = {word: math.log(1 + len(records) / count) for word, count in documents.items()}
     found = {}

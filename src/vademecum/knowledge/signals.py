@@ -18,6 +18,7 @@ from vademecum.knowledge.cues import DeclineReason, SignalKind
 from vademecum.store import secrets
 from vademecum.text import fences
 from vademecum.text.visible import visible
+from vademecum.text.words import SPOKEN, sentence_spans
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -134,10 +135,6 @@ _QUOTED = re.compile(
     r"\"[^\"\n]{1,300}\"|“[^”\n]{1,300}”|«[^»\n]{1,300}»|„[^“”\n]{1,300}[“”]|「[^」\n]{1,300}」"
 )
 _CODE = re.compile(r"`[^`\n]{1,300}`")
-_BREAK = re.compile(r"[.!?]+[)\"'”’]*(?=\s|$)|[。！？]+|…(?=\s)|\n")
-_SHORT = re.compile(
-    r"(?:\b(?:e\.g|i\.e|etc|vs|cf|approx|resp|no|z\.b|d\.h|bzw|p\.ex|dr|mr|mrs|ms|st|fig|sec|ca)|\b[a-z])$"
-)
 
 
 def own_words(text: str) -> str:
@@ -169,23 +166,10 @@ def split_sentences(text: str) -> list[UserSentence]:
 
 
 def _spans(text: str) -> Iterator[tuple[int, int]]:
-    start = 0
-    for match in _BREAK.finditer(text):
-        if match[0] == "." and _SHORT.search(text[max(start, match.start() - 8) : match.start()]):
-            continue
-        yield from _trimmed(text, start, match.end())
-        start = match.end()
-    yield from _trimmed(text, start, len(text))
-
-
-def _trimmed(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    piece = text[start:end]
-    left = len(piece) - len(piece.lstrip(" \t\n-*•·"))
-    length = len(piece.strip())
-    if length:
-        right = start + len(piece.rstrip())
-        if start + left < right:
-            yield start + left, right
+    for start, end in sentence_spans(text, lines=True):
+        begun = end - len(text[start:end].lstrip(" \t\n-*•·"))
+        if begun < end:
+            yield begun, end
 
 
 def _blur(match: re.Match[str]) -> str:
@@ -210,7 +194,6 @@ def _blank(text: str) -> str:
 
 # ---------------------------------------------------------------- weighing
 
-_WORD = re.compile(r"[^\W_][\w'-]*")
 _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 # What names something of its own: a number, a path, a file, an acronym, a capital within a sentence.
 _SPECIFIC = re.compile(
@@ -294,7 +277,7 @@ def _weigh(sentence: UserSentence, said: str) -> WeighedSentence:
         count(SignalKind.CONTEXT, 0.7 if _EPISODE.match(rest) else 1.5, "states a fact", "")
         if _SPECIFIC.search(sentence.text):
             count(SignalKind.CONTEXT, 1.0, "names something", "")
-    if len(_WORD.findall(rest)) < 3 and not _CJK.search(rest):
+    if len(SPOKEN.findall(rest)) < 3 and not _CJK.search(rest):
         count(DeclineReason.CHAT, 4, "says too little", rest[:20])
     return WeighedSentence(sentence, kinds, reasons, words)
 
@@ -347,7 +330,7 @@ def kind_of(weighed: WeighedSentence) -> SignalKind:
 def _after_leads(said: str) -> str:
     """A sentence without the words before it, such as "ok so"."""
     for _ in range(6):
-        match = _WORD.match(said)
+        match = SPOKEN.match(said)
         if match is None or match[0].strip("'") not in cues.LEADS:
             break
         rest = said[match.end() :].lstrip(" ,.:;!-–—…")
@@ -390,7 +373,7 @@ def _lasting(
 
 def _request(rest: str) -> str | None:
     """The verb that opens a request, if one does."""
-    words: list[str] = _WORD.findall(rest[:80])
+    words: list[str] = SPOKEN.findall(rest[:80])
     if not words:
         return None
     first, *more = words
@@ -404,7 +387,7 @@ def _request(rest: str) -> str | None:
 def _states(rest: str) -> bool:
     if _CJK.search(rest):
         return len(rest) >= 8
-    return len(_WORD.findall(rest)) >= 4 and _compiled(cues.FINITE).search(rest) is not None
+    return len(SPOKEN.findall(rest)) >= 4 and _compiled(cues.FINITE).search(rest) is not None
 
 
 # ---------------------------------------------------------------- wording

@@ -20,6 +20,7 @@ from vademecum.store.runs import Edit, Run
 from vademecum.store.texts import decode
 from vademecum.text import fences
 from vademecum.text.visible import visible
+from vademecum.text.words import LETTERS, SPOKEN
 from vademecum.transcripts import echo, views
 from vademecum.transcripts.events import Said, Started
 from vademecum.transcripts.messages import Role
@@ -116,7 +117,7 @@ def _written(patterns: str) -> Callable[[Spoken], bool]:
 
 def _orders(each: Spoken) -> bool:
     """Whether a message begins with what is to be done, after words like `ok` and `please`."""
-    for word in re.findall(r"[^\W\d_][\w'-]*", each.own[:200]):
+    for word in SPOKEN.findall(each.own[:200]):
         lowered = word.lower()
         if lowered in VERBS:
             return True
@@ -134,7 +135,7 @@ def _open_ended(each: Spoken) -> bool:
 
 
 def _confirms(each: Spoken) -> bool:
-    words = re.findall(r"[^\W\d_]+", each.own.lower())
+    words = LETTERS.findall(each.own.lower())
     return bool(words) and len(words) <= _FEW and words[0] in _YES
 
 
@@ -294,7 +295,7 @@ def _length(messages: Sequence[Spoken]) -> str:
 def _words(text: str) -> int:
     """Words, and for scripts that do not part them, signs by twos."""
     signs = len(_SIGNS.findall(text))
-    return len(re.findall(r"[^\W_]+(?:['’-][^\W_]+)*", _SIGNS.sub(" ", text))) + (signs + 1) // 2
+    return len(SPOKEN.findall(_SIGNS.sub(" ", text))) + (signs + 1) // 2
 
 
 _SIGNS = re.compile("[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
@@ -328,7 +329,7 @@ def language(text: str) -> str | None:
     for name, script in _SCRIPTS:
         if letters and len(script.findall(text)) > letters * (0.1 if name == "Japanese" else 0.4):
             return name
-    words = re.findall(r"[^\W\d_]+(?:['’][^\W\d_]+)?", text.lower().replace("’", "'"))
+    words = SPOKEN.findall(text.lower().replace("’", "'"))
     hits = {name: sum(word in small for word in words) for name, small in _VOCABULARY.items()}
     (first, most), (_, second) = Counter(hits).most_common(2)
     return first if most > second and (most > 1 or len(words) <= 4) else None

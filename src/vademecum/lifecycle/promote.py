@@ -17,7 +17,7 @@ from vademecum.knowledge import signals
 from vademecum.knowledge.cues import DeclineReason, SignalKind
 from vademecum.lifecycle import runner, statements
 from vademecum.lifecycle.passes import Proposal
-from vademecum.lifecycle.statements import WORD, split_known
+from vademecum.lifecycle.statements import split_known
 from vademecum.store import (
     archive,
     clock,
@@ -34,7 +34,7 @@ from vademecum.store import pinned as pinning
 from vademecum.store.runs import Edit
 from vademecum.store.texts import decode
 from vademecum.text import similarity
-from vademecum.text.words import normalise
+from vademecum.text.words import WORD, normalise
 from vademecum.transcripts.events import Said
 from vademecum.types import Entry, Finding, Origin, RecordType
 

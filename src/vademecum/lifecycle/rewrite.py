@@ -256,7 +256,7 @@ def _words_problem(entries: Sequence[Entry], before: str, text: str) -> str:
         words = statements.find_stems(entry.text)
         if len(words) >= _WORDS and len(words & said) < len(words) * _KEPT_WORDS:
             return f"says nothing of the entry of {entry.time or 'no date'}"
-    for sentence in statements.split_sentences(text):
+    for sentence in statements.split_clauses(text):
         words = statements.find_stems(sentence)
         if len(words) >= _WORDS and len(words - known) > len(words) * _OWN_WORDS:
             return "has a sentence that no entry says"

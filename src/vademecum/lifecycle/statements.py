@@ -16,6 +16,7 @@ from vademecum.store import archive, document, files
 from vademecum.store.journal import is_day
 from vademecum.store.texts import decode
 from vademecum.text import fences, similarity
+from vademecum.text.words import LETTERS, SPOKEN, WORD, sentence_spans, split_sentences
 from vademecum.types import Finding, Origin
 
 if TYPE_CHECKING:
@@ -45,8 +46,8 @@ _PATTERNS = (
 _LINK = re.compile(r"!?\[[^\]\n]{0,300}\]\([^)\n]{0,2000}\)|\[\[[^\]\n]{1,200}\]\]|<[a-z]+://[^>\s]+>")
 _HTML = re.compile(r"</?[a-zA-Z][a-zA-Z0-9-]{0,40}(?:\s[^<>]{0,1000})?/?>|<!--(?:.{0,1000}?-->)?", re.DOTALL)
 _HEADING_TEXT = re.compile(r"(?m)^#{1,6}[ \t]+(.+?)[ \t#]*$")
-_SENTENCE_END = re.compile(r"(?<=[.!?;])\s+|\n+")
-_LONG_WORD = re.compile(r"[^\W\d_]{4,}")
+_CLAUSE = re.compile(r"(?<=;)\s+")
+_LONG = 4  # letters of a word that tells
 _STEM = 5
 _LETTERS_END = "\u0530"  # after Latin, Greek and Cyrillic: other scripts do not part their words
 
@@ -106,19 +107,21 @@ def find_turned(before: str, after: str) -> frozenset[str]:
 
 def find_stems(text: str) -> frozenset[str]:
     """The beginnings of the longer words, which stay when a sentence is worded anew."""
-    return frozenset(word[:_STEM].casefold() for word in _LONG_WORD.findall(text) if word[0] < _LETTERS_END)
+    words = (word for word in LETTERS.findall(text) if len(word) >= _LONG and word[0] < _LETTERS_END)
+    return frozenset(word[:_STEM].casefold() for word in words)
 
 
-def split_sentences(text: str) -> list[str]:
-    """The sentences of a text, code aside."""
-    return [each for each in _SENTENCE_END.split(fences.remove(text)) if each.strip()]
+def split_clauses(text: str) -> list[str]:
+    """The sentences and clauses of a text, code aside."""
+    clauses = _CLAUSE.split(fences.remove(text))
+    return [each for clause in clauses for each in split_sentences(clause, lines=True)]
 
 
 def _moods(text: str) -> dict[str, set[bool]]:
     """The facts of each sentence, and whether that sentence has a word of denial."""
     found: dict[str, set[bool]] = {}
-    for sentence in split_sentences(text):
-        words = re.findall(r"[^\W\d_]+(?:['’][^\W\d_]+)?", _without_code(sentence).lower())
+    for sentence in split_clauses(text):
+        words = SPOKEN.findall(_without_code(sentence).lower())
         denied = any(similarity.is_negation(word.replace("'", "").replace("’", "")) for word in words)
         for fact in find_facts(sentence):
             found.setdefault(fact, set()).add(denied)
@@ -134,9 +137,8 @@ def _without_code(text: str) -> str:
 _ITEM = re.compile(r"[ \t]*(?:[-*+]|\d{1,3}[.)])[ \t]+(?:\[[ xX]\][ \t]+)?")
 _HEADING_MARK = re.compile(r"[ \t]{0,3}#{1,6}[ \t]")
 _ASIDE = re.compile(r"[ \t]*(?:>|\||<!--|<)")
-# A sentence ends at its mark, before white space and something that begins another.
-_END = re.compile(r"(?<=[.!?;])[\"')\]]?\s+(?=[\"'(\[`*_]*[A-Z0-9`])")
-_ABBREVIATED = re.compile(r"\b(?:e\.g|i\.e|etc|vs|cf|approx|no|nr|Mr|Ms|Dr|St)\.$", re.IGNORECASE)
+# Between statements stands white space, and something that begins another: "approx. five" is one.
+_BEGINS = re.compile(r"\s+[\"'(\[`*_]*[A-Z0-9`]")
 
 _PAST = r"""
     was | were | wasn't | weren't | had | hadn't | did | didn't | until | till | previously | formerly
@@ -209,19 +211,11 @@ def _blocks(text: str) -> Iterator[tuple[str, int]]:
 
 def _sentences(block: str, line: int) -> Iterator[TextStatement]:
     at = 0
-    for end in _END.finditer(block):
-        if _ABBREVIATED.search(block, max(at, end.start() - 8), end.start()):
-            continue
-        yield from _statement(block[at : end.start()], line)
-        line += block.count("\n", at, end.end())
-        at = end.end()
-    yield from _statement(block[at:], line)
-
-
-def _statement(text: str, line: int) -> Iterator[TextStatement]:
-    folded = " ".join(text.split())
-    if folded:
-        yield TextStatement(folded, line)
+    for _, end in sentence_spans(block):
+        if _BEGINS.match(block, end) or not block[end:].strip():
+            begun = end - len(block[at:end].lstrip())
+            yield TextStatement(" ".join(block[at:end].split()), line + block.count("\n", 0, begun))
+            at = end
 
 
 # ------------------------------------------------------------ the statements of a journal
@@ -229,10 +223,8 @@ def _statement(text: str, line: int) -> Iterator[TextStatement]:
 LONGEST = 600  # characters of a statement; more is a document
 LEAST_WORDS = 4
 
-WORD = re.compile(r"[^\W_]+")
 _BULLET = re.compile(r"^[ \t]*(?:[-*+]|\d{1,3}[.)])[ \t]+")
 _JOURNAL_HEADING = re.compile(r"^[ \t]*#{1,6}(?:[ \t]|$)")
-_SENTENCE = re.compile(r"(?<=[.!?。！？])\s+")
 _SESSION = re.compile(r"\ASession [^\n]{0,400}: the last \d+ messages \((?:\S+ )?([^\s()]+)\)\.")
 _SPEAKER = re.compile(r"^\*\*(User|Assistant)\*\*:[ ]?")
 _CUT = re.compile(r" … \[\d+ more characters\]\Z")
@@ -301,11 +293,11 @@ def split_day(text: str, *, place: Place, path: str, day: str) -> Iterator[Journ
 def _parts(said: str) -> Iterator[tuple[str, bool]]:
     if _fits(said):
         yield said, True
-    pieces = _SENTENCE.split(said)
+    pieces = split_sentences(said)
     if len(pieces) > 1:
         for piece in pieces:
-            if _fits(piece.strip()):
-                yield piece.strip(), False
+            if _fits(piece):
+                yield piece, False
 
 
 def _fits(text: str) -> bool:
@@ -341,5 +333,5 @@ def split_known(text: str) -> list[str]:
     """A text that is known, whole and in its parts, to hold statements against."""
     found = [text]
     for _, _, said in split_blocks(text):
-        found += [said, *(piece.strip() for piece in _SENTENCE.split(said))]
+        found += [said, *split_sentences(said)]
     return [*dict.fromkeys(found)]

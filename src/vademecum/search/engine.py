@@ -17,6 +17,7 @@ from vademecum.index.embed.base import common_direction, family, likeness
 from vademecum.search import fuse, rank, relevance
 from vademecum.search.query import Predicate, Query, View, predicate
 from vademecum.store import clock
+from vademecum.text.words import WORD
 from vademecum.types import Scope
 
 if TYPE_CHECKING:
@@ -384,7 +385,7 @@ class Engine:
             weights=options.weights,
         )
         scores = dict(zip(files, merged.scores, strict=True))
-        wanted = speech.wanted(query.text, words.WORD.findall(query.text.lower()))
+        wanted = speech.wanted(query.text, WORD.findall(query.text.lower()))
         legs.heard = {
             said: rank.heard(said, wanted) for said in {mark.speech for mark in legs.marks.values()}
         }

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.text import grammar, inflection, vocabulary
 from vademecum.text.grammar import ENGLISH, FRENCH
+from vademecum.text.words import LETTERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -126,7 +127,7 @@ def _languages(text: str) -> frozenset[str]:
     """Which of the languages that are known here a text may be written in, by its commonest words."""
     if _ASIAN.search(text):
         return frozenset()
-    words = re.findall(r"[^\W\d_]+", text.lower())
+    words = LETTERS.findall(text.lower())
     counts = {
         name: sum(word in known or word in grammar.MOVABLE[name] for word in words)
         for name, known in grammar.COMMON.items()

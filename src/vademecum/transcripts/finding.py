@@ -26,6 +26,7 @@ from vademecum.search.answer import TRANSCRIPT, Passage
 from vademecum.search.engine import COMMON, COMMON_FROM, EXACT_ROWS, MOST_WORDS
 from vademecum.store import files, names, reading, scopes, secrets
 from vademecum.store.outgoing import clean_text
+from vademecum.text.words import WORD
 from vademecum.transcripts import following
 from vademecum.transcripts.events import Said, Started, Torn
 from vademecum.transcripts.events import parse as parse_event
@@ -530,7 +531,7 @@ def _best(index: Turns, wanted: Wanted, where: str, values: list[Any]) -> list[_
     best = max(matched.values(), default=0.0) or 1.0
     scores = {id_: matched.get(id_, 0.0) / best + exact.get(id_, 0.0) for id_ in {**matched, **exact}}
     rows = index.rows(list(scores), where, values)
-    question = speech.wanted(wanted.text, words.WORD.findall(wanted.text.lower()))
+    question = speech.wanted(wanted.text, WORD.findall(wanted.text.lower()))
     for id_, row in rows.items():
         scores[id_] += sum(rank.heard(Speech(row.part.role, row.part.asks, row.part.says), question))
     weigh = relevance.Weigher(

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 
+from vademecum.text.words import SPOKEN
 from vademecum.tokens import weigh
 
 _ENOUGH_BYTES = 50
 _ENOUGH_WORDS = 4
 _ENOUGH_TELLING = 18
 _LOOKED_AT = 2000  # characters of a text, enough to judge it by
-_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")
 _SMALL = frozenset(
     """a about absolutely ack afternoon again agreed ah ahead all alright also am amazing and another
     any approve approved are as at awesome b back be begin best bitte bonjour both but bye c can carry
@@ -45,7 +45,7 @@ def is_command(text: str) -> bool:
 
 def telling(text: str) -> list[str]:
     """The words of a text that are no small talk."""
-    words = (word.lower().replace("’", "'") for word in _WORD.findall(text[:_LOOKED_AT]))
+    words = (word.lower().replace("’", "'") for word in SPOKEN.findall(text[:_LOOKED_AT]))
     return [word for word in words if word not in _SMALL and not word.isdecimal()]
 
 
