@@ -39,7 +39,9 @@ MAX_FILE_BYTES = 256 * 1024
 MAX_KEY_PARTS = 16
 _STEPS_BACK = 64  # lines that one value may span and still be cut off whole
 # Variables that begin like settings and are read elsewhere.
-NOT_SETTINGS = frozenset({"VADE_HOME", "VADE_SESSION", "VADE_AUDIENCE", "VADE_SCRIPT"})
+NOT_SETTINGS = frozenset(
+    {"VADE_HOME", "VADE_SESSION", "VADE_AUDIENCE", "VADE_SCRIPT", *(scope.rule.variable for scope in Scope)}
+)
 
 KIB, MIB, GIB = 1024, 1024**2, 1024**3
 _SIZES = {"gib": GIB, "mib": MIB, "kib": KIB, "b": 1, "": 1}
@@ -644,14 +646,10 @@ class Secrets:
 
     def in_scope(self, scope: Scope) -> SecretPolicy:
         """Choose the policy for a scope; what others will read always refuses."""
-        own = {
-            Scope.SESSION: self.session,
-            Scope.PROJECT: self.project,
-            Scope.AGENT: self.agent,
-            Scope.GLOBAL: self.global_,
-            Scope.FEDERATED: SecretPolicy.REFUSE,
-        }
-        return own[scope] or self.policy
+        if scope.rule.others:
+            return SecretPolicy.REFUSE
+        own: SecretPolicy | None = getattr(self, scope, None) or getattr(self, f"{scope}_", None)
+        return own or self.policy
 
 
 class Consent(StrEnum):
@@ -693,7 +691,7 @@ class Approval:
         """Choose for a door and a scope; of two that apply, the stricter."""
         own = Consent(getattr(self, door))
         strictness = tuple(Consent)
-        return max(own, self.federated, key=strictness.index) if scope is Scope.FEDERATED else own
+        return max(own, self.federated, key=strictness.index) if scope.rule.others else own
 
 
 @dataclass(frozen=True, slots=True, repr=False)

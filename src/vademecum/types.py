@@ -10,14 +10,49 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-class Scope(StrEnum):
-    """Where a thing is kept and who can read it; listed in order of precedence."""
+class ScopeRule(NamedTuple):
+    """All there is to know of a scope; whoever needs to tell one from another asks this."""
 
-    SESSION = "session"
-    PROJECT = "project"
-    AGENT = "agent"
-    GLOBAL = "global"
-    FEDERATED = "federated"
+    meaning: str
+    owner: str = ""  # what its folders are named after, as a caller goes by it; nothing: one for everybody
+    variable: str = ""  # of the environment, for an owner that is no session, project or agent
+    group: bool = False  # whether a session of several people sees it
+    others: bool = False  # whether others read it: secrets are refused, and agents ask before they write
+    journal: bool = False
+    documents: tuple[str, ...] = ()  # the pinned ones it keeps
+
+
+class Scope(StrEnum):
+    """Where a thing is kept and who can read it; listed in order of precedence.
+
+    A scope is a row: another one is another row, and nothing else.
+    """
+
+    rule: ScopeRule
+
+    def __new__(cls, name: str, *rule: ScopeRule) -> Scope:
+        """A scope is its name, with what it means."""
+        scope = str.__new__(cls, name)
+        scope._value_ = name
+        (scope.rule,) = rule
+        return scope
+
+    SESSION = "session", ScopeRule("this conversation only", owner="session", group=True)
+    PROJECT = (
+        "project",
+        ScopeRule("this code base", owner="project", group=True, journal=True, documents=("context.md",)),
+    )
+    AGENT = (
+        "agent",
+        ScopeRule("this role everywhere", owner="agent", journal=True, documents=("MEMORY.md",)),
+    )
+    GLOBAL = (
+        "global",
+        ScopeRule(
+            "the person, everywhere", journal=True, documents=("MEMORY.md", "context.md", "profile.md")
+        ),
+    )
+    FEDERATED = "federated", ScopeRule("everyone on this machine", others=True)
 
 
 class RecordType(StrEnum):

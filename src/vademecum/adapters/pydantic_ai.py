@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from vademecum.memory import Memory
     from vademecum.transcripts.messages import Json
 
+_OTHERS = tuple(str(scope) for scope in Scope if scope.rule.others)
 _OFFERED = (memory_search, memory_get, memory_store, memory_note, memory_learn, session_search)
 
 # -------------------------------------------------------------------- tools
@@ -79,7 +80,7 @@ def _offered(tool: Tool, memory: Memory) -> Offered[Any]:
 def _alone(tool: Tool) -> Tool:
     """A tool for an agent whom nobody is asked about: what all agents of this machine share is not for it."""
     alone = (
-        replace(each, choices=tuple(one for one in each.choices if one != Scope.FEDERATED))
+        replace(each, choices=tuple(one for one in each.choices if one not in _OTHERS))
         for each in tool.without_retries().arguments
     )
     return replace(tool, arguments=tuple(alone))

@@ -32,7 +32,7 @@ class Shelves(NamedTuple):
                 yield _on(shelf, (archive.RECORDS,), is_record, MEMORY, "record")
                 if not shelf.shared and place.scope in scopes.WITH_JOURNAL:
                     yield _on(shelf, (archive.JOURNAL,), is_day, JOURNAL, "journal")
-                names = pinned.BY_SCOPE.get(place.scope, ())
+                names = place.scope.rule.documents
                 documents = {name for name in names if not shelf.shared or name == pinned.CONTEXT}
                 if documents:
                     yield _on(shelf, (), documents.__contains__, PINNED, "pinned")

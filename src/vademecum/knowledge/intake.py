@@ -479,9 +479,9 @@ class Intake:
     def _pinned_place(self, piece: Section) -> Place:
         """Where a pinned document is kept: in the scope that was asked for if it has such, or global."""
         wanted = self.scope or piece.scope
-        if wanted in (Scope.SESSION, Scope.FEDERATED):
+        if not wanted.rule.documents:
             raise _Left(f"{wanted} memory has no pinned documents")
-        keeps = piece.document in pinned.BY_SCOPE.get(wanted, ())
+        keeps = piece.document in wanted.rule.documents
         return scopes.place_for(self.staged.caller, wanted if keeps else Scope.GLOBAL)
 
     # ---------------------------------------------------------------- what was learned

@@ -510,7 +510,7 @@ def _sections(made: Sequence[Promotion], *, now: datetime) -> str:
 
 def find_pin(documents: pinning.Documents, place: Place) -> Pin | None:
     """The `MEMORY.md` of a place; None where the place has none."""
-    if pinning.MEMORY not in pinning.BY_SCOPE.get(place.scope, ()):
+    if pinning.MEMORY not in place.scope.rule.documents:
         return None
     try:
         shelf, _, content = documents.find(pinning.MEMORY, scope=place.scope)

@@ -241,7 +241,7 @@ class Base:
         if self.caller.audience is Audience.GROUP:
             raise NotVisible("a group session sees its own project only")
         places = scopes.visible(self.caller)
-        for each in (Scope.SESSION, Scope.PROJECT, Scope.AGENT):
+        for each in (scope for scope in Scope if scope.rule.owner):
             places += [Place(each, name) for name in self.home.names("memory", str(each)) if name[:1] != "."]
         aliased = {alias for place in places for alias in scopes.aliases(self.home, place.id) if place.id}
         chosen = dict.fromkeys(place for place in places if place.id not in aliased)

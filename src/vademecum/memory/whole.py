@@ -273,6 +273,7 @@ def connect(
         undecided=speaker.undecided,
         undecided_hint=speaker.hint,
         command_line=terminal is not None,
+        owners=scopes.owners(environ),
     )
     memory = Memory(Home(place, settings.limits.lock), caller, loaded, now=now, readonly=readonly)
     memory.home.check()

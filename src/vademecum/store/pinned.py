@@ -21,11 +21,6 @@ if TYPE_CHECKING:
 MEMORY = "MEMORY.md"
 CONTEXT = "context.md"
 PROFILE = "profile.md"
-BY_SCOPE = {
-    Scope.GLOBAL: (MEMORY, CONTEXT, PROFILE),
-    Scope.PROJECT: (CONTEXT,),
-    Scope.AGENT: (MEMORY,),
-}
 NAMES = (MEMORY, CONTEXT, PROFILE)
 VERSION = 1
 
@@ -67,7 +62,7 @@ class Documents:
     def all(self, places: Iterable[Place]) -> Iterator[Pinned | Finding]:
         """Every pinned document there is in these places."""
         for place in places:
-            for name in BY_SCOPE.get(place.scope, ()):
+            for name in place.scope.rule.documents:
                 for shelf in self._shelves(place, name):
                     try:
                         found = self._read(shelf, name)
@@ -120,7 +115,7 @@ class Documents:
     def image(self, version: str, places: Iterable[Place]) -> tuple[Shelf, str, archive.Image] | None:
         """The archived version of that id, of any document in these places."""
         for place in places:
-            for name in BY_SCOPE.get(place.scope, ()):
+            for name in place.scope.rule.documents:
                 for shelf in self._shelves(place, name):
                     for image in archive.images(self.home, shelf, archive.PINNED, name):
                         if image.id == version:
@@ -220,7 +215,7 @@ class Documents:
         if wanted is None:
             raise NotFound(f"{names.shown(name)} is not a pinned document")
         places = [scopes.place_for(self.caller, scope)] if scope else scopes.visible(self.caller)
-        keeping = [place for place in places if wanted in BY_SCOPE.get(place.scope, ())]
+        keeping = [place for place in places if wanted in place.scope.rule.documents]
         if not keeping:
             raise NotFound(f"{scope or 'this audience'} keeps no {wanted}")
         return wanted, [shelf for place in keeping for shelf in self._shelves(place, wanted)]

@@ -18,12 +18,16 @@ from vademecum.store.home import Home, Shelf
 from vademecum.types import Audience, Origin, Place, Scope
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from vademecum.store.identity import Project
 
-_GROUP = (Scope.SESSION, Scope.PROJECT)
-WITH_JOURNAL = (Scope.PROJECT, Scope.AGENT, Scope.GLOBAL)
+WITH_JOURNAL = tuple(scope for scope in Scope if scope.rule.journal)
+_UNNAMED = {
+    "session": None,
+    "agent": "name it with `--agent` or VADE_AGENT",
+    "project": "run it inside the project's folder, or name it with VADE_PROJECT_ID",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +44,7 @@ class Caller:
     undecided_hint: str = ""
     approved: bool = False  # a person, or a setting of theirs, stands behind what this caller does
     command_line: bool = False  # a shell, which reaches the files of this machine without us
+    owners: tuple[tuple[str, str], ...] = ()  # what else the runtime goes by, for scopes that ask for it
 
     @property
     def decides(self) -> bool:
@@ -69,26 +74,31 @@ def parse_scope(name: str | Scope) -> Scope:
 
 def place_for(caller: Caller, scope: Scope) -> Place:
     """The caller's own place in a scope; an error when the caller has no id there, never another scope."""
-    if caller.audience is Audience.GROUP and scope not in _GROUP:
+    rule = scope.rule
+    if caller.audience is Audience.GROUP and not rule.group:
         raise NotVisible(f"a group session has no access to {scope} memory")
-    if scope is Scope.SESSION:
-        if not caller.session:
-            raise ScopeUnresolved("session memory needs a session, and none is named")
-        return Place(scope, names.check_id(caller.session, "a session"))
-    if scope is Scope.AGENT:
-        if not caller.agent:
-            raise ScopeUnresolved(
-                "agent memory needs an agent, and none is named", hint="name it with `--agent` or VADE_AGENT"
-            )
-        return Place(scope, names.check_id(caller.agent, "an agent"))
-    if scope is Scope.PROJECT:
-        if caller.project is None:
-            raise ScopeUnresolved(
-                "project memory needs a project, and none could be found",
-                hint="run it inside the project's folder, or name it with VADE_PROJECT_ID",
-            )
-        return Place(scope, caller.project.id)
-    return Place(scope)
+    if not rule.owner:
+        return Place(scope)
+    own = _owner(caller, rule.owner)
+    article = "an" if rule.owner[0] in "aeiou" else "a"
+    if not own:
+        found = "could be found" if rule.owner == "project" else "is named"
+        hint = _UNNAMED.get(rule.owner, f"name it with {rule.variable}")
+        raise ScopeUnresolved(f"{scope} memory needs {article} {rule.owner}, and none {found}", hint=hint)
+    return Place(scope, own if rule.owner == "project" else names.check_id(own, f"{article} {rule.owner}"))
+
+
+def _owner(caller: Caller, owner: str) -> str | None:
+    if owner == "project":
+        return caller.project.id if caller.project is not None else None
+    known = {"session": caller.session, "agent": caller.agent, **dict(caller.owners)}
+    return known.get(owner)
+
+
+def owners(environ: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """What the environment says a caller goes by, beyond its session, project and agent."""
+    asked = {rule.owner: rule.variable for rule in (scope.rule for scope in Scope) if rule.variable}
+    return tuple((owner, environ[name]) for owner, name in asked.items() if environ.get(name))
 
 
 def visible(caller: Caller) -> list[Place]:

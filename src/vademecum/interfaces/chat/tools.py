@@ -219,7 +219,7 @@ def _written(chat: Chat, name: str, write: Write) -> Mapping[str, Any]:
     if consent is Consent.DENY:
         raise Refused("an agent may not write in this chat", hint="the person can, with /remember")
     arguments = {key: _gated(chat, value, scope) for key, value in write.arguments.items()}
-    always, said = name in chat.allowed and scope is not Scope.FEDERATED, ""
+    always, said = name in chat.allowed and not scope.rule.others, ""
     if consent is Consent.ASK and not always:
         if not chat.screen.asks():
             waiting = chat.agent.propose(write.operation, arguments, scope=scope, door="chat")

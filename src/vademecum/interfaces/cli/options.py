@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from vademecum.memory import Memory
 
 SCOPES = click.Choice([str(scope) for scope in Scope])
+JOURNALS = click.Choice([str(scope) for scope in Scope if scope.rule.journal])
 _DOOR = ("home", "agent", "session", "audience", "incognito")
 TYPES = click.Choice([str(kind) for kind in RecordType])
 

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING
 import click
 
 from vademecum.errors import SecretFound, VadeError
-from vademecum.interfaces.cli.options import SCOPES, TYPES, common, complete_keys, key_argument, scope_option
+from vademecum.interfaces.cli.options import (
+    JOURNALS,
+    SCOPES,
+    TYPES,
+    common,
+    complete_keys,
+    key_argument,
+    scope_option,
+)
 from vademecum.interfaces.present import output
 from vademecum.interfaces.present.editor import discard, from_editor
 from vademecum.interfaces.present.to_json import merged_json, swept_json
@@ -129,7 +137,7 @@ def store(
 @click.argument("text", metavar="[TEXT|-]", required=False)
 @click.option(
     "--scope",
-    type=click.Choice(["project", "agent", "global"]),
+    type=JOURNALS,
     default="project",
     show_default=True,
     help="Whose journal it goes to.",

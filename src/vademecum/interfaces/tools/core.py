@@ -35,15 +35,13 @@ if TYPE_CHECKING:
     from vademecum.types import Noted, Record, Stored
 
 SCOPES = tuple(map(str, Scope))
+JOURNALS = tuple(str(each) for each in Scope if each.rule.journal)
 TYPES = tuple(map(str, RecordType))
 LESSONS = tuple(map(str, LEARNED))
 MODES = ("hybrid", "bm25", "vector", "metadata")
 OPERATIONS = ("write", "update", "add", "list", "done")
 
-_WHERE = (
-    "session (this conversation only), project (this code base), agent (this role everywhere),"
-    " global (the person, everywhere), federated (everyone on this machine)"
-)
+_WHERE = ", ".join(f"{each} ({each.rule.meaning})" for each in Scope)
 Kept = Annotated[str, f"Where it is kept: {_WHERE}.", SCOPES]
 OnlyScope = Annotated[str | None, "Only this scope; without it, everything in sight.", SCOPES]
 Tags = Annotated[Texts | None, 'Labels to find it by, such as "testing,pytest" or ["testing", "pytest"].']
@@ -304,7 +302,7 @@ def memory_get(
 def memory_note(
     content: Annotated[str, "What happened, in a few sentences."],
     scope: Annotated[
-        str, "Whose journal: project, agent or global.", ("project", "agent", "global")
+        str, f"Whose journal: {', '.join(JOURNALS[:-1])} or {JOURNALS[-1]}.", JOURNALS
     ] = "project",
     idempotency_key: Retry = None,
 ) -> Write:

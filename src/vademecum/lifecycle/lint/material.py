@@ -16,7 +16,7 @@ from vademecum.errors import Malformed, OutsideMemory, VadeError
 from vademecum.lifecycle.passes import SeenRecord
 from vademecum.store import archive, files, listing, scopes, sources
 from vademecum.store.journal import is_day
-from vademecum.store.pinned import BY_SCOPE, CONTEXT
+from vademecum.store.pinned import CONTEXT
 from vademecum.store.records import is_record, key_of
 from vademecum.types import Finding, Scope
 
@@ -201,7 +201,7 @@ class _Reader:
         elif below:
             kind, names = JOURNAL, [name for name in here if is_day(name)]
         else:
-            own = BY_SCOPE.get(shelf.place.scope, ())
+            own = shelf.place.scope.rule.documents
             kind = PINNED
             names = [name for name in here if name in own and (not shelf.shared or name == CONTEXT)]
         for name in self.watch.each(names, f"{kind}s of {shelf.place}"):
