@@ -24,9 +24,9 @@ from vademecum.adapters.langgraph_store import RecordStore
 from vademecum.adapters.openai_agents import TranscriptSession
 from vademecum.adapters.pydantic_ai import memory_toolset
 from vademecum.index.embed import remote as embedding
-from vademecum.interfaces.chat import door, loop
-from vademecum.interfaces.chat.screen import Plain
+from vademecum.interfaces.chat import callers, conversation
 from vademecum.interfaces.chat.state import Chat, Flags
+from vademecum.interfaces.chat.terminal import Plain
 from vademecum.interfaces.cli.app import run
 from vademecum.llm.base import Call
 from vademecum.llm.scripted import Scripted
@@ -361,12 +361,12 @@ def test_a_chat_sends_no_secret_to_its_model(
         )
     ]
     model = Scripted(tuple(calls), "done", "done")
-    doors = door.opened(home=str(planted.home), cwd=str(planted.project), actor="human:ada")
+    doors = callers.open_callers(home=str(planted.home), cwd=str(planted.project), actor="human:ada")
     flags = Flags(allow=("read_file", "run_command", "grep"), window=10_000_000)
     chat = Chat(doors, screen, model=model, flags=flags, session=planted.session)
     try:
-        assert loop.turn(chat, f"Look at this:\n{planted.filled}").ok
-        assert loop.turn(chat, "And now?").ok
+        assert conversation.turn(chat, f"Look at this:\n{planted.filled}").ok
+        assert conversation.turn(chat, "And now?").ok
     finally:
         chat.close()
     assert "redacted before it is sent" in capsys.readouterr().out

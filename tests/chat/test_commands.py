@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from vademecum.interfaces.chat import loop, talk
-from vademecum.interfaces.chat.commands import registry
+from vademecum.interfaces.chat import commands, conversation
 from vademecum.llm.scripted import Scripted
 from vademecum.transcripts import views
 from vademecum.transcripts.events import Used
@@ -38,7 +37,7 @@ class Typing:
 
     def __call__(self, line: str) -> str:
         self._capsys.readouterr()
-        talk.said(self.chat, line)
+        conversation.take_line(self.chat, line)
         shown = self._capsys.readouterr()
         self.error = shown.err
         return shown.out
@@ -50,11 +49,11 @@ def typing(room: Room, capsys: pytest.CaptureFixture[str]) -> Typing:
 
 
 def test_every_command_has_help_and_is_listed(typing: Typing) -> None:
-    assert set(registry.COMMANDS) == set(SPOKEN)
+    assert set(commands.every()) == set(SPOKEN)
     page = typing("/help")
     for name in SPOKEN:
         assert f"/{name}" in page
-        assert registry.COMMANDS[name].help in typing(f"/help {name}")
+        assert commands.every()[name].help in typing(f"/help {name}")
 
 
 @pytest.mark.parametrize("name", SPOKEN)
@@ -325,7 +324,7 @@ def test_a_session_is_shown_named_listed_switched_trimmed_and_exported(
 def test_a_session_that_another_chat_has_open_cannot_be_switched_to(room: Room, typing: Typing) -> None:
     typing("Where is the parser of the import?")
     other = room.chat(Scripted("Hello."), fresh=True)
-    loop.turn(other, "Hello there, other one")
+    conversation.turn(other, "Hello there, other one")
     typing(f"/session switch {other.log.session}")
     assert "open in another chat" in typing.error
     assert typing("/session show")
@@ -396,7 +395,7 @@ def test_quit_ends_the_session_with_a_note(room: Room) -> None:
             raise EOFError
 
     chat = room.chat(Scripted("In parser.py."))
-    assert talk.converse(chat, Lines()) == 0
+    assert conversation.converse(chat, Lines()) == 0
     assert views.ended(chat.log.events()) is not None
     assert "parser.py" in "".join(path.read_text() for path in room.home.rglob("journal/*.md"))
     assert lines == ["never said"]
@@ -407,7 +406,7 @@ def test_quit_ends_the_session_with_a_note(room: Room) -> None:
 
 def test_commands_their_words_and_keys_are_completed(typing: Typing) -> None:
     def offered(text: str) -> list[str]:
-        return registry.complete(typing.chat, text)[0]
+        return commands.complete(typing.chat, text)[0]
 
     typing("/remember Deploys happen on Tuesdays.")
     key = typing.chat.person.show(1).key
@@ -425,12 +424,12 @@ def test_commands_their_words_and_keys_are_completed(typing: Typing) -> None:
     assert offered("/heal ") == ["apply"]
     assert offered("words for the model") == []
     assert offered("/nonsense x") == []
-    assert registry.complete(typing.chat, "/memory sea")[1] == 3
+    assert commands.complete(typing.chat, "/memory sea")[1] == 3
 
 
 def test_completion_never_raises(typing: Typing) -> None:
     for text in ("/", "//", "/ ", "/\x00", "/session  switch  ", "/memory show \ud800", "/approve x y z"):
-        registry.complete(typing.chat, text)
+        commands.complete(typing.chat, text)
 
 
 def test_what_is_typed_says_nothing_to_the_model(typing: Typing) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from vademecum.context.units import estimate_request
-from vademecum.interfaces.chat import loop
+from vademecum.interfaces.chat import conversation
 from vademecum.llm.base import Call
 from vademecum.llm.scripted import Scripted
 from vademecum.transcripts.events import Compacted, Flushed, Said, Trimmed
@@ -72,14 +72,14 @@ def live_through(room: Room, turns: int) -> None:
         (room.project / f"part-{number}.csv").write_text(row * (200_000 // len(row)))
     worker = Worker()
     chat = room.chat(worker, window=WINDOW, allow=("read_file",), session="long")  # type: ignore[arg-type]
-    loop.turn(chat, f"{TASK} Begin with turn 0.")
+    conversation.turn(chat, f"{TASK} Begin with turn 0.")
     decisions = []
     for turn in range(1, turns):
         said = f"Go on with turn {turn}: look at the next part."
         if turn % 25 == 5:
             decisions.append(f"Decision {turn}: we use snappy compression for table {turn}.")
             said += f" We decided: {decisions[-1]}"
-        assert loop.turn(chat, said).ok, f"turn {turn}"
+        assert conversation.turn(chat, said).ok, f"turn {turn}"
         assert chat.engine.inspect().tokens.total <= WINDOW
     assert worker.largest <= WINDOW
     events = list(chat.log.events())

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from vademecum.errors import NotFound, UsageError
-from vademecum.interfaces.chat import loop, machine, tools
+from vademecum.interfaces.chat import conversation, machine, tools
 from vademecum.llm.base import Call
 from vademecum.llm.scripted import Scripted
 from vademecum.transcripts.messages import Role
@@ -165,7 +165,7 @@ def test_each_tool_asks_until_it_is_allowed_for_good(room: Room) -> None:
     call = Call("1", "read_file", json.dumps({"path": "a.txt"}))
     room.person.answers = ["n", "y", "a"]
     chat = room.chat(Scripted(call, call, call, call, "Done."))
-    loop.turn(chat, "Read it")
+    conversation.turn(chat, "Read it")
     assert ["hello" in said for said in results(chat)] == [False, True, True, True]
     assert len(room.person.asked) == 3
 
@@ -177,7 +177,7 @@ def test_allowed_for_good_never_covers_what_lies_outside(room: Room, tmp_path: P
         Scripted(Call("1", "read_file", json.dumps({"path": "../outside.txt"})), "Well."),
         allow=("read_file",),
     )
-    loop.turn(chat, "Read it")
+    conversation.turn(chat, "Read it")
     assert "not yours" not in results(chat)[0]
     assert room.person.asked == ["Allow it? [y/n] "]
 
@@ -185,10 +185,10 @@ def test_allowed_for_good_never_covers_what_lies_outside(room: Room, tmp_path: P
 def test_where_nobody_can_be_asked_only_allowed_tools_run(room: Room) -> None:
     call = Call("1", "run_command", json.dumps({"command": "echo hello"}))
     chat = room.chat(Scripted(call, "Well."), asks=False)
-    loop.turn(chat, "Run it")
+    conversation.turn(chat, "Run it")
     assert "--allow run_command" in results(chat)[0]
     allowed = room.chat(Scripted(call, "Well."), asks=False, allow=("run_command",), fresh=True)
-    loop.turn(allowed, "Run it")
+    conversation.turn(allowed, "Run it")
     assert "hello" in results(allowed)[0]
 
 
@@ -198,7 +198,7 @@ def test_a_command_is_shown_with_everything_that_hides_in_it(
     room.person.answers = ["n"]
     sly = "echo hello\u202e\u200b; rm -rf /tmp/x\x1b[8m"
     chat = room.chat(Scripted(Call("1", "run_command", json.dumps({"command": sly})), "Well."))
-    loop.turn(chat, "Run it")
+    conversation.turn(chat, "Run it")
     shown = capsys.readouterr().out
     assert "⟨U+202E⟩⟨U+200B⟩; rm -rf /tmp/x⟨U+001B⟩[8m" in shown
     assert "\x1b" not in shown
@@ -207,7 +207,7 @@ def test_a_command_is_shown_with_everything_that_hides_in_it(
 def test_the_list_of_things_to_do_is_the_sessions_own(room: Room) -> None:
     call = Call("1", "todo", json.dumps({"operation": "write", "items": ["read", "write"]}))
     chat = room.chat(Scripted(call, "Done."))
-    loop.turn(chat, "Plan")
+    conversation.turn(chat, "Plan")
     assert results(chat)[0] == "[ ] 1. read\n[ ] 2. write"
 
 

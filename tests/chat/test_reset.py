@@ -6,7 +6,7 @@ import contextlib
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from vademecum.interfaces.chat import door, loop, talk
+from vademecum.interfaces.chat import callers, conversation
 from vademecum.llm.scripted import Scripted
 from vademecum.transcripts import views
 
@@ -51,7 +51,7 @@ def next_day(memory: Memory) -> None:
 @contextlib.contextmanager
 def other(room: Room) -> Iterator[Memory]:
     """The memory of a process that comes the day after."""
-    doors = door.opened(home=str(room.home), cwd=str(room.project))
+    doors = callers.open_callers(home=str(room.home), cwd=str(room.project))
     next_day(doors.person)
     yield doors.person
     doors.close()
@@ -59,18 +59,18 @@ def other(room: Room) -> Iterator[Memory]:
 
 def test_a_session_that_a_chat_has_open_is_not_ended_by_another_process(room: Room) -> None:
     chat = room.chat(Scripted("Fine.", "Still here."))
-    loop.turn(chat, "Where is the parser?")
+    conversation.turn(chat, "Where is the parser?")
     with other(room) as memory:
         begun = memory.current_session()
         assert begun.session != chat.log.session
         assert views.ended(chat.log.events()) is None
         assert memory.current_session().session == begun.session
-    assert loop.turn(chat, "Are you still there?").text == "Still here."
+    assert conversation.turn(chat, "Are you still there?").text == "Still here."
 
 
 def test_a_session_that_nobody_has_open_is_ended_the_day_after(room: Room) -> None:
     chat = room.chat(Scripted("Fine."))
-    loop.turn(chat, "Where is the parser?")
+    conversation.turn(chat, "Where is the parser?")
     room.close()
     with other(room) as memory:
         assert memory.current_session().session != chat.log.session
@@ -83,7 +83,10 @@ def test_the_first_words_of_the_next_day_begin_another_session(room: Room) -> No
     model = Scripted("In parser.py.", "Good morning.")
     chat = room.chat(model)
     first = chat.log
-    assert talk.converse(chat, Lines(chat, "Where is the parser?", "SLEEP", "/status", "Good morning")) == 0
+    assert (
+        conversation.converse(chat, Lines(chat, "Where is the parser?", "SLEEP", "/status", "Good morning"))
+        == 0
+    )
     assert chat.log.session != first.session
     over = views.ended(first.events())
     assert over is not None
@@ -96,13 +99,13 @@ def test_the_first_words_of_the_next_day_begin_another_session(room: Room) -> No
 def test_a_command_of_the_next_day_leaves_the_session_as_it_is(room: Room) -> None:
     chat = room.chat(Scripted("In parser.py."))
     first = chat.log.session
-    talk.converse(chat, Lines(chat, "Where is the parser?", "SLEEP", "/status"))
+    conversation.converse(chat, Lines(chat, "Where is the parser?", "SLEEP", "/status"))
     assert chat.log.session == first
 
 
 def test_a_session_that_was_named_goes_on_the_next_day(room: Room) -> None:
     chat = room.chat(Scripted("In parser.py.", "Good morning."), session="parser")
-    talk.converse(chat, Lines(chat, "Where is the parser?", "SLEEP", "Good morning"))
+    conversation.converse(chat, Lines(chat, "Where is the parser?", "SLEEP", "Good morning"))
     assert chat.log.session == "parser"
     assert len(chat.thread) == 5
 
@@ -110,5 +113,5 @@ def test_a_session_that_was_named_goes_on_the_next_day(room: Room) -> None:
 def test_a_chat_that_may_not_write_has_one_session_for_good(room: Room) -> None:
     chat = room.chat(Scripted("In parser.py.", "Good morning."), incognito=True)
     first = chat.log.session
-    talk.converse(chat, Lines(chat, "Where is the parser?", "SLEEP", "Good morning"))
+    conversation.converse(chat, Lines(chat, "Where is the parser?", "SLEEP", "Good morning"))
     assert chat.log.session == first

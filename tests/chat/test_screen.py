@@ -7,8 +7,8 @@ import random
 import re
 from typing import TYPE_CHECKING
 
-from vademecum.interfaces.chat import loop
-from vademecum.interfaces.chat.screen import Plain, Terminal, asked, blocks
+from vademecum.interfaces.chat import conversation
+from vademecum.interfaces.chat.terminal import Plain, Terminal, asked, blocks
 from vademecum.llm.base import Call
 from vademecum.llm.scripted import Scripted
 
@@ -47,7 +47,7 @@ def test_pieces_in_any_cut_give_the_same_blocks() -> None:
 def test_what_a_model_says_cannot_move_the_cursor(room: Room, capsys: pytest.CaptureFixture[str]) -> None:
     sly = "\x1b[2Jhello \x1b]0;title\x07 wor\u202eld \x9b31m"
     chat = room.chat(Scripted(Call("1", sly, sly), sly))
-    loop.turn(chat, "Hello")
+    conversation.turn(chat, "Hello")
     shown = capsys.readouterr()
     assert not re.search("[\x1b\x9b\x07\u202e]", shown.out + shown.err)
     assert "hello" in shown.out

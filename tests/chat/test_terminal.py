@@ -14,7 +14,7 @@ import pexpect
 import pytest
 
 from llm.wire_server import MODEL, Hang, Say, Use, WireServer, serving
-from vademecum.interfaces.chat import prompting
+from vademecum.interfaces.chat import terminal
 from vademecum.transcripts.events import Said
 from vademecum.transcripts.messages import Role
 
@@ -185,7 +185,7 @@ def test_what_was_typed_is_remembered_but_for_secrets(room: Room, wire: WireServ
     seat.wait("›")
     seat.type("\x04")
     seat.ended()
-    history = room.home / prompting.HISTORY
+    history = room.home / terminal.HISTORY
     assert history.read_text() == "The question of the day\n"
     assert stat.S_IMODE(history.stat().st_mode) == 0o600
     again = Seat(room, wire)
@@ -246,27 +246,27 @@ def test_a_plain_terminal_does_without_the_library(room: Room, wire: WireServer)
 def test_a_long_history_keeps_its_newest_lines(tmp_path: Path) -> None:
     path = tmp_path / "history"
     path.write_text("".join(f"line {number}\n" for number in range(9000)))
-    assert prompting.read_history(path)[-1] == "line 8999"
+    assert terminal.read_history(path)[-1] == "line 8999"
     assert path.read_text().startswith("line 7000\n")
     assert [each.name for each in tmp_path.iterdir()] == ["history"]
 
 
 def test_a_purge_reaches_what_was_typed(room: Room) -> None:
     chat = room.chat(None)
-    path = room.home / prompting.HISTORY
-    prompting.add_to_history(path, "The launch is on Friday.\nDo not tell.")
-    prompting.add_to_history(path, "Something else")
+    path = room.home / terminal.HISTORY
+    terminal.add_to_history(path, "The launch is on Friday.\nDo not tell.")
+    terminal.add_to_history(path, "Something else")
     chat.person.purge_text("The launch is on Friday.\nDo not tell.")
     assert "Friday" not in path.read_text()
-    assert prompting.read_history(path)[1] == "Something else"
+    assert terminal.read_history(path)[1] == "Something else"
 
 
 def test_history_survives_anything_that_was_typed(tmp_path: Path) -> None:
     path = tmp_path / "home" / "history"
     typed = ["one", "two\nlines", "back\\slash", "a\\nb", "ümläut 好", "\ud800"]
     for text in typed:
-        prompting.add_to_history(path, text)
-    prompting.add_to_history(path, "   ")
-    found = prompting.read_history(path)
+        terminal.add_to_history(path, text)
+    terminal.add_to_history(path, "   ")
+    found = terminal.read_history(path)
     assert found[:5] == typed[:5]
     assert len(found) == 6

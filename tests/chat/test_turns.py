@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from vademecum.errors import ModelFailed, ModelNonsense, ModelOverflow
-from vademecum.interfaces.chat import loop, talk, tools
+from vademecum.interfaces.chat import conversation, tools
 from vademecum.interfaces.chat.state import Spent
 from vademecum.llm.base import Call, CallUsage
 from vademecum.llm.scripted import Scripted
@@ -37,7 +37,7 @@ def test_an_answer_is_shown_and_both_sides_are_in_the_transcript(
     room: Room, capsys: pytest.CaptureFixture[str]
 ) -> None:
     chat = room.chat(Scripted("Good **morning**."))
-    assert loop.turn(chat, "Good morning").text == "Good **morning**."
+    assert conversation.turn(chat, "Good morning").text == "Good **morning**."
     assert "Good **morning**." in capsys.readouterr().out
     assert roles(chat) == ["system", "user", "assistant"]
     assert any(isinstance(event, Used) for event in chat.log.events())
@@ -45,7 +45,7 @@ def test_an_answer_is_shown_and_both_sides_are_in_the_transcript(
 
 def test_the_answer_is_on_disk_before_the_next_turn(room: Room) -> None:
     chat = room.chat(Scripted("The build is green."))
-    loop.turn(chat, "How is the build?")
+    conversation.turn(chat, "How is the build?")
     path = room.home / chat.log.path
     assert "The build is green." in path.read_text()
 
@@ -54,7 +54,7 @@ def test_what_is_remembered_is_told_to_the_model_before_it_begins(room: Room) ->
     room.chat().person.store("Deploys happen on Tuesdays.", key="deploys")
     room.close()
     model = Scripted("On Tuesdays.")
-    loop.turn(room.chat(model), "When do we deploy?")
+    conversation.turn(room.chat(model), "When do we deploy?")
     assert "Deploys happen on Tuesdays." in json.dumps(model.asked[0].prompt)
 
 
@@ -63,7 +63,7 @@ def test_nothing_is_told_when_that_is_asked_for(room: Room, flag: dict[str, Any]
     room.chat().person.store("Deploys happen on Tuesdays.", key="deploys")
     room.close()
     model = Scripted("I do not know.")
-    loop.turn(room.chat(model, **flag), "When do we deploy?")
+    conversation.turn(room.chat(model, **flag), "When do we deploy?")
     assert "Tuesdays" not in json.dumps(model.asked[0].prompt)
 
 
@@ -73,7 +73,7 @@ def test_what_was_learned_is_left_out_without_long_term_memory(room: Room) -> No
     person.store("Deploys happen on Tuesdays.", key="deploys")
     room.close()
     model = Scripted("Yes.")
-    loop.turn(room.chat(model, knowledge=False), "Well?")
+    conversation.turn(room.chat(model, knowledge=False), "Well?")
     told = json.dumps(model.asked[0].prompt)
     assert "Tuesdays" in told
     assert "## Learned" not in told
@@ -82,7 +82,7 @@ def test_what_was_learned_is_left_out_without_long_term_memory(room: Room) -> No
 def test_a_tool_is_called_and_its_result_goes_back_to_the_model(room: Room) -> None:
     chat = room.chat(Scripted(use("memory_search", query="deploys"), "On Tuesdays."))
     chat.person.store("Deploys happen on Tuesdays.", key="deploys")
-    assert loop.turn(chat, "When do we deploy?").text == "On Tuesdays."
+    assert conversation.turn(chat, "When do we deploy?").text == "On Tuesdays."
     assert roles(chat) == ["system", "user", "assistant", "tool", "assistant"]
     result = next(each for each in chat.thread if each.role is Role.TOOL).results[0]
     assert "Deploys happen on Tuesdays." in result.text
@@ -94,7 +94,7 @@ def test_a_person_sees_exactly_what_would_be_kept_and_says_yes(
     secret = "ghp_" + "a1B2c3D4e5" * 4
     room.person.answers = ["y"]
     chat = room.chat(Scripted(use("memory_store", content=f"The token is {secret}.", key="token"), "Kept."))
-    loop.turn(chat, "Keep my token")
+    conversation.turn(chat, "Keep my token")
     shown = capsys.readouterr().out
     assert secret not in shown.split("The model asks")[1]
     kept = chat.person.show("token")
@@ -106,7 +106,7 @@ def test_a_person_sees_exactly_what_would_be_kept_and_says_yes(
 def test_a_person_says_no_and_nothing_is_kept(room: Room) -> None:
     room.person.answers = ["n"]
     chat = room.chat(Scripted(use("memory_store", content="Deploys happen on Tuesdays."), "Well."))
-    loop.turn(chat, "Deploys happen on Tuesdays")
+    conversation.turn(chat, "Deploys happen on Tuesdays")
     assert not chat.person.list().records
     assert "said no" in next(each for each in chat.thread if each.role is Role.TOOL).results[0].text
 
@@ -121,7 +121,7 @@ def test_always_is_asked_once_and_never_covers_what_everyone_reads(room: Room) -
             "Done.",
         )
     )
-    loop.turn(chat, "Remember these")
+    conversation.turn(chat, "Remember these")
     assert len(room.person.asked) == 2
     assert {record.key for record in chat.person.list().records} == {"deploys", "tests"}
 
@@ -133,7 +133,7 @@ def test_always_is_not_offered_for_what_takes_away(room: Room) -> None:
     )
     chat.person.store("Deploys happen on Tuesdays.", key="deploys")
     chat.person.store("Tests are run with pytest.", key="tests")
-    loop.turn(chat, "Forget these")
+    conversation.turn(chat, "Forget these")
     assert room.person.asked == ["Forget it? [y/n] "] * 3  # `a` is no answer to it
     assert [record.key for record in chat.person.list().records] == ["tests"]
 
@@ -142,7 +142,7 @@ def test_where_nobody_can_be_asked_a_write_waits_for_a_person(room: Room) -> Non
     chat = room.chat(
         Scripted(use("memory_store", content="Deploys happen on Tuesdays."), "Fine."), asks=False
     )
-    loop.turn(chat, "Deploys happen on Tuesdays")
+    conversation.turn(chat, "Deploys happen on Tuesdays")
     assert not chat.person.list().records
     (waiting,) = chat.person.approvals()
     chat.person.approve(waiting.id)
@@ -152,7 +152,7 @@ def test_where_nobody_can_be_asked_a_write_waits_for_a_person(room: Room) -> Non
 def test_an_agent_that_may_not_write_is_told_so(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VADE_APPROVAL_CHAT", "deny")
     chat = room.chat(Scripted(use("memory_store", content="Deploys happen on Tuesdays."), "Fine."))
-    loop.turn(chat, "Deploys happen on Tuesdays")
+    conversation.turn(chat, "Deploys happen on Tuesdays")
     assert not chat.person.list().records
     assert not room.person.asked
 
@@ -163,7 +163,7 @@ def test_where_agents_may_not_write_a_flush_writes_nothing_either(
     monkeypatch.setenv("VADE_APPROVAL_CHAT", "deny")
     chat = room.chat(Scripted(*[full] * 80), window=16_000)
     for number in range(24):
-        assert loop.turn(chat, f"What is slow about part {number}? " + "Look at it. " * 40).ok
+        assert conversation.turn(chat, f"What is slow about part {number}? " + "Look at it. " * 40).ok
     outcomes = {event.outcome for event in chat.log.events() if isinstance(event, Flushed)}
     assert outcomes == {"nothing"}
     assert not list(room.home.rglob("journal/*.md"))
@@ -173,10 +173,10 @@ def test_a_signal_is_proposed_and_only_kept_when_the_person_says_so(
     room: Room, capsys: pytest.CaptureFixture[str]
 ) -> None:
     chat = room.chat(Scripted("Noted."))
-    loop.turn(chat, "I prefer tabs over spaces in Python files.")
+    conversation.turn(chat, "I prefer tabs over spaces in Python files.")
     assert "/remember" in capsys.readouterr().out
     assert not chat.person.list().records
-    talk.said(chat, "/remember")
+    conversation.take_line(chat, "/remember")
     (record,) = chat.person.list().records
     assert record.entries[-1].origin is Origin.USER
     assert record.type == "user"
@@ -186,7 +186,7 @@ def test_a_signal_is_proposed_and_only_kept_when_the_person_says_so(
 @pytest.mark.parametrize("word", ["NO_REPLY", "no_reply.", "**NO_REPLY**"])
 def test_a_silent_reply_is_never_seen(room: Room, word: str, capsys: pytest.CaptureFixture[str]) -> None:
     chat = room.chat(Scripted(word))
-    outcome = loop.turn(chat, "Anything?")
+    outcome = conversation.turn(chat, "Anything?")
     assert outcome.ok
     assert "REPLY" not in capsys.readouterr().out.upper()
 
@@ -201,8 +201,8 @@ def test_an_overflow_is_answered_with_a_smaller_window_and_the_same_request(room
     ]
     chat = room.chat(Scripted(*replies), window=20_000)
     for number in range(6):
-        loop.turn(chat, f"Tell me about part {number} of the import. " + "It is long. " * 80)
-    outcome = loop.turn(chat, "And what about the last part of the import, in one word?")
+        conversation.turn(chat, f"Tell me about part {number} of the import. " + "It is long. " * 80)
+    outcome = conversation.turn(chat, "And what about the last part of the import, in one word?")
     assert outcome.text == "Smaller, and here."
     assert "the last part of the import" in json.dumps(chat.model.behind.asked[-1].prompt)  # type: ignore[union-attr]
     assert any(isinstance(event, Trimmed) for event in chat.log.events())
@@ -210,7 +210,7 @@ def test_an_overflow_is_answered_with_a_smaller_window_and_the_same_request(room
 
 def test_an_overflow_that_never_ends_is_one_sentence(room: Room, capsys: pytest.CaptureFixture[str]) -> None:
     chat = room.chat(Scripted(*[ModelOverflow("prompt is too long")] * 10), window=20_000)
-    outcome = loop.turn(chat, "Hello there, this is a question.")
+    outcome = conversation.turn(chat, "Hello there, this is a question.")
     assert not outcome.ok
     assert "Traceback" not in capsys.readouterr().err
     assert roles(chat)[-1] == "user"
@@ -230,7 +230,7 @@ def test_a_full_window_is_flushed_and_compacted_and_nobody_hears_of_the_flush(
 ) -> None:
     chat = room.chat(Scripted(*[full] * 80), window=16_000, verbose=True)
     for number in range(24):
-        assert loop.turn(chat, f"What is slow about part {number}? " + "Look at it. " * 40).ok
+        assert conversation.turn(chat, f"What is slow about part {number}? " + "Look at it. " * 40).ok
     shown = capsys.readouterr().out
     assert "🧹 Auto-compaction complete" in shown
     assert "The import reads the file twice." not in shown
@@ -245,7 +245,7 @@ def test_without_verbose_nothing_is_said_of_a_compaction(
 ) -> None:
     chat = room.chat(Scripted(*[full] * 80), window=16_000)
     for number in range(24):
-        loop.turn(chat, f"What is slow about part {number}? " + "Look at it. " * 40)
+        conversation.turn(chat, f"What is slow about part {number}? " + "Look at it. " * 40)
     assert chat.engine.inspect().cycles
     assert "compaction" not in capsys.readouterr().out
 
@@ -256,9 +256,9 @@ def test_a_read_only_chat_writes_nothing_and_records_the_flush_as_skipped(room: 
     before = files(room)
     chat = room.chat(Scripted(*[full] * 80), window=16_000, readonly=True)
     for number in range(24):
-        assert loop.turn(chat, f"What is slow about part {number}? " + "Look at it. " * 40).ok
-    talk.said(chat, "/remember tea")
-    talk.said(chat, "/todo add tea")
+        assert conversation.turn(chat, f"What is slow about part {number}? " + "Look at it. " * 40).ok
+    conversation.take_line(chat, "/remember tea")
+    conversation.take_line(chat, "/todo add tea")
     chat.end(why="quit")
     outcomes = {event.outcome for event in chat.log.events() if isinstance(event, Flushed)}
     assert outcomes == {"skipped:read-only"}
@@ -272,7 +272,7 @@ def test_an_incognito_chat_reads_nothing_and_leaves_nothing_behind(room: Room) -
     before = files(room)
     chat = room.chat(Scripted(*[full] * 80), window=16_000, incognito=True)
     for number in range(24):
-        assert loop.turn(chat, f"What is slow about part {number}? " + "Look at it. " * 40).ok
+        assert conversation.turn(chat, f"What is slow about part {number}? " + "Look at it. " * 40).ok
     chat.end(why="quit")
     assert {event.outcome for event in chat.log.events() if isinstance(event, Flushed)} == {
         "skipped:incognito"
@@ -298,12 +298,12 @@ def test_without_a_model_one_sentence_says_how_to_get_one(
     room: Room, capsys: pytest.CaptureFixture[str]
 ) -> None:
     chat = room.chat(None)
-    assert not loop.turn(chat, "Hello").ok
+    assert not conversation.turn(chat, "Hello").ok
     said = capsys.readouterr().err
     assert len(said.splitlines()) == 1
     for way in ("Ollama", "--model", "VADE_MODEL", "config.toml"):
         assert way in said
-    assert talk.said(chat, "/memory list") == 0
+    assert conversation.take_line(chat, "/memory list") == 0
 
 
 @pytest.mark.parametrize(
@@ -313,9 +313,9 @@ def test_a_model_that_fails_is_one_sentence_and_the_turn_can_be_asked_again(
     room: Room, error: Exception, capsys: pytest.CaptureFixture[str]
 ) -> None:
     chat = room.chat(Scripted(error, "Here."))
-    assert not loop.turn(chat, "Are you there?").ok
+    assert not conversation.turn(chat, "Are you there?").ok
     assert len(capsys.readouterr().err.splitlines()) == 1
-    assert loop.turn(chat, "Are you there?").text == "Here."
+    assert conversation.turn(chat, "Are you there?").text == "Here."
     assert roles(chat) == ["system", "user", "assistant"]
 
 
@@ -325,8 +325,8 @@ def test_a_model_without_tools_goes_on_without_them(room: Room) -> None:
     )
     model = Scripted(refused, "Hello.", "Again.")
     chat = room.chat(model)
-    assert loop.turn(chat, "Hello").text == "Hello."
-    assert loop.turn(chat, "Again?").text == "Again."
+    assert conversation.turn(chat, "Hello").text == "Hello."
+    assert conversation.turn(chat, "Again?").text == "Again."
     assert model.asked[0].tools
     assert not model.asked[1].tools
     assert not model.asked[2].tools
@@ -347,7 +347,7 @@ def test_a_model_without_tools_goes_on_without_them(room: Room) -> None:
 )
 def test_a_call_that_is_none_is_told_to_the_model(room: Room, call: Call, said: str) -> None:
     chat = room.chat(Scripted(call, "I see."), allow=("read_file", "grep"))
-    assert loop.turn(chat, "Go").text == "I see."
+    assert conversation.turn(chat, "Go").text == "I see."
     result = next(each for each in chat.thread if each.role is Role.TOOL).results[0]
     assert said in result.text
     assert result.error
@@ -355,7 +355,7 @@ def test_a_call_that_is_none_is_told_to_the_model(room: Room, call: Call, said: 
 
 def test_an_answer_without_end_is_stopped_and_kept(room: Room) -> None:
     chat = room.chat(Scripted("word " * 100_000), window=4_000)
-    outcome = loop.turn(chat, "Say everything")
+    outcome = conversation.turn(chat, "Say everything")
     assert "did not end" in outcome.trouble
     assert chat.thread[-1].role is Role.ASSISTANT
     assert len(chat.thread[-1].text) <= chat.reply * 8
@@ -363,9 +363,9 @@ def test_an_answer_without_end_is_stopped_and_kept(room: Room) -> None:
 
 def test_a_model_that_calls_tools_for_ever_is_stopped(room: Room) -> None:
     chat = room.chat(Scripted(*[use("todo", operation="list")] * 100))
-    outcome = loop.turn(chat, "Go")
+    outcome = conversation.turn(chat, "Go")
     assert "rounds" in outcome.trouble
-    assert roles(chat).count("tool") == loop.ROUNDS
+    assert roles(chat).count("tool") == conversation.ROUNDS
 
 
 def test_a_window_too_small_for_the_pinned_documents_says_what_to_cut(room: Room) -> None:
@@ -376,7 +376,7 @@ def test_a_window_too_small_for_the_pinned_documents_says_what_to_cut(room: Room
     )
     room.close()
     chat = room.chat(Scripted("Hello."), window=1_200)
-    outcome = loop.turn(chat, "Hello")
+    outcome = conversation.turn(chat, "Hello")
     assert path in outcome.trouble
     assert "--window" in outcome.trouble
     assert "--no-inject" in outcome.trouble
@@ -386,9 +386,9 @@ def test_an_error_inside_ends_a_line_and_not_the_session(
     room: Room, capsys: pytest.CaptureFixture[str]
 ) -> None:
     chat = room.chat(Scripted(ZeroDivisionError("oops"), "Better."))
-    assert talk.said(chat, "Hello") == 1
+    assert conversation.take_line(chat, "Hello") == 1
     assert "Traceback" not in capsys.readouterr().err
-    assert talk.said(chat, "Hello") == 0
+    assert conversation.take_line(chat, "Hello") == 0
 
 
 def test_a_person_who_stops_before_the_first_word_finds_it_in_the_transcript(room: Room) -> None:
@@ -396,10 +396,10 @@ def test_a_person_who_stops_before_the_first_word_finds_it_in_the_transcript(roo
         raise KeyboardInterrupt
 
     chat = room.chat(Scripted(interrupted, "Here."))
-    assert loop.turn(chat, "Are you there?").interrupted
-    assert chat.thread[-1].text == loop.EMPTY
+    assert conversation.turn(chat, "Are you there?").interrupted
+    assert chat.thread[-1].text == conversation.EMPTY
     assert chat.thread[-1].extra["vademecum"] == {"interrupted": True}
-    assert loop.turn(chat, "Are you there now?").text == "Here."
+    assert conversation.turn(chat, "Are you there now?").text == "Here."
 
 
 def test_a_person_who_stops_a_tool_leaves_every_call_with_a_result(room: Room) -> None:
@@ -413,10 +413,10 @@ def test_a_person_who_stops_a_tool_leaves_every_call_with_a_result(room: Room) -
         use("grep"),
     )
     chat = room.chat(Scripted(tuple(calls), "Fine."))
-    assert loop.turn(chat, "Do all of it").interrupted
+    assert conversation.turn(chat, "Do all of it").interrupted
     results = chat.thread[-1].results
     assert [tools.STOPPED in each.text for each in results] == [False, True, True]
-    assert loop.turn(chat, "Never mind").text == "Fine."
+    assert conversation.turn(chat, "Never mind").text == "Fine."
     assert not chat.person.list().records
 
 
@@ -426,7 +426,7 @@ def test_a_group_is_told_nothing_private(room: Room) -> None:
     person.note("Ada was at the doctor.")
     room.close()
     chat = room.chat(Scripted(use("memory_search", query="Ada doctor"), "I do not know."), audience="group")
-    loop.turn(chat, "What about Ada?")
+    conversation.turn(chat, "What about Ada?")
     assert "Ada was" not in json.dumps(chat.model.behind.asked[1].prompt)  # type: ignore[union-attr]
     assert "earns" not in json.dumps(chat.model.behind.asked[1].prompt)  # type: ignore[union-attr]
 
@@ -435,7 +435,7 @@ def test_who_is_asked_to_forget_sees_what_goes(room: Room, capsys: pytest.Captur
     room.person.answers = ["y"]
     chat = room.chat(Scripted(use("memory_forget", key="deploys"), "Gone."))
     chat.person.store("Deploys happen on Tuesdays.", key="deploys")
-    loop.turn(chat, "Forget when we deploy")
+    conversation.turn(chat, "Forget when we deploy")
     assert "text: Deploys happen on Tuesdays." in capsys.readouterr().out
     assert not chat.person.list().records
     assert chat.person.restore("deploys").key == "deploys"
@@ -451,7 +451,7 @@ def test_what_the_model_keeps_is_found_by_the_person_and_there_is_one_index(room
             "Kept.",
         )
     )
-    loop.turn(chat, "Deploys happen on Tuesdays, keep that")
+    conversation.turn(chat, "Deploys happen on Tuesdays, keep that")
     assert chat.agent.searcher is chat.person.searcher
     assert chat.person.search("deploys").results
     assert "Tuesdays" in chat.thread[-2].results[0].text
@@ -460,7 +460,7 @@ def test_what_the_model_keeps_is_found_by_the_person_and_there_is_one_index(room
 def test_usage_of_flushes_is_recorded_as_such(room: Room) -> None:
     chat = room.chat(Scripted(*[full] * 80), window=16_000)
     for number in range(24):
-        loop.turn(chat, f"What is slow about part {number}? " + "Look at it. " * 40)
+        conversation.turn(chat, f"What is slow about part {number}? " + "Look at it. " * 40)
     used = [event for event in chat.log.events() if isinstance(event, Used)]
     assert {event.extra.get("for") for event in used} == {None, "flush", "compaction"}
     assert len(used) == chat.spent.calls

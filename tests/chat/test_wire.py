@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from llm.wire_server import KEY, MODEL, Cut, Drop, Fail, Hang, Refuse, Say, Send, Use, WireServer, serving
-from vademecum.interfaces.chat import loop, talk
+from vademecum.interfaces.chat import conversation
 from vademecum.interfaces.chat.state import find_model
 from vademecum.llm import select
 from vademecum.transcripts import views
@@ -57,7 +57,7 @@ def talking(room: Room, provider: str, **given: Any) -> Chat:
 def test_an_answer_streams_in_and_its_cost_is_counted(room: Room, wire: WireServer, provider: str) -> None:
     wire.script(Say("Polly wants a cracker.", input=900, output=7))
     chat = talking(room, provider)
-    assert loop.turn(chat, "What does Polly want?").text == "Polly wants a cracker."
+    assert conversation.turn(chat, "What does Polly want?").text == "Polly wants a cracker."
     (used,) = [event for event in chat.log.events() if isinstance(event, Used)]
     assert (used.input, used.output) == (900, 7)
     assert wire.seen[0].body["stream"] is True
@@ -68,7 +68,7 @@ def test_a_tool_call_goes_there_and_its_result_back(room: Room, wire: WireServer
     wire.script(Use("memory_search", {"query": "deploys"}, text="Let me look."), Say("On Tuesdays."))
     chat = talking(room, provider)
     chat.person.store("Deploys happen on Tuesdays.", key="deploys")
-    assert loop.turn(chat, "When do we deploy?").text == "On Tuesdays."
+    assert conversation.turn(chat, "When do we deploy?").text == "On Tuesdays."
     assert "Deploys happen on Tuesdays." in wire.seen[1].text
     assert "memory_search" in json.dumps(wire.seen[0].body["tools"])
 
@@ -79,7 +79,7 @@ def test_a_tool_call_that_is_no_json_is_told_and_mended(
     monkeypatch.setenv("VADE_LLM_ENDPOINT", wire.endpoint("compatible"))
     wire.script(Use("memory_search", '{"query": '), Say("I give up."))
     chat = talking(room, "compatible")
-    assert loop.turn(chat, "When do we deploy?").text == "I give up."
+    assert conversation.turn(chat, "When do we deploy?").text == "I give up."
 
 
 @pytest.mark.parametrize("kind", ["busy", "fault"])
@@ -87,7 +87,7 @@ def test_a_server_that_is_busy_or_broken_for_a_moment_is_asked_again(
     room: Room, wire: WireServer, provider: str, kind: str
 ) -> None:
     wire.script(Refuse(kind, retry_after="0"), Say("Here."))
-    assert loop.turn(talking(room, provider), "Hello?").text == "Here."
+    assert conversation.turn(talking(room, provider), "Hello?").text == "Here."
 
 
 def test_an_overflow_as_the_provider_words_it_makes_the_window_smaller(
@@ -97,8 +97,8 @@ def test_an_overflow_as_the_provider_words_it_makes_the_window_smaller(
     wire.script(*[long] * 6, Refuse("overflow"), Say("NO_REPLY"), Say("Smaller, and here."))
     chat = talking(room, provider, window=20_000)
     for number in range(6):
-        loop.turn(chat, f"Tell me about part {number} of the import. " + "It is long. " * 80)
-    assert loop.turn(chat, "And the last part of it, in one word?").text == "Smaller, and here."
+        conversation.turn(chat, f"Tell me about part {number} of the import. " + "It is long. " * 80)
+    assert conversation.turn(chat, "And the last part of it, in one word?").text == "Smaller, and here."
     assert len(wire.seen[-1].text) < len(wire.seen[6].text)
     assert "the last part of it" in wire.seen[-1].text
 
@@ -111,12 +111,12 @@ def test_a_stream_that_breaks_off_keeps_what_came(
 ) -> None:
     wire.script(reply, Say("Once more, whole."))
     chat = talking(room, provider)
-    outcome = loop.turn(chat, "What does Polly want?")
+    outcome = conversation.turn(chat, "What does Polly want?")
     assert not outcome.ok
     assert chat.thread[-1].text.startswith("Polly")
     assert chat.thread[-1].extra["vademecum"] == {"interrupted": True}
     assert len(capsys.readouterr().err.splitlines()) == 1
-    assert loop.turn(chat, "Go on").text == "Once more, whole."
+    assert conversation.turn(chat, "Go on").text == "Once more, whole."
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_what_goes_wrong_is_one_sentence_without_the_key(
 ) -> None:
     monkeypatch.setattr("vademecum.llm.remote.ATTEMPTS", 1)
     wire.script(reply)
-    outcome = loop.turn(talking(room, provider), "Hello?")
+    outcome = conversation.turn(talking(room, provider), "Hello?")
     shown = capsys.readouterr().err
     assert not outcome.ok
     assert said in shown
@@ -154,7 +154,7 @@ def test_a_missing_key_is_one_sentence(
 ) -> None:
     monkeypatch.delenv("VADE_LLM_ENDPOINT")
     monkeypatch.delenv(f"{provider.upper()}_API_KEY")
-    assert not loop.turn(talking(room, provider), "Hello?").ok
+    assert not conversation.turn(talking(room, provider), "Hello?").ok
     assert f"{provider.upper()}_API_KEY" in capsys.readouterr().err
 
 
@@ -165,7 +165,7 @@ def test_a_local_server_that_takes_no_tools_answers_without_them(
     refused = {"error": {"message": "registry.ollama.ai/library/gemma does not support tools"}}
     wire.script(Send(400, json.dumps(refused).encode()), Say("Hello."))
     chat = talking(room, "ollama")
-    assert loop.turn(chat, "Hello?").text == "Hello."
+    assert conversation.turn(chat, "Hello?").text == "Hello."
     assert not wire.seen[1].body.get("tools")
 
 
@@ -180,7 +180,7 @@ def test_a_running_local_server_is_found_without_being_named(
     chat.model = find_model(chat.settings, None)
     chat.renew()
     assert chat.model_name == "ollama:parrot:1b"
-    assert loop.turn(chat, "Hello?").text == "Hello."
+    assert conversation.turn(chat, "Hello?").text == "Hello."
 
 
 def test_a_model_that_only_makes_vectors_is_not_talked_to(
@@ -205,11 +205,11 @@ def test_a_llama_server_that_runs_here_is_named_without_its_address(
     real = select.discover_servers
     monkeypatch.setattr(select, "discover_servers", lambda: real(ollama=1, llama=wire.port))
     chat = room.chat(None)
-    assert talk.said(chat, "/model compatible:tiny") == 0
+    assert conversation.take_line(chat, "/model compatible:tiny") == 0
     assert chat.model_name == "compatible:tiny"
-    assert loop.turn(chat, "Hello?").text == "Hello."
+    assert conversation.turn(chat, "Hello?").text == "Hello."
     wire.llama_models = []
-    assert talk.said(chat, "/model compatible:tiny") == 1
+    assert conversation.take_line(chat, "/model compatible:tiny") == 1
     assert "llm.endpoint" in capsys.readouterr().err
 
 
@@ -303,7 +303,7 @@ def test_a_session_can_be_gone_on_with_by_name_and_as_the_last(
     wire.script(Say("Hello Ada."), Say("You are Ada."), Say("Still Ada."))
     for question in ("I am Ada.", "Who am I?"):
         chat = talking(room, "compatible", session="greeting")
-        assert loop.turn(chat, question).ok
+        assert conversation.turn(chat, question).ok
         room.close()
     run(room, "--print", "--session", "last", question="And now?", **named(wire))
     assert "I am Ada." in wire.seen[2].text

@@ -1,4 +1,4 @@
-"""What a chat consists of: two doors to memory, a model, a session with its window, and a few switches.
+"""What a chat consists of: two callers of memory, a model, a session with its window, and a few switches.
 
 Knows no terminal: what is shown goes to a screen, what is asked comes from one.
 """
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from vademecum.context import engine
 from vademecum.context.units import measure_all, measure_schemas
 from vademecum.errors import VadeError
-from vademecum.interfaces.chat import door as doors_
+from vademecum.interfaces.chat import callers as calling
 from vademecum.llm import select
 from vademecum.llm.base import CallUsage, Limits
 from vademecum.memory.guarded import guarded
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from vademecum.context.engine import ContextEngine
     from vademecum.context.window import Sections
     from vademecum.inject.build import Block
-    from vademecum.interfaces.chat.door import Doors
-    from vademecum.interfaces.chat.screen import Screen
+    from vademecum.interfaces.chat.callers import Callers
+    from vademecum.interfaces.chat.terminal import Screen
     from vademecum.knowledge.signals import Signal
     from vademecum.llm.base import Model
     from vademecum.memory import Memory
@@ -106,7 +106,7 @@ class Chat:
 
     def __init__(
         self,
-        doors: Doors,
+        callers: Callers,
         screen: Screen,
         *,
         model: Model | None = None,
@@ -114,7 +114,7 @@ class Chat:
         session: str | None = None,
         fresh: bool = False,
     ) -> None:
-        self.doors = doors
+        self.callers = callers
         self.screen = screen
         self.flags = flags or Flags()
         self.model = model
@@ -131,7 +131,7 @@ class Chat:
         self.log: Log
         self.block: Block
         self.engine: ContextEngine
-        log, held = doors_.choose(self.person, session, fresh=fresh, model=self.model_name)
+        log, held = calling.choose_session(self.person, session, fresh=fresh, model=self.model_name)
         self.enter(log, held)
 
     # ---------------------------------------------------------------- what it is made of
@@ -139,12 +139,12 @@ class Chat:
     @property
     def person(self) -> Memory:
         """Memory as the person reaches it."""
-        return self.doors.person
+        return self.callers.person
 
     @property
     def agent(self) -> Memory:
         """Memory as the model reaches it."""
-        return self.doors.agent
+        return self.callers.agent
 
     @property
     def settings(self) -> Settings:
@@ -208,7 +208,7 @@ class Chat:
         """Go on with a session: its thread, its window, and the system prompt as it is now."""
         self._hold.__exit__(None, None, None)
         self._hold, self.log = held, log
-        self.doors = doors_.inside(self.doors, log.session)
+        self.callers = calling.in_session(self.callers, log.session)
         self.thread = [each.message for each in engine.read_thread(log.events())]
         self.proposed = ()
         self.block = self._injected()
@@ -238,7 +238,7 @@ class Chat:
     def begin(self, *, why: str, note: bool, named: bool = True) -> str:
         """End this session and begin another; returns where its note is, or why there is none."""
         told = self.end(why=why, note=note, named=note and named)
-        log, held = doors_.choose(self.person, None, fresh=True, model=self.model_name)
+        log, held = calling.choose_session(self.person, None, fresh=True, model=self.model_name)
         self.named = False
         self.enter(log, held)
         return told
@@ -258,7 +258,7 @@ class Chat:
         """Let go of the session and of memory."""
         self._hold.__exit__(None, None, None)
         self._hold = contextlib.nullcontext()
-        self.doors.close()
+        self.callers.close()
 
     @property
     def said(self) -> int:

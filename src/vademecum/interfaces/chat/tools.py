@@ -89,7 +89,7 @@ _TODO = core.todo.without_retries()  # a chat never sends a call twice
 _MEMORY = {each.name: each.without_retries() for each in core.CORE if each is not core.todo}
 
 
-class Offer(NamedTuple):
+class ToolOffer(NamedTuple):
     """Tools as a model is sent them, and about how many tokens they are."""
 
     schemas: tuple[Json, ...]
@@ -113,14 +113,14 @@ def schemas(chat: Chat) -> list[Json]:
 
 
 @functools.cache
-def _offer(*, with_memory: bool) -> Offer:
+def _offer(*, with_memory: bool) -> ToolOffer:
     """Made once: a chat offers its tools with every call."""
     offered: list[Tool | MachineTool] = [*(_MEMORY.values() if with_memory else ()), *MACHINE, _TODO]
     made = tuple(
         {"name": each.name, "description": each.description, "parameters": each.parameters}
         for each in offered
     )
-    return Offer(made, count(measure_schemas(made), DEFAULT_RATIO))
+    return ToolOffer(made, count(measure_schemas(made), DEFAULT_RATIO))
 
 
 # ---------------------------------------------------------------- a call
@@ -155,7 +155,7 @@ def _done(chat: Chat, asked: Call) -> str:
     plan = _MEMORY[asked.name].planned(given)
     if isinstance(plan, Write):
         return _told(_written(chat, asked.name, plan))
-    return machine.capped(_told(plan.do(chat.doors.reader())))
+    return machine.capped(_told(plan.do(chat.callers.reader())))
 
 
 def _arguments(text: str) -> dict[str, Any]:

@@ -16,9 +16,9 @@ from vademecum.interfaces.present import output
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from vademecum.interfaces.chat.door import Doors
-    from vademecum.interfaces.chat.screen import Screen
+    from vademecum.interfaces.chat.callers import Callers
     from vademecum.interfaces.chat.state import Chat, Flags
+    from vademecum.interfaces.chat.terminal import Screen
     from vademecum.memory import Memory
 
     Door = Callable[[], Memory]
@@ -65,9 +65,8 @@ def chat(
 
 
 def _talk(model: str | None, flags: Flags, readonly: bool) -> int:
-    from vademecum.interfaces.chat import prompting, talk
-    from vademecum.interfaces.chat.commands import registry
-    from vademecum.interfaces.chat.screen import Plain, Terminal
+    from vademecum.interfaces.chat import commands, conversation, terminal
+    from vademecum.interfaces.chat.terminal import Plain, Terminal
 
     if sys.stdin is not None and sys.stdin.isatty():
         # Whatever started us may have switched Ctrl-C off, as shells do for what runs in the background.
@@ -75,26 +74,26 @@ def _talk(model: str | None, flags: Flags, readonly: bool) -> int:
     holder: list[Chat] = []
 
     def offer(text: str) -> tuple[list[str], int]:
-        return registry.complete(holder[0], text) if holder else ([], 0)
+        return commands.complete(holder[0], text) if holder else ([], 0)
 
     options = _options()
     doors = _doors(options, readonly)
     quiet = readonly or doors.person.settings.incognito
-    prompt = prompting.prompt(offer, None if quiet else doors.person.home.path / prompting.HISTORY)
-    piped = isinstance(prompt, prompting.Piped)
+    prompt = terminal.prompt(offer, None if quiet else doors.person.home.path / terminal.HISTORY)
+    piped = isinstance(prompt, terminal.Piped)
     plain = piped or not sys.stdout.isatty() or "NO_COLOR" in os.environ
     screen: Screen = Plain(None if piped else prompt.ask) if plain else Terminal(prompt.ask)
     begun = _begun(doors, screen, model, flags, options["session"], fresh=False)
     holder.append(begun)
     try:
-        return talk.converse(begun, prompt)
+        return conversation.converse(begun, prompt)
     finally:
         begun.close()
 
 
 def _print(model: str | None, flags: Flags, readonly: bool) -> int:
-    from vademecum.interfaces.chat import talk
-    from vademecum.interfaces.chat.screen import Plain
+    from vademecum.interfaces.chat import conversation
+    from vademecum.interfaces.chat.terminal import Plain
     from vademecum.transcripts.small_talk import is_command
 
     question = "" if sys.stdin is None else sys.stdin.read().strip()
@@ -105,13 +104,14 @@ def _print(model: str | None, flags: Flags, readonly: bool) -> int:
     doors, session = _doors(options, readonly), options["session"]
     begun = _begun(doors, screen, model, flags, session, fresh=True, needed=not is_command(question))
     try:
-        return talk.said(begun, question) if session else talk.once(begun, question)
+        answer = conversation.take_line if session else conversation.answer_once
+        return answer(begun, question)
     finally:
         begun.close()
 
 
 def _begun(
-    doors: Doors,
+    doors: Callers,
     screen: Screen,
     model: str | None,
     flags: Flags,
@@ -130,13 +130,13 @@ def _begun(
     return Chat(doors, screen, model=chosen, flags=flags, session=session, fresh=fresh)
 
 
-def _doors(options: dict[str, Any], readonly: bool) -> Doors:
-    from vademecum.interfaces.chat import door
+def _doors(options: dict[str, Any], readonly: bool) -> Callers:
+    from vademecum.interfaces.chat import callers
     from vademecum.store import people
 
     given = {name: options[name] for name in ("home", "agent", "audience", "incognito")}
     actor, terminal = f"human:{people.login()}", people.has_terminal()
-    return door.opened(**given, readonly=readonly, actor=actor, terminal=terminal)
+    return callers.open_callers(**given, readonly=readonly, actor=actor, terminal=terminal)
 
 
 def _options() -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Commands by which a person keeps, finds and takes away what is remembered; all of it is their own word."""
+"""Commands by which a person keeps, finds, takes away and mends what is remembered; it is their own word."""
 
 from __future__ import annotations
 
@@ -6,10 +6,17 @@ import os
 from typing import TYPE_CHECKING
 
 from vademecum.errors import Ambiguous, NotFound, UsageError, VadeError
-from vademecum.interfaces.chat.commands.base import Command, below, first_of, keys, nothing, parted, wrong
+from vademecum.interfaces.chat.commands import SlashCommand, below, first_of, keys, nothing, parted, wrong
 from vademecum.interfaces.present import output
 from vademecum.interfaces.present.editor import discard, from_editor
-from vademecum.interfaces.present.to_text import figures_row, show_lessons, show_merged, show_waiting
+from vademecum.interfaces.present.to_text import (
+    figures_row,
+    show_lessons,
+    show_lint,
+    show_merged,
+    show_outcome,
+    show_waiting,
+)
 from vademecum.knowledge.lessons import LEARNED
 from vademecum.store.approvals import SHOWN, whose
 from vademecum.store.names import shown
@@ -269,26 +276,49 @@ def _agreed(chat: Chat, question: str, rest: str, *, word: str = "--yes") -> boo
     return chat.screen.ask(question, "yn") == "y"
 
 
+def lint(chat: Chat, rest: str) -> None:
+    """What is wrong."""
+    if rest:
+        raise wrong("lint", "")
+    show_lint(chat.person.lint())
+
+
+def heal(chat: Chat, rest: str) -> None:
+    """What takes no person to mend."""
+    if rest not in ("", "apply"):
+        raise wrong("heal", "[apply]")
+    outcome = chat.person.heal(apply=bool(rest))
+    show_outcome(outcome, applied=bool(rest), command="vade heal")
+
+
 COMMANDS = (
-    Command(
+    SlashCommand(
         "memory",
         _MEMORY,
         "what is remembered: list, find, read, count, tidy up",
         memory,
         below(list=nothing, search=nothing, show=keys, stats=nothing, prune=first_of("--yes")),
     ),
-    Command("remember", "[TEXT|NUM]", "keep a text, or what was proposed", remember),
-    Command("forget", "KEY|NUM [--yes]", "move a record to the archive", forget, keys),
-    Command("protect", "KEY|NUM [off]", "keep a record from being removed by age", protect, keys),
-    Command("approve", "[ID [yes|no]]", "decide about writes that wait", approve, waiting),
-    Command(
+    SlashCommand("remember", "[TEXT|NUM]", "keep a text, or what was proposed", remember),
+    SlashCommand("forget", "KEY|NUM [--yes]", "move a record to the archive", forget, keys),
+    SlashCommand("protect", "KEY|NUM [off]", "keep a record from being removed by age", protect, keys),
+    SlashCommand("approve", "[ID [yes|no]]", "decide about writes that wait", approve, waiting),
+    SlashCommand(
         "profile", "show|edit|add TEXT", "what is known of you", profile, first_of("show", "edit", "add")
     ),
-    Command(
+    SlashCommand(
         "knowledge",
         _KNOWLEDGE,
         "what was learned",
         knowledge,
         below(list=first_of(*map(str, LEARNED)), stats=nothing, prune=first_of("--yes")),
+    ),
+    SlashCommand("lint", "", "look for what is wrong with memory", lint),
+    SlashCommand(
+        "heal",
+        "[apply]",
+        "mend what takes no person; without `apply` it is only told",
+        heal,
+        first_of("apply"),
     ),
 )

@@ -24,8 +24,8 @@ _OPEN = "the session is open in another chat"
 
 
 @dataclass(frozen=True, slots=True)
-class Doors:
-    """The same memory, as the person and as the model reach it."""
+class Callers:
+    """The same memory, as the person and as the model call it."""
 
     person: Memory
     agent: Memory
@@ -41,7 +41,7 @@ class Doors:
         self.agent.close()
 
 
-def opened(
+def open_callers(
     *,
     home: str | None = None,
     cwd: str | None = None,
@@ -51,8 +51,8 @@ def opened(
     readonly: bool = False,
     actor: str = "human:user",
     terminal: bool | None = None,
-) -> Doors:
-    """Both doors, before a session is chosen."""
+) -> Callers:
+    """Both, before a session is chosen."""
     return _pair(
         connect(
             home=home,
@@ -68,21 +68,21 @@ def opened(
     )
 
 
-def inside(doors: Doors, session: str) -> Doors:
-    """Both doors as they are in a session, whose own records are then in sight."""
-    memory = doors.person
+def in_session(callers: Callers, session: str) -> Callers:
+    """Both as they are in a session, whose own records are then in sight."""
+    memory = callers.person
     if memory.caller.session == session:
-        return doors
-    doors.close()
+        return callers
+    callers.close()
     return _pair(_as(memory, replace(memory.caller, session=session)))
 
 
-def _pair(person: Memory) -> Doors:
+def _pair(person: Memory) -> Callers:
     caller = person.caller.as_agent()
     agent = _as(person, caller)
     # One index for both: what one writes, the other finds.
     agent.listeners, agent.index_trouble = person.listeners, person.index_trouble
-    return Doors(person, agent)
+    return Callers(person, agent)
 
 
 def _as(memory: Memory, caller: Caller) -> Memory:
@@ -92,7 +92,7 @@ def _as(memory: Memory, caller: Caller) -> Memory:
 # ---------------------------------------------------------------- which session
 
 
-def choose(
+def choose_session(
     memory: Memory, wanted: str | None, *, fresh: bool, model: str
 ) -> tuple[Log, AbstractContextManager[object]]:
     """The session to talk in, and the hold on it: no two chats write to one.
@@ -103,7 +103,7 @@ def choose(
     if memory.settings.incognito or memory.readonly:
         return _in_memory(memory, wanted, model), contextlib.nullcontext()
     if wanted == LAST:
-        newest = newest_of(memory)
+        newest = newest_session(memory)
         if newest is None:
             raise NotFound("there is no session to go on with yet", hint="leave `--session last` away")
         return _held(memory, lambda: memory.session(newest.id))
@@ -115,12 +115,12 @@ def choose(
     return _held(memory, lambda: memory.new_session(model=model))
 
 
-def newest_of(memory: Memory) -> Session | None:
+def newest_session(memory: Memory) -> Session | None:
     """The session of this project and agent in which something was said last."""
     return next((each for each in memory.sessions() if not each.trouble), None)
 
 
-def hold(memory: Memory, session: str) -> AbstractContextManager[object]:
+def hold_session(memory: Memory, session: str) -> AbstractContextManager[object]:
     """Hold a session among all chats of a home; raises Locked when another one has it."""
     try:
         return memory.transcripts.hold(session)
@@ -132,7 +132,7 @@ def hold(memory: Memory, session: str) -> AbstractContextManager[object]:
 
 def _held(memory: Memory, find: Callable[[], Log]) -> tuple[Log, AbstractContextManager[object]]:
     log = find()
-    return log, hold(memory, log.session)
+    return log, hold_session(memory, log.session)
 
 
 def _named(memory: Memory, name: str, model: str) -> Log:
@@ -145,6 +145,6 @@ def _named(memory: Memory, name: str, model: str) -> Log:
 def _in_memory(memory: Memory, wanted: str | None, model: str) -> Log:
     """A log that leaves nothing behind; where memory may be read, with all that an earlier one says."""
     if wanted and not memory.settings.incognito:
-        newest = newest_of(memory) if wanted == LAST else None
+        newest = newest_session(memory) if wanted == LAST else None
         return engine.copy_in_memory(memory.session(newest.id if newest else wanted))
     return replace(memory.transcripts, incognito=True).new(model=model)

@@ -1,27 +1,33 @@
-"""One turn: make the window ready, let the model speak, do what it asks for, and go on until it has answered.
+"""The conversation: read a line, do what it says, until the person has had enough.
 
+In a turn the window is made ready, the model speaks, what it asks for is done, until it has answered.
 What was said is in the log before it is sent, and what is answered as soon as it is there: whatever happens
 in between, a session can be gone on with, and no turn is in it twice.
 """
 
 from __future__ import annotations
 
+import os
 import re
+import threading
 from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.context.no_reply import ReplyListener, is_silent
 from vademecum.errors import ModelFailed, ModelNonsense, ModelOverflow, VadeError, WindowFull
-from vademecum.interfaces.chat import tools
+from vademecum.interfaces.chat import commands, tools
 from vademecum.interfaces.chat.state import NO_MODEL, used
 from vademecum.llm.base import CallUsage, Limits
 from vademecum.llm.failures import is_overflow
 from vademecum.store import outgoing
+from vademecum.transcripts import views
 from vademecum.transcripts.messages import Message, Role, Text
 from vademecum.transcripts.shapes import pydantic_ai as shape
+from vademecum.transcripts.small_talk import is_command
 
 if TYPE_CHECKING:
     from vademecum.context.window import Prepared
     from vademecum.interfaces.chat.state import Chat
+    from vademecum.interfaces.chat.terminal import Prompt
     from vademecum.llm.base import Call, ModelAnswer
 
 ROUNDS = 50  # of tool calls in one turn
@@ -38,7 +44,7 @@ EMPTY = "[stopped before the first word]"
 DONE = "🧹 Auto-compaction complete"
 
 
-class Outcome(NamedTuple):
+class TurnOutcome(NamedTuple):
     """How a turn ended: the last words of the model, and why it ended if not by itself."""
 
     text: str = ""
@@ -61,17 +67,120 @@ class Stopped(Exception):
         self.too_long = too_long
 
 
-def turn(chat: Chat, text: str) -> Outcome:
+# ---------------------------------------------------------------- line by line
+
+
+def converse(chat: Chat, prompt: Prompt) -> int:
+    """Talk until the end; returns the exit code, which says whether the last line could be answered."""
+    greet(chat)
+    warm_model(chat)
+    code, swept = 0, False
+    while not chat.over:
+        try:
+            line = prompt.line()
+        except EOFError:
+            break
+        except KeyboardInterrupt:
+            chat.screen.dim("Ctrl-D ends the session")
+            continue
+        if line.strip():
+            begin_if_due(chat, line)
+            code = take_line(chat, line)
+            swept = swept or sweep_if_due(chat)
+    chat.end(why="quit")
+    return code
+
+
+def begin_if_due(chat: Chat, line: str) -> None:
+    """Begin another session before words for the model when this one is over by `session.reset`."""
+    if is_command(line):
+        return
+    try:
+        why = chat.due()
+        if why:
+            note = chat.begin(why=why, note=True, named=False)
+            told = f"; the last one is noted in {note}" if "/" in note else ""
+            chat.screen.dim(f"a new session, as `session.reset` says{told}")
+    except VadeError as error:
+        chat.screen.error(f"{error}: {error.hint}")
+
+
+def take_line(chat: Chat, line: str) -> int:
+    """One line of the person's: a command, or words for the model."""
+    try:
+        if is_command(line):
+            return int(not commands.run(chat, line))
+        return int(not turn(chat, line).ok)
+    except KeyboardInterrupt:
+        chat.screen.dim("stopped")
+    except VadeError as error:
+        chat.screen.error(f"{error}: {error.hint}")
+    except OSError as error:
+        chat.screen.error(f"the machine said no: {error.strerror or error}")
+    except Exception as error:  # one line of a long conversation is no reason to end it
+        if os.environ.get("VADE_DEBUG"):
+            raise
+        chat.screen.error(
+            f"something went wrong inside vade ({type(error).__name__}: {error}); the session goes on"
+        )
+    return 1
+
+
+def answer_once(chat: Chat, question: str) -> int:
+    """One question, one answer: for scripts."""
+    code = take_line(chat, question)
+    chat.end(why="print", note=False)
+    return code
+
+
+def greet(chat: Chat) -> None:
+    """Say what answers, and where the conversation stands."""
+    model = f"{chat.model_name}, {chat.window:,} tokens" if chat.model else "no model; /model names one"
+    told = f" · memory {chat.mode}" if chat.mode != "on, private" else ""
+    chat.screen.dim(f"vade chat · {model}{told} · /help")
+    if chat.said:
+        name = views.name(chat.log.events())
+        chat.screen.dim(f"going on with {name or chat.log.session}: {chat.said:,} messages")
+        if chat.thread[-1].role is Role.USER:
+            chat.screen.dim("your last message has no answer yet: send it again to get one")
+    for warning in chat.block.warnings:
+        chat.screen.dim(warning)
+    for notice in chat.person.notices():
+        chat.screen.dim(notice.message)
+    chat.person.saw_notices()
+
+
+def warm_model(chat: Chat) -> None:
+    """Import the model's library while the person types."""
+    warm = getattr(chat.model, "warm", None)
+    if warm is not None:
+        threading.Thread(target=warm, daemon=True, name="vade-warm").start()
+
+
+def sweep_if_due(chat: Chat) -> bool:
+    """The sweep that is due once a day; behind the first line, so that nobody waits for the prompt."""
+    if not chat.person.readonly:
+        done = chat.person.sweep_if_due()
+        if done is not None and done.run:
+            chat.screen.dim(f"{len(done.told)} old records archived; `vade undo {done.run}` brings them back")
+            chat.person.saw_notices()
+    return True
+
+
+# ---------------------------------------------------------------- a turn
+
+
+def turn(chat: Chat, text: str) -> TurnOutcome:
     """Let the person say something and the model answer; never raises for what a model or a tool does."""
     if chat.model is None:
         chat.screen.error(NO_MODEL)
-        return Outcome(trouble=NO_MODEL)
+        return TurnOutcome(trouble=NO_MODEL)
     before = chat.spent.total
     try:
         outcome = _answered(chat, text)
     except KeyboardInterrupt:
         chat.screen.dim("stopped")
-        outcome = Outcome(interrupted=True)
+        outcome = TurnOutcome(interrupted=True)
     except WindowFull as error:
         outcome = _failed(chat, too_small(chat, error))
     except VadeError as error:
@@ -87,12 +196,12 @@ def turn(chat: Chat, text: str) -> Outcome:
     return outcome
 
 
-def _failed(chat: Chat, why: str) -> Outcome:
+def _failed(chat: Chat, why: str) -> TurnOutcome:
     chat.screen.error(why)
-    return Outcome(trouble=why)
+    return TurnOutcome(trouble=why)
 
 
-def _answered(chat: Chat, text: str) -> Outcome:
+def _answered(chat: Chat, text: str) -> TurnOutcome:
     text = _sendable(chat, text)
     last = chat.thread[-1]
     # Asked again after a failure or a crash: the turn is in the log already, and has no answer.
@@ -111,11 +220,11 @@ def _answered(chat: Chat, text: str) -> Outcome:
         if answer.cut:
             chat.screen.dim(f"the answer reached its limit of {chat.reply:,} tokens; say `go on` for more")
         if not answer.calls:
-            return Outcome("" if is_silent(answer.text) else answer.text)
+            return TurnOutcome("" if is_silent(answer.text) else answer.text)
         _work(chat, answer.calls)
     chat.engine.record(chat.thread)
     chat.screen.dim(f"stopped after {ROUNDS} rounds of tools; say `go on` for more")
-    return Outcome(trouble=f"it went on for {ROUNDS} rounds of tools")
+    return TurnOutcome(trouble=f"it went on for {ROUNDS} rounds of tools")
 
 
 def _sendable(chat: Chat, text: str) -> str:
@@ -200,7 +309,7 @@ def _streamed(chat: Chat, ready: Prepared, offered: list[object]) -> ModelAnswer
         raise
 
 
-def _broken(chat: Chat, stop: Stopped) -> Outcome:
+def _broken(chat: Chat, stop: Stopped) -> TurnOutcome:
     """Keep what came of an answer that broke off, and say why it did."""
     chat.thread.append(
         Message(
@@ -216,7 +325,7 @@ def _broken(chat: Chat, stop: Stopped) -> Outcome:
     if stop.too_long:
         return _failed(chat, f"the answer did not end within {chat.reply:,} tokens: it was stopped and kept")
     chat.screen.dim("stopped; what came of the answer is kept")
-    return Outcome(stop.said, interrupted=True)
+    return TurnOutcome(stop.said, interrupted=True)
 
 
 # ---------------------------------------------------------------- what is said beside it

@@ -1,1 +1,0 @@
-"""What a person can type in a chat instead of words: `/status`, `/memory search`, …"""
