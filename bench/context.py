@@ -19,15 +19,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bench import notes
+from vademecum.agents import formats
 from vademecum.context.engine import ContextEngine
 from vademecum.context.units import measure_all
 from vademecum.context.window import WindowSettings
 from vademecum.store.home import Home
 from vademecum.tokens import Estimator
-from vademecum.transcripts.formats import registry
-from vademecum.transcripts.formats.base import LEFT, SIDE, Usage
 from vademecum.transcripts.log import InMemory, Log, OnDisk
-from vademecum.transcripts.messages import Message, Role, Text, ToolCall, ToolResult
+from vademecum.transcripts.messages import LEFT, SIDE, Message, Role, Text, ToolCall, ToolResult
+from vademecum.transcripts.reading import CallUsage
 
 if TYPE_CHECKING:
     import argparse
@@ -165,12 +165,12 @@ class Call(NamedTuple):
 
 def calls(path: Path) -> Iterator[Call]:
     """The calls of one transcript whose prompt only grew."""
-    known = registry.recognise(path)
+    known = formats.recognise(path)
     if known is None:
         return
     added: list[Message] = []
     answer: list[Message] = []
-    last: Usage | None = None
+    last: CallUsage | None = None
     for each in known.read(path):
         if isinstance(each, Message) and not each.extra.get(SIDE) and not each.extra.get(LEFT):
             # An answer is no part of the prompt it answers, but of the next one.
@@ -178,7 +178,7 @@ def calls(path: Path) -> Iterator[Call]:
                 answer.append(each)
             else:
                 added, answer = [*added, *answer, each], []
-        elif isinstance(each, Usage) and each.input:
+        elif isinstance(each, CallUsage) and each.input:
             if last is not None and added and last.model == each.model and each.input - last.input >= LEAST:
                 yield Call(each.model, added, each.input - last.input)
             last, added = each, []
@@ -188,7 +188,7 @@ def _guesses(data: Path) -> Rows:
     errors: dict[tuple[str, str], list[tuple[int, float]]] = defaultdict(list)
     estimators: dict[str, Estimator] = defaultdict(Estimator)
     for path in sorted(data.rglob("*.json*")):
-        form = registry.recognise(path)
+        form = formats.recognise(path)
         for call in calls(path):
             if form is None:
                 continue

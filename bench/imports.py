@@ -22,9 +22,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench import notes
+from vademecum.agents.formats import find_in
 from vademecum.store import identity, scopes
 from vademecum.store.home import Home
-from vademecum.transcripts.importing import find_in, import_files
+from vademecum.transcripts.importing import import_files
 from vademecum.types import Origin
 
 if TYPE_CHECKING:

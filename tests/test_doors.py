@@ -16,7 +16,7 @@ from vademecum.adapters.base import as_agent
 from vademecum.adapters.pydantic_ai import memory_toolset
 from vademecum.errors import VadeError
 from vademecum.interfaces.cli.app import run
-from vademecum.interfaces.hooks.door import Job
+from vademecum.interfaces.hooks.deadline import Job
 from vademecum.interfaces.hooks.work import run as answer_hook
 from vademecum.memory import connect
 from vademecum.transcripts.events import Said

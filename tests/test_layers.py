@@ -16,6 +16,7 @@ LAYERS = [
     ["interfaces", "adapters"],
     ["memory"],
     ["context", "lifecycle", "inject"],
+    ["agents"],
     ["knowledge"],
     ["transcripts"],
     ["search"],

@@ -15,7 +15,7 @@ import vademecum
 from vademecum import errors
 
 ROOT = Path(__file__).parent.parent
-PUBLIC = ("vademecum.adapters.", "vademecum.interfaces.importers")
+PUBLIC = ("vademecum.adapters.", "vademecum.agents")
 NAMES = [name for name in vademecum.__all__ if name != "__version__"]
 ERRORS = {
     name

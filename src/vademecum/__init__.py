@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from vademecum.transcripts.log import Log as Log
     from vademecum.transcripts.messages import Message as Message
     from vademecum.transcripts.sessions import Session as Session
-    from vademecum.transcripts.shapes.base import Shape as Shape
-    from vademecum.transcripts.shapes.base import shape as shape
+    from vademecum.transcripts.shapes import Shape as Shape
+    from vademecum.transcripts.shapes import shape as shape
     from vademecum.types import Audience as Audience
     from vademecum.types import Entry as Entry
     from vademecum.types import Finding as Finding
@@ -69,7 +69,7 @@ _HOMES = {
     "vademecum.transcripts.log": "Log",
     "vademecum.transcripts.messages": "Message",
     "vademecum.transcripts.sessions": "Session",
-    "vademecum.transcripts.shapes.base": "Shape shape",
+    "vademecum.transcripts.shapes": "Shape shape",
     "vademecum.types": "Audience Entry Finding Noted Origin Outcome Place Record RecordType Scope Stored",
 }
 _PLACES = {

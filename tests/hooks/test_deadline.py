@@ -216,7 +216,7 @@ def test_an_agent_that_does_not_listen_is_not_waited_for(world: World) -> None:
 def test_a_worker_that_dies_is_an_empty_answer(world: World) -> None:
     ready(world)
     code = (
-        "import os, sys; from vademecum.interfaces.hooks import door\n"
+        "import os, sys; from vademecum.interfaces.hooks import deadline as door\n"
         "door._work = lambda job, tell: os.kill(os.getpid(), 9)\n"
         "door.answer('claude-code', 'session-start')"
     )

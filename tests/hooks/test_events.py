@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hooks.calls import World, wait_until
-from vademecum.interfaces.hooks import registry
-from vademecum.interfaces.hooks.base import Event
+from vademecum.agents import registry
+from vademecum.agents.base import HookEvent as Event
 from vademecum.transcripts.events import Checkpoint, Said, Summary
 from vademecum.transcripts.log import Log, OnDisk
 
@@ -172,9 +172,10 @@ def test_incognito_neither_tells_nor_keeps_anything(remembered: World) -> None:
     assert not remembered.logs()
 
 
-@pytest.mark.parametrize("name", registry.NAMES)
+@pytest.mark.parametrize("name", registry.having("hooks"))
 def test_every_moment_is_used_or_said_to_be_missing(name: str) -> None:
-    agent = registry.named(name)
+    found = registry.find(name)
+    agent = found and found.hooks
     assert agent is not None
     assert set(agent.moments) | set(agent.missing) == set(Event)
     assert not set(agent.moments) & set(agent.missing)
@@ -196,7 +197,7 @@ def test_a_cold_hook_loads_no_server_no_model_and_no_colours(
     import sys
 
     code = (
-        "import sys; from vademecum.interfaces.hooks import door, work\n"
+        "import sys; from vademecum.interfaces.hooks import deadline as door, work\n"
         "work.run(door.Job(*sys.argv[1:3], sys.stdin.buffer.read()), lambda told: None); print(*sys.modules)"
     )
     given = {"cwd": str(remembered.project), "prompt": "Which port has the staging database?"}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from vademecum.agents.base import HookInput as Told
 from vademecum.interfaces.hooks import work
-from vademecum.interfaces.hooks.base import Told
 from vademecum.memory import connect
 from vademecum.store import notices
 from vademecum.types import Origin, Swept

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hooks.calls import World, wait_until
-from vademecum.interfaces.importers import registry
+from vademecum.agents import memories
 from vademecum.knowledge.intake import Lessons
 from vademecum.memory import connect
 from vademecum.types import Origin, Scope
@@ -104,8 +104,8 @@ def by_import(world: World, texts: Sequence[str]) -> None:
     lessons = [{"fact": " ".join(text.split()), "confidence": 1.0, "verified": True} for text in texts[4::5]]
     ltm = Lessons("ltm.json", json.dumps({"patterns": {"discoveries": lessons}}).encode(), Scope.PROJECT)
     memory = world.memory()
-    memory.import_memory(registry.read("openclaw", there), system="openclaw")
-    memory.import_memory(registry.read("okf", bundle), system="okf")
+    memory.import_memory(memories.read("openclaw", there), system="openclaw")
+    memory.import_memory(memories.read("okf", bundle), system="okf")
     memory.import_memory([ltm], system="clio")
 
 

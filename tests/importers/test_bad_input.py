@@ -12,7 +12,7 @@ import pytest
 
 from importers import samples
 from importers.worlds import snapshot
-from vademecum.interfaces.importers import registry
+from vademecum.agents import memories, registry
 from vademecum.memory import connect
 from vademecum.store import document
 from vademecum.types import Origin
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from importers.worlds import Vade
 
 TOKEN = "ghp_" + "x7Kq2mZ9tR4vB8nL1pW6yD3sF5hJ0cGaEuQi"
-ALL = [each.name for each in registry.known()]
+ALL = list(registry.having("memories"))
 
 
 def record(text: str, front: str = "type: reference") -> str:
@@ -277,7 +277,7 @@ def test_an_import_that_is_cut_short_is_taken_back_or_finished(vade: Vade, tmp_p
 
     for finish in (False, True):
         with pytest.raises(KeyboardInterrupt):
-            memory.import_memory(registry.read("openclaw", top), system="openclaw", progress=stop)
+            memory.import_memory(memories.read("openclaw", top), system="openclaw", progress=stop)
         part = set(snapshot(vade.home / "memory"))
         assert len(part) == len(before) + 3
         if finish:

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from vademecum.agents import registry
 from vademecum.errors import OutsideMemory, UnknownName
 from vademecum.inject import provider_files
-from vademecum.inject.provider_files import BEGIN, END, FILES, placed
+from vademecum.inject.provider_files import BEGIN, END, placed
 from vademecum.memory import connect
 from vademecum.types import Origin
 
@@ -72,6 +73,11 @@ def memory(tmp_path: Path) -> Memory:
     found.store("A private thing.", key="private", scope="global")
     found.store("A session thing.", key="now", scope="session")
     return found
+
+
+FILES = {
+    name: agent.instructions for name, agent in registry.having("instructions").items() if agent.instructions
+}
 
 
 @pytest.mark.parametrize("agent", sorted(FILES))

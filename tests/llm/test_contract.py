@@ -22,7 +22,7 @@ from vademecum.llm.base import CallUsage, Limits, Typed
 from vademecum.llm.budget import Budget
 from vademecum.llm.failures import is_overflow
 from vademecum.transcripts.messages import Message, Role, Text, ToolResult
-from vademecum.transcripts.shapes.base import shape
+from vademecum.transcripts.shapes import shape
 
 if TYPE_CHECKING:
     from llm.wire_server import WireServer

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
+from vademecum.agents.formats import named, recognise
 from vademecum.store import identity, scopes
 from vademecum.store.home import Home
 from vademecum.transcripts import views
-from vademecum.transcripts.formats.registry import named, recognise
 from vademecum.transcripts.importing import import_file
 from vademecum.transcripts.log import Log, OnDisk
 from vademecum.transcripts.messages import Message, to_json

@@ -25,9 +25,8 @@ from vademecum.memory import Memory, connect
 from vademecum.store import reading
 from vademecum.transcripts import finding, following
 from vademecum.transcripts.events import Renamed, Said, Unknown
-from vademecum.transcripts.formats.base import META
 from vademecum.transcripts.log import Log
-from vademecum.transcripts.messages import Message, Role, Text, Thinking, ToolCall, ToolResult
+from vademecum.transcripts.messages import META, Message, Role, Text, Thinking, ToolCall, ToolResult
 from vademecum.transcripts.recall import PREVIEW
 from vademecum.types import Origin
 

@@ -13,12 +13,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from vademecum.agents.formats import known, named, recognise
 from vademecum.errors import UnknownName
-from vademecum.transcripts.formats import lines as reading
-from vademecum.transcripts.formats.base import LEFT, META, SIDE, SUMMARY, Told, Unread, Usage
-from vademecum.transcripts.formats.registry import known, named, recognise
-from vademecum.transcripts.formats.values import moment
+from vademecum.transcripts import reading
 from vademecum.transcripts.messages import (
+    LEFT,
+    META,
+    SIDE,
+    SUMMARY,
     Image,
     Message,
     Opaque,
@@ -29,13 +31,14 @@ from vademecum.transcripts.messages import (
     from_json,
     to_json,
 )
+from vademecum.transcripts.reading import CallUsage, SessionFacts, Unread, moment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from vademecum.transcripts.formats.base import Format
+    from vademecum.agents.base import TranscriptFormat
 
-    Read = Sequence[Message | Usage | Told | Unread]
+    Read = Sequence[Message | CallUsage | SessionFacts | Unread]
 
 DATA = Path(os.environ.get("VADE_DATA", "")) / "transcripts"
 needs_data = pytest.mark.skipif(
@@ -446,20 +449,20 @@ def messages(found: Read) -> list[Message]:
     return [each for each in found if isinstance(each, Message)]
 
 
-def usages(found: Read) -> list[Usage]:
-    return [each for each in found if isinstance(each, Usage)]
+def usages(found: Read) -> list[CallUsage]:
+    return [each for each in found if isinstance(each, CallUsage)]
 
 
 def unread(found: Read) -> list[Unread]:
     return [each for each in found if isinstance(each, Unread)]
 
 
-def told(found: Read) -> Told:
+def told(found: Read) -> SessionFacts:
     whole: dict[str, str] = {}
     for each in found:
-        if isinstance(each, Told):
+        if isinstance(each, SessionFacts):
             whole.update({name: value for name, value in each._asdict().items() if value})
-    return Told(**whole)
+    return SessionFacts(**whole)
 
 
 def said(found: Read) -> Counter[tuple[str, str]]:
@@ -569,7 +572,8 @@ def test_each_agent_is_looked_for_where_it_keeps_its_transcripts(tmp_path: Path)
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text("{}\n")
     for form in known():
-        found = [file for folder in form.folders(tmp_path) for file in form.files(folder)]
+        kept = [(tmp_path / folder, pattern) for folder, pattern in form.folders.items()]
+        found = [file for folder, pattern in kept for file in form.files(folder, pattern)]
         assert sorted(found) == sorted(tmp_path / each for each in places[form.name])
 
 
@@ -584,8 +588,8 @@ def test_claude_codes_lines_of_one_answer_are_one_message_and_its_usage_is_told_
     assert first.extra["ids"] == ["u2", "u3", "u6"]
     assert first.time == "2026-11-15T08:15:31Z"
     assert usages(found) == [
-        Usage(113, 9, 100, 122, 0.0, "claude-x", "2026-11-15T08:15:36Z"),
-        Usage(113, 7, 100, 120, 0.0, "claude-x", "2026-11-15T08:15:33Z"),
+        CallUsage(113, 9, 100, 122, 0.0, "claude-x", "2026-11-15T08:15:36Z"),
+        CallUsage(113, 7, 100, 120, 0.0, "claude-x", "2026-11-15T08:15:33Z"),
     ]
     assert found.index(first) + 1 == found.index(usages(found)[0])
 
@@ -607,7 +611,7 @@ def test_claude_codes_asides_are_flagged(tmp_path: Path) -> None:
 
 def test_claude_code_tells_its_session(tmp_path: Path) -> None:
     found = told(read("claude-code", tmp_path))
-    assert found == Told("s-1", "Fix the build", "/home/ada/api", "2026-11-15T08:15:30Z", "claude-x")
+    assert found == SessionFacts("s-1", "Fix the build", "/home/ada/api", "2026-11-15T08:15:30Z", "claude-x")
 
 
 def test_a_title_that_a_person_gave_stays(tmp_path: Path) -> None:
@@ -631,7 +635,7 @@ def test_a_late_piece_of_an_answer_adds_only_what_was_not_counted(tmp_path: Path
 
 
 def test_pieces_that_never_end_do_not_pile_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vademecum.transcripts.formats.answers.LONGEST", 10_000)
+    monkeypatch.setattr("vademecum.transcripts.blocks.LONGEST", 10_000)
     many = [claude("assistant", at, message=answer("m1", words("x" * 1000), output=3)) for at in range(50)]
     found = read("claude-code", tmp_path, as_lines(many))
     assert max(len(each.text) for each in messages(found)) < 12_000
@@ -665,8 +669,8 @@ def test_codexs_items_between_results_are_one_answer(tmp_path: Path) -> None:
 
 def test_codexs_repeated_count_is_no_second_call(tmp_path: Path) -> None:
     found = read("codex", tmp_path)
-    assert usages(found) == [Usage(120, 10, 100, 130, model="gpt-x", time="2026-11-15T08:15:31Z")]
-    assert told(found) == Told("c-1", "Files", "/home/ada/api", "2026-11-15T08:15:30Z", "gpt-x")
+    assert usages(found) == [CallUsage(120, 10, 100, 130, model="gpt-x", time="2026-11-15T08:15:31Z")]
+    assert told(found) == SessionFacts("c-1", "Files", "/home/ada/api", "2026-11-15T08:15:30Z", "gpt-x")
 
 
 def test_words_that_only_an_event_of_codex_has_are_read(tmp_path: Path) -> None:
@@ -714,7 +718,7 @@ def test_the_stream_of_codex_exec_pairs_calls_that_ran_at_once(tmp_path: Path) -
         ("i2", "no", True),
     ]
     assert rest[-1].text == "Done."
-    assert usages(found) == [Usage(90, 7, 80, 97)]
+    assert usages(found) == [CallUsage(90, 7, 80, 97)]
     assert told(found).id == "e-1"
 
 
@@ -731,8 +735,8 @@ def test_a_branch_that_was_left_is_read_and_flagged(tmp_path: Path) -> None:
 
 def test_openclaw_tells_what_it_cost_and_what_it_was_about(tmp_path: Path) -> None:
     found = read("openclaw", tmp_path)
-    assert usages(found) == [Usage(35, 2, 30, 37, 0.5, "pi-y", "2026-11-15T08:15:31Z")]
-    assert told(found) == Told("p-1", "Reading", "/home/ada/api", "2026-11-15T08:15:30Z", "pi-x")
+    assert usages(found) == [CallUsage(35, 2, 30, 37, 0.5, "pi-y", "2026-11-15T08:15:31Z")]
+    assert told(found) == SessionFacts("p-1", "Reading", "/home/ada/api", "2026-11-15T08:15:30Z", "pi-x")
     results = [each for message in messages(found) for each in message.results]
     assert [(each.id, each.name, each.error) for each in results] == [("t1", "read", True)]
 
@@ -769,8 +773,8 @@ def test_gemini_keeps_thoughts_words_calls_and_results_apart(tmp_path: Path) -> 
         ("w1", "ok", False),
         ("w2", "stopped", True),
     ]
-    assert usages(found) == [Usage(100, 11, 50, 111, model="gemini-x", time="2026-11-15T08:15:33Z")]
-    assert told(found) == Told("g-1", "Colours", "", "2026-11-15T08:15:30Z", "gemini-x")
+    assert usages(found) == [CallUsage(100, 11, 50, 111, model="gemini-x", time="2026-11-15T08:15:33Z")]
+    assert told(found) == SessionFacts("g-1", "Colours", "", "2026-11-15T08:15:30Z", "gemini-x")
 
 
 def test_geminis_lines_give_the_last_state_of_a_message_and_flag_what_was_taken_back(tmp_path: Path) -> None:
@@ -822,8 +826,8 @@ def test_clios_archive_and_history_are_laid_over_one_another(tmp_path: Path) -> 
     assert spoken[0].extra[SUMMARY] == "thread_summary"
     assert spoken[2].calls[0].arguments == '{"path":"a"}'
     assert spoken[3].results[0].text == "written"
-    assert told(found) == Told("c-1", "Atomic saves", "/home/ada/clio", moment(1794700000), "clio-x")
-    assert usages(found) == [Usage(50, 5, 0, 55, model="clio-x", time=moment(1794700001))]
+    assert told(found) == SessionFacts("c-1", "Atomic saves", "/home/ada/clio", moment(1794700000), "clio-x")
+    assert usages(found) == [CallUsage(50, 5, 0, 55, model="clio-x", time=moment(1794700001))]
 
 
 # Lists of messages.
@@ -1124,7 +1128,7 @@ def texts(found: Iterable[Message], role: Role | None = None) -> Counter[str]:
 
 @needs_data
 @pytest.mark.parametrize(("form", "path"), real("claude-code", "claude-code", "*.jsonl"))
-def test_everything_in_real_claude_code_sessions_comes_out(form: Format, path: Path) -> None:
+def test_everything_in_real_claude_code_sessions_comes_out(form: TranscriptFormat, path: Path) -> None:
     found = list(form.read(path))
     spoken = [record for record in raw(path) if record["type"] in ("user", "assistant")]
     ids: Counter[str] = Counter()
@@ -1160,7 +1164,7 @@ def test_everything_in_real_claude_code_sessions_comes_out(form: Format, path: P
 
 @needs_data
 @pytest.mark.parametrize(("form", "path"), real("codex", "codex", "rollout-*.jsonl"))
-def test_everything_in_real_rollouts_comes_out(form: Format, path: Path) -> None:
+def test_everything_in_real_rollouts_comes_out(form: TranscriptFormat, path: Path) -> None:
     found = list(form.read(path))
     items = [record["payload"] for record in raw(path) if record["type"] == "response_item"]
     events = [record["payload"] for record in raw(path) if record["type"] == "event_msg"]
@@ -1196,7 +1200,7 @@ def test_everything_in_real_rollouts_comes_out(form: Format, path: Path) -> None
 
 @needs_data
 @pytest.mark.parametrize(("form", "path"), real("codex", "codex", "exec-*.jsonl"))
-def test_everything_in_a_real_exec_stream_comes_out(form: Format, path: Path) -> None:
+def test_everything_in_a_real_exec_stream_comes_out(form: TranscriptFormat, path: Path) -> None:
     found = list(form.read(path))
     items = [record["item"] for record in raw(path) if record["type"] == "item.completed"]
     ran = {item["id"]: item for item in items if item["type"] == "command_execution"}
@@ -1214,7 +1218,7 @@ def test_everything_in_a_real_exec_stream_comes_out(form: Format, path: Path) ->
 
 @needs_data
 @pytest.mark.parametrize(("form", "path"), real("openclaw", "openclaw", "*.jsonl"))
-def test_everything_in_a_real_pi_session_comes_out(form: Format, path: Path) -> None:
+def test_everything_in_a_real_pi_session_comes_out(form: TranscriptFormat, path: Path) -> None:
     found = list(form.read(path))
     spoken = [record for record in raw(path) if record["type"] == "message"]
     blocks = [block for record in spoken for block in record["message"]["content"]]
@@ -1246,7 +1250,7 @@ def test_everything_in_a_real_pi_session_comes_out(form: Format, path: Path) -> 
 
 @needs_data
 @pytest.mark.parametrize(("form", "path"), real("gemini-cli", "gemini-cli", "*.json"))
-def test_everything_in_a_real_gemini_session_comes_out(form: Format, path: Path) -> None:
+def test_everything_in_a_real_gemini_session_comes_out(form: TranscriptFormat, path: Path) -> None:
     found = list(form.read(path))
     spoken = json.loads(path.read_text())["messages"]
     calls = [call for each in spoken for call in each.get("toolCalls", ())]
@@ -1283,7 +1287,7 @@ def test_real_transcripts_are_recognised() -> None:
     ("form", "path"), [*real("codex", "codex", "rollout-small*"), *real("openclaw", "openclaw", "*.jsonl")]
 )
 def test_a_real_file_cut_off_at_its_end_gives_every_whole_line(
-    form: Format, path: Path, tmp_path: Path
+    form: TranscriptFormat, path: Path, tmp_path: Path
 ) -> None:
     body = path.read_bytes()[-60_000:].partition(b"\n")[2]
     whole = sum(1 for _ in form.read(_written(tmp_path / path.name, body)))

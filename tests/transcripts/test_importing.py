@@ -16,12 +16,13 @@ from unittest import mock
 
 import pytest
 
+from vademecum.agents.formats import find_all, find_in
 from vademecum.errors import NotFound
 from vademecum.store import files, identity, scopes
 from vademecum.store.home import Home
 from vademecum.transcripts import views
 from vademecum.transcripts.events import Ended, Event, Renamed, Said, Started, Trimmed, Used
-from vademecum.transcripts.importing import Imported, find_all, find_in, import_files
+from vademecum.transcripts.importing import ImportedSession, import_files
 from vademecum.transcripts.log import Log, OnDisk
 from vademecum.transcripts.sessions import Sessions
 from vademecum.types import Origin
@@ -72,24 +73,24 @@ class Vault:
         self.home = Home(base / "home", 5)
         self.caller = scopes.Caller(agent="main", project=project, origin=Origin.USER)
 
-    def take(self, path: Path) -> list[Imported]:
+    def take(self, path: Path) -> list[ImportedSession]:
         found = find_in(path, without=self.home.path)
         return list(import_files(found, home=self.home, caller=self.caller))
 
-    def one(self, path: Path) -> Imported:
+    def one(self, path: Path) -> ImportedSession:
         (found,) = self.take(path)
         return found
 
-    def log(self, found: Imported) -> Log:
+    def log(self, found: ImportedSession) -> Log:
         return Log(found.session, OnDisk(self.home, found.project, found.session))
 
-    def events(self, found: Imported) -> list[Event]:
+    def events(self, found: ImportedSession) -> list[Event]:
         every = list(self.log(found).events())
         whole = [each for each in every if isinstance(each, Event)]
         assert len(whole) == len(every)
         return whole
 
-    def texts(self, found: Imported) -> list[str]:
+    def texts(self, found: ImportedSession) -> list[str]:
         return [each.message.text for each in views.thread(self.log(found).events())]
 
 
@@ -268,7 +269,7 @@ def test_progress_tells_of_bytes_within_a_large_file(vault: Vault, tmp_path: Pat
 # -------------------------------------------------------------------- cut short
 
 
-def told(vault: Vault, found: Imported) -> list[tuple[str, str]]:
+def told(vault: Vault, found: ImportedSession) -> list[tuple[str, str]]:
     """Kinds and ids of a log's whole lines, in order; ids that are made anew each time are left out."""
     events = [each for each in vault.log(found).events() if isinstance(each, Event)]
     assert [each.seq for each in events] == list(range(1, len(events) + 1))

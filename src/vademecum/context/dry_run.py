@@ -9,6 +9,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
+from vademecum.agents import formats
 from vademecum.context.engine import ContextEngine, read_thread
 from vademecum.context.host import HostFunctions
 from vademecum.context.prune import PruneKind
@@ -16,10 +17,9 @@ from vademecum.context.units import estimate_request
 from vademecum.errors import NotFound, WindowFull
 from vademecum.store import clock, files
 from vademecum.transcripts.events import Started, Used
-from vademecum.transcripts.formats import registry
-from vademecum.transcripts.formats.base import LEFT, SIDE, SUMMARY, Told
 from vademecum.transcripts.log import InMemory, Log
-from vademecum.transcripts.messages import Message, Role
+from vademecum.transcripts.messages import LEFT, SIDE, SUMMARY, Message, Role
+from vademecum.transcripts.reading import SessionFacts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -150,16 +150,16 @@ def read_source(path: Path) -> DryRunSource:
             raise NotFound(f"{path} is empty", hint="give a transcript in which something was said")
         if first.kind:
             return from_log(log, str(path))
-        known = registry.recognise(path)
+        known = formats.recognise(path)
         if known is None:
-            formats = ", ".join([*(each.name for each in registry.known()), OWN])
-            raise NotFound(f"{path} is no transcript that is known here", hint=f"the formats are {formats}")
+            names = ", ".join([*(each.name for each in formats.known()), OWN])
+            raise NotFound(f"{path} is no transcript that is known here", hint=f"the formats are {names}")
         model, said = "", []
         for each in known.read(path):
             if isinstance(each, Message):
                 said.append(each)
                 model = model or each.model
-            elif isinstance(each, Told):
+            elif isinstance(each, SessionFacts):
                 model = each.model or model
     return _source(str(path), known.name, model, said)
 

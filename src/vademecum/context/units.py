@@ -30,9 +30,10 @@ from vademecum.tokens import (
     count,
     weigh,
 )
-from vademecum.transcripts.formats.base import META, SUMMARY
 from vademecum.transcripts.messages import (
+    META,
     NOTHING,
+    SUMMARY,
     Image,
     Message,
     Opaque,

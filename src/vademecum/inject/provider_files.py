@@ -10,6 +10,7 @@ import os
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from vademecum.agents import registry
 from vademecum.errors import OutsideMemory, UnknownName
 from vademecum.inject.render import CLOSE, OPEN
 from vademecum.store import files, names
@@ -29,26 +30,7 @@ _PAIR = re.compile(
 )
 
 
-class File(NamedTuple):
-    """The file one agent reads, from the project's root, and what must stand at its beginning."""
-
-    parts: tuple[str, ...]
-    opening: str = ""
-
-
-FILES = {
-    "claude-code": File(("CLAUDE.md",)),
-    "codex": File(("AGENTS.md",)),
-    "kiro": File((".kiro", "steering", "vade-memory.md")),
-    "gemini": File(("GEMINI.md",)),
-    "cursor": File(
-        (".cursor", "rules", "vade-memory.mdc"),
-        "---\ndescription: Memory of earlier sessions\nalwaysApply: true\n---\n\n",
-    ),
-}
-
-
-class Kept(NamedTuple):
+class ProviderFile(NamedTuple):
     """What became of a provider's file."""
 
     path: Path
@@ -56,13 +38,15 @@ class Kept(NamedTuple):
     warnings: tuple[str, ...] = ()  # what is to be known of what was written
 
 
-def write(home: Home, root: Path, agent: str, block: str) -> Kept:
+def write(home: Home, root: Path, agent: str, block: str) -> ProviderFile:
     """Keep a block in the file that an agent reads; an empty one takes what was there away again."""
-    known = FILES.get(agent)
-    if known is None:
+    found = registry.find(agent)
+    if found is None or found.instructions is None:
+        listed = ", ".join(registry.having("instructions"))
         raise UnknownName(
-            f"{names.shown(agent)} is not an agent whose file is known", hint=f"one of {', '.join(FILES)}"
+            f"{names.shown(agent)} is not an agent whose file is known", hint=f"one of {listed}"
         )
+    known = found.instructions
     parts = _real(root, known.parts)
     path = root.joinpath(*parts)
 
@@ -71,10 +55,10 @@ def write(home: Home, root: Path, agent: str, block: str) -> Kept:
 
     with home.lock(f"provider {path}"), Folder.at(root) as top:
         if not block and not os.path.lexists(path):
-            return Kept(path, False)
+            return ProviderFile(path, False)
         with top.enter(*parts[:-1], create=True, mode=0o755) as folder:
             written = files.update(folder, parts[-1], put, mode=0o644)
-    return Kept(path, written.changed)
+    return ProviderFile(path, written.changed)
 
 
 def placed(text: str, block: str, *, opening: str = "") -> str:

@@ -21,8 +21,9 @@ from vademecum.store.texts import decode
 from vademecum.text import fences
 from vademecum.text.visible import visible
 from vademecum.text.words import LETTERS, SPOKEN
-from vademecum.transcripts import echo, views
+from vademecum.transcripts import views
 from vademecum.transcripts.events import Said, Started
+from vademecum.transcripts.injected_text import ASIDE, without_injected
 from vademecum.transcripts.messages import Role
 from vademecum.transcripts.sessions import IMPORT
 from vademecum.transcripts.small_talk import is_command
@@ -539,7 +540,7 @@ def _spoken(log: Log, *, imported: bool, zone: tzinfo | None) -> Iterator[Spoken
         elif (
             isinstance(event, Said) and event.message.role is Role.USER and not views.is_aside(event.message)
         ):
-            text = echo.without(event.message).text.replace(echo.ASIDE, " ")[:_LOOKED_AT]
+            text = without_injected(event.message).text.replace(ASIDE, " ")[:_LOOKED_AT]
             own = signals.own_words(text).replace("’", "'")
             if own.strip() and not is_command(text):
                 moment = clock.parse(event.message.time or event.time)

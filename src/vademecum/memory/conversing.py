@@ -17,19 +17,21 @@ from vademecum.types import Audience
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from vademecum.agents import formats
     from vademecum.context import dry_run, engine, git
     from vademecum.context.engine import ContextEngine
     from vademecum.context.git import GitActivity
     from vademecum.context.host import Complete, Host
     from vademecum.context.window import Prepared
     from vademecum.knowledge import lessons, trust
-    from vademecum.transcripts import export, importing, owned, views
+    from vademecum.transcripts import export, importing, views
     from vademecum.transcripts import recall as recalling
     from vademecum.transcripts.events import Ended
     from vademecum.transcripts.log import Line, Log
     from vademecum.transcripts.messages import Message
     from vademecum.transcripts.sessions import Session, Sessions
 else:
+    formats = LazyModule("vademecum.agents.formats")
     git = LazyModule("vademecum.context.git")
     engine = LazyModule("vademecum.context.engine")
     dry_run = LazyModule("vademecum.context.dry_run")
@@ -37,7 +39,6 @@ else:
     trust = LazyModule("vademecum.knowledge.trust")
     export = LazyModule("vademecum.transcripts.export")
     importing = LazyModule("vademecum.transcripts.importing")
-    owned = LazyModule("vademecum.transcripts.owned")
     recalling = LazyModule("vademecum.transcripts.recall")
     views = LazyModule("vademecum.transcripts.views")
 
@@ -96,14 +97,14 @@ class Conversing(Keeping):
         path: str | os.PathLike[str] | None = None,
         *,
         progress: Callable[[str, int, int], None] | None = None,
-    ) -> Iterator[importing.Imported]:
+    ) -> Iterator[importing.ImportedSession]:
         """Keep copies of other agents' transcripts: those at a path, or all in the agents' own folders."""
         self._may_write()
         self._at_a_command_line("import transcripts of this machine", "vade sessions import")
         found = (
-            importing.find_all(Path.home())
+            formats.find_all(Path.home())
             if path is None
-            else importing.find_in(Path(path), without=self.home.path)
+            else formats.find_in(Path(path), without=self.home.path)
         )
         return importing.import_files(
             found, home=self.home, caller=self.caller, progress=progress, now=self.now
@@ -111,14 +112,14 @@ class Conversing(Keeping):
 
     def import_transcript(
         self, path: str | os.PathLike[str], *, agent: str, checkpoint: bool = False
-    ) -> importing.Imported:
+    ) -> importing.ImportedSession:
         """Keep a copy of one transcript in an agent's own folder, or add what it has more by now.
 
         With `checkpoint` what a compaction is about to take away is summed up in the copy's log as well.
         """
         self._may_write()
         self._not_in_group("import a transcript")
-        known, real = owned.find(os.fspath(path), agent, person=Path.home(), environ=os.environ)
+        known, real = formats.find_owned(os.fspath(path), agent, person=Path.home(), environ=os.environ)
         done = importing.import_file(known, real, home=self.home, caller=self.caller, now=self.now)
         if checkpoint and done.session:
             self._summed_up(importing.log_of(done, home=self.home, now=self.now))

@@ -132,7 +132,7 @@ class Injecting(Searching):
 
     def write_provider_file(
         self, agent: str, *, query: str = "", budget: int | None = None, audience: str | Audience = "group"
-    ) -> provider_files.Kept:
+    ) -> provider_files.ProviderFile:
         """Keep the block in the file that an agent reads by itself, between marks; no secret goes with it."""
         self._may_write()
         self._at_a_command_line("write files of a project", f"vade inject --write {agent}")

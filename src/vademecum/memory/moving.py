@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from vademecum.agents import formats
     from vademecum.knowledge import bundle
     from vademecum.knowledge import intake as taking
     from vademecum.knowledge import ltm as ltm_json
@@ -37,6 +38,7 @@ else:
     running = LazyModule("vademecum.store.runs")
     export = LazyModule("vademecum.transcripts.export")
     importing = LazyModule("vademecum.transcripts.importing")
+    formats = LazyModule("vademecum.agents.formats")
 
 
 class Moving(Learning):
@@ -124,7 +126,7 @@ class Moving(Learning):
         """Keep the sessions among what was found, or say whether they are here."""
         for each in found:
             try:
-                known = [*importing.find_in(each.path, without=self.home.path)]
+                known = [*formats.find_in(each.path, without=self.home.path)]
             except VadeError as error:
                 yield taking.Skipped(each.source, str(error))
                 continue

@@ -1,8 +1,9 @@
 """Foreign transcripts as logs of our own: a vault that outlives the agents' own clean-up.
 
-Reads through `formats/` and writes through `Log`; the originals are never touched. A session gets its id from
-the content of its file, so that the same one is kept once wherever it is found, and each of its events an id
-from what it says, so that an import that was cut short, or whose file has grown, adds only what is missing.
+Reads through an agent's format and writes through `Log`; the originals are never touched. A session gets its
+id from the content of its file, so that the same one is kept once wherever it is found, and each of its
+events an id from what it says, so that an import that was cut short, or whose file has grown, adds only what
+is missing.
 """
 
 from __future__ import annotations
@@ -15,16 +16,15 @@ from collections import Counter
 from datetime import UTC, datetime
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from vademecum.errors import NotFound, VadeError
+from vademecum.errors import VadeError
 from vademecum.store import clock, files, identity, scopes
-from vademecum.transcripts import echo
 from vademecum.transcripts.events import Ended, Event, Renamed, Said, Started, Trimmed, Used
-from vademecum.transcripts.formats import registry
-from vademecum.transcripts.formats.base import SIDE, Told, Unread, Usage, unseen
+from vademecum.transcripts.injected_text import without_injected
 from vademecum.transcripts.log import ENDING, FOLDER, Log, OnDisk
-from vademecum.transcripts.messages import Message, to_json
+from vademecum.transcripts.messages import SIDE, Message, to_json
+from vademecum.transcripts.reading import CallUsage, SessionFacts, Unread, unseen
 from vademecum.transcripts.sessions import IMPORT as FIELD
 from vademecum.transcripts.sessions import IMPORTED as WHY
 from vademecum.transcripts.sessions import one_line
@@ -34,19 +34,30 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from vademecum.store.home import Home
-    from vademecum.transcripts.formats.base import Format, Seen
+    from vademecum.transcripts.reading import Found, Seen
 
     Progress = Callable[[str, int, int], None]
 
 
 _LOOK = 50  # things from the beginning of a file that tell whose session it is
-_WAYS = {".json", ".jsonl"}
 _GONE = "no longer in the file"
 _BLOCK = 1024 * 1024
 _STEP = 2 * 1024 * 1024  # bytes of a file from one word about it to the next
 
 
-class Imported(NamedTuple):
+class Readable(Protocol):
+    """An agent's format of transcripts, as far as a copy needs it."""
+
+    @property
+    def name(self) -> str:
+        """What the ids of its sessions begin with."""
+
+    @property
+    def read(self) -> Callable[..., Iterator[Found]]:
+        """Everything in a file, in order; see `TranscriptFormat`."""
+
+
+class ImportedSession(NamedTuple):
     """What became of one file: `new`, `grown`, `same`, `empty`, or `failed` and why."""
 
     path: Path
@@ -61,67 +72,21 @@ class Imported(NamedTuple):
 class _Head(NamedTuple):
     """What the beginning of a file says of it."""
 
-    told: Told
+    told: SessionFacts
     first: Message | None
-
-
-# -------------------------------------------------------------------- finding
-
-
-def find_all(person: Path) -> Iterator[tuple[Format, Path]]:
-    """The transcripts that agents keep below a person's home folder."""
-    seen: set[str] = set()
-    for each in registry.known():
-        for folder in each.folders(person):
-            if not folder.is_dir():
-                continue
-            for path in sorted(each.files(folder)):
-                real = os.path.realpath(path)
-                if real not in seen:
-                    seen.add(real)
-                    yield each, path
-
-
-def find_in(path: Path, *, without: Path) -> Iterator[tuple[Format, Path]]:
-    """A file, or the transcripts of any format in a folder and those below it, but not our own."""
-    if path.is_file():
-        known = registry.recognise(path)
-        if known is None:
-            formats = ", ".join(each.name for each in registry.known())
-            raise NotFound(f"{path} is no transcript that is known here", hint=f"the formats are {formats}")
-        yield known, path
-        return
-    if not path.is_dir():
-        raise NotFound(f"{path} is not there", hint="give a file or folder of transcripts, or --all")
-    own = os.path.realpath(without)
-    for top, folders, found in os.walk(path):
-        folders[:] = sorted(
-            each for each in folders if os.path.realpath(os.path.join(top, each)) != own and each != ".git"
-        )
-        for name in sorted(found):
-            each = Path(top, name)
-            if each.suffix in _WAYS and (known := _recognised(each)) is not None:
-                yield known, each
-
-
-def _recognised(path: Path) -> Format | None:
-    try:
-        return registry.recognise(path)
-    except OSError:
-        return None
 
 
 # -------------------------------------------------------------------- importing
 
 
 def import_files(
-    found: Iterable[tuple[Format, Path]],
+    found: Iterable[tuple[Readable, Path]],
     *,
     home: Home,
     caller: scopes.Caller,
     progress: Progress | None = None,
     now: Callable[[], datetime] = clock.now,
-) -> Iterator[Imported]:
+) -> Iterator[ImportedSession]:
     """Keep each file, and say what became of it; trouble with one does not stop the others."""
     with files.reported("look for transcripts"):
         every = [(known, path, _size(path)) for known, path in found]
@@ -131,7 +96,7 @@ def import_files(
         try:
             yield import_file(known, path, home=home, caller=caller, now=now, seen=seen)
         except (VadeError, OSError) as error:
-            yield Imported(path, "failed", why=str(error))
+            yield ImportedSession(path, "failed", why=str(error))
         done += size
         if progress is not None:
             progress("import", done, total)
@@ -151,20 +116,20 @@ def _within(progress: Progress, done: int, size: int, total: int) -> Seen:
 
 
 def import_file(
-    known: Format,
+    known: Readable,
     path: Path,
     *,
     home: Home,
     caller: scopes.Caller,
     now: Callable[[], datetime] = clock.now,
     seen: Seen = unseen,
-) -> Imported:
+) -> ImportedSession:
     """Keep one file as a log, or add to its log what the file has more by now."""
     with files.reported(f"read {path}"):
         state = path.stat()
         head = _head(known, path)
         if head.first is None:
-            return Imported(path, "empty")
+            return ImportedSession(path, "empty")
         session = f"{known.name}-{_identity(known, path, head)}"
     project = _kept_in(home, session) or _project(home, caller, head.told.folder)
     log = Log(session, OnDisk(home, project, session), now=now)
@@ -172,24 +137,24 @@ def import_file(
         kept = _kept(log)
         mark = [state.st_size, state.st_mtime_ns]
         if kept.closed and kept.mark == mark:
-            return Imported(path, "same", session, project, unread=kept.unread)
+            return ImportedSession(path, "same", session, project, unread=kept.unread)
         copy = _Copy(known, path, session, kept, mark)
         begun = [] if kept.begun else [_started(copy, head, caller, project)]
         events = copy.events(seen)
         first = next(events)
         if kept.closed and isinstance(first, Ended):  # touched, or found again elsewhere
-            return Imported(path, "same", session, project, unread=copy.unread)
+            return ImportedSession(path, "same", session, project, unread=copy.unread)
         log.extend(chain(begun, [first], events), sync=True)
     outcome = "grown" if kept.ended else "new"
-    return Imported(path, outcome, session, project, copy.added, copy.unread)
+    return ImportedSession(path, outcome, session, project, copy.added, copy.unread)
 
 
-def log_of(done: Imported, *, home: Home, now: Callable[[], datetime] = clock.now) -> Log:
+def log_of(done: ImportedSession, *, home: Home, now: Callable[[], datetime] = clock.now) -> Log:
     """The log that a file was kept in."""
     return Log(done.session, OnDisk(home, done.project, done.session), now=now)
 
 
-def is_kept(known: Format, path: Path, *, home: Home) -> bool:
+def is_kept(known: Readable, path: Path, *, home: Home) -> bool:
     """Whether a file's session is here already, whatever has been added to the file since."""
     with files.reported(f"read {path}"):
         head = _head(known, path)
@@ -247,7 +212,7 @@ class _Copy:
     lines of an answer, so that what stands last may change when a file grows, or move.
     """
 
-    def __init__(self, known: Format, path: Path, session: str, kept: _Kept, mark: list[int]) -> None:
+    def __init__(self, known: Readable, path: Path, session: str, kept: _Kept, mark: list[int]) -> None:
         self.known, self.path, self.session, self.kept, self.mark = known, path, session, kept, mark
         self.added = self.unread = 0
         self.time = clock.stamp(datetime.fromtimestamp(mark[1] / 1e9, UTC))  # where the file names none
@@ -255,10 +220,10 @@ class _Copy:
 
     def events(self, seen: Seen) -> Iterator[Event]:
         """What is to be written, in order; the last event says how far it went."""
-        told = Told()
+        told = SessionFacts()
         gone = set(self.kept.shown)
         for each in self.known.read(self.path, seen):
-            if isinstance(each, Told):
+            if isinstance(each, SessionFacts):
                 told = _joined(told, each)
             elif isinstance(each, Unread):
                 self.unread += 1
@@ -282,16 +247,16 @@ class _Copy:
         }
         yield Ended(WHY, "nothing", time=self.time, extra={FIELD: about})
 
-    def _id(self, each: Message | Usage) -> str:
+    def _id(self, each: Message | CallUsage) -> str:
         digest = _digest(each)
         self._seen[digest] += 1
         return f"{self.session}-{digest}-{self._seen[digest]}"
 
-    def _event(self, each: Message | Usage, id: str) -> Event:
-        if isinstance(each, Usage):
+    def _event(self, each: Message | CallUsage, id: str) -> Event:
+        if isinstance(each, CallUsage):
             return Used(*each[:6], time=self.time, id=id)
         self.added += 1
-        return Said(echo.without(each), time=self.time, id=id)
+        return Said(without_injected(each), time=self.time, id=id)
 
 
 def _started(copy: _Copy, head: _Head, caller: scopes.Caller, project: str) -> Started:
@@ -312,10 +277,10 @@ def _started(copy: _Copy, head: _Head, caller: scopes.Caller, project: str) -> S
 # -------------------------------------------------------------------- whose session it is
 
 
-def _head(known: Format, path: Path) -> _Head:
-    told, first = Told(), None
+def _head(known: Readable, path: Path) -> _Head:
+    told, first = SessionFacts(), None
     for each in islice(known.read(path), _LOOK):
-        if isinstance(each, Told):
+        if isinstance(each, SessionFacts):
             told = _joined(told, each)
         elif isinstance(each, Message) and first is None:
             first = each
@@ -324,7 +289,7 @@ def _head(known: Format, path: Path) -> _Head:
     return _Head(told, first)
 
 
-def _identity(known: Format, path: Path, head: _Head) -> str:
+def _identity(known: Readable, path: Path, head: _Head) -> str:
     """What stays the same however often a session is found, and however long it gets.
 
     Files of subagents have the id of the session they belong to, and are told apart by how they begin. A file
@@ -360,11 +325,11 @@ def _project(home: Home, caller: scopes.Caller, folder: str) -> str:
     return scopes.place_for(caller, Scope.PROJECT).id
 
 
-def _joined(told: Told, more: Told) -> Told:
-    return Told(*(new or old for old, new in zip(told, more, strict=True)))
+def _joined(told: SessionFacts, more: SessionFacts) -> SessionFacts:
+    return SessionFacts(*(new or old for old, new in zip(told, more, strict=True)))
 
 
-def _digest(each: Message | Usage) -> str:
+def _digest(each: Message | CallUsage) -> str:
     """What a message says; its marks may change when a branch is left behind it."""
     said = to_json(each._replace(extra={})) if isinstance(each, Message) else each
     return hashlib.sha256(_encoder.encode(said).encode()).hexdigest()[:16]

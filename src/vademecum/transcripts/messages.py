@@ -15,6 +15,12 @@ if TYPE_CHECKING:
 Json: TypeAlias = Any  # what a JSON text can hold
 NOTHING: Mapping[str, Json] = {}
 
+# What a message's `extra` may say of its place in the conversation; a plain part of it has none of these.
+META = "meta"  # the agent's machinery wrote it, nobody said it: the kind of line it was
+SIDE = "side"  # it belongs to a subagent's conversation: the subagent's id, or True
+LEFT = "left"  # it is on a branch that was left, or was taken back
+SUMMARY = "summary"  # it stands for what a compaction took away
+
 
 class Role(StrEnum):
     """Who speaks."""
@@ -23,6 +29,14 @@ class Role(StrEnum):
     USER = "user"
     ASSISTANT = "assistant"
     TOOL = "tool"
+
+
+# As providers and agents write it; the older words among them are OpenAI's.
+ROLES: Mapping[str, Role] = {
+    **{str(role): role for role in Role},
+    "developer": Role.SYSTEM,
+    "function": Role.TOOL,
+}
 
 
 class Text(NamedTuple):

@@ -27,8 +27,18 @@ from vademecum.transcripts.events import (
     Trimmed,
     Used,
 )
-from vademecum.transcripts.formats.base import LEFT, META, SIDE, SUMMARY
-from vademecum.transcripts.messages import Message, Role, Text, Thinking, ToolCall, ToolResult
+from vademecum.transcripts.messages import (
+    LEFT,
+    META,
+    SIDE,
+    SUMMARY,
+    Message,
+    Role,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+)
 from vademecum.transcripts.small_talk import says_something
 
 if TYPE_CHECKING:

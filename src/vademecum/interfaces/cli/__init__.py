@@ -20,6 +20,6 @@ def _hook(words: list[str]) -> None:
     """Answer an agent's hook without the command tree, which would take longer than the answer."""
     agent, event, option, home = (*words, "", "", "", "")[:4]
     if len(words) in (2, 4) and option in ("", "--home") and "-" not in (agent[:1], event[:1]):
-        from vademecum.interfaces.hooks.door import answer
+        from vademecum.interfaces.hooks.deadline import answer
 
         answer(agent, event, home=home or None)

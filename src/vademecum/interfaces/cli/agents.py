@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vademecum.interfaces.cli.options import common
+from vademecum.interfaces.cli.options import AgentName, NamesAgents, common
 from vademecum.interfaces.present import output
 from vademecum.interfaces.present.to_json import block_json, seen_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from vademecum.interfaces.install.base import Command, Where
-    from vademecum.interfaces.install.runner import Edit, Seen
+    from vademecum.agents.base import Program, Where
+    from vademecum.interfaces.install.runner import AgentStatus, FileEdit
     from vademecum.memory import Memory
 
     Door = Callable[[], Memory]
@@ -31,7 +31,7 @@ _SCOPE = click.option(
 _DRY = click.option("--dry-run", is_flag=True, help="Show what would change, and write nothing.")
 
 
-@click.command()
+@click.command(cls=NamesAgents)
 @click.argument("tool", metavar="AGENT", required=False)
 @_SCOPE
 @_DRY
@@ -40,29 +40,25 @@ _DRY = click.option("--dry-run", is_flag=True, help="Show what would change, and
 def install(tool: str | None, *, scope: str, dry_run: bool, listing: bool, as_json: bool, door: Door) -> None:
     """Give an agent its memory: the server, the hooks, and a word about when to use them.
 
-    AGENT is claude-code, codex, cursor, gemini or kiro. What changes in its configuration is shown, what was
+    AGENT is {setup}. What changes in its configuration is shown, what was
     there is kept in the memory folder, and a second time nothing changes.
     """
-    from vademecum.interfaces.install import registry, runner
+    from vademecum.interfaces.install import runner
 
     memory = door()
-    where, command = _place(memory, scope)
+    where, program = _place(memory, scope)
     if listing:
-        _show_all(runner.look(where, command), as_json=as_json)
+        _show_all(runner.look(where, program), as_json=as_json)
         return
     if tool is None:
         raise click.UsageError("Name an agent, or pass --list to see which are here.")
-    chosen = registry.named(tool)
-    edits = (
-        runner.installing(chosen, where, command)
-        if dry_run
-        else runner.install(chosen, where, command, memory.home)
-    )
+    chosen = runner.Installation.of(tool, where, program)
+    edits = runner.installing(chosen) if dry_run else runner.install(chosen, memory.home)
     _show(edits, dry_run=dry_run, done="installed", as_json=as_json, agent=tool)
-    for what, why in chosen.without(where).items():
+    for what, why in chosen.without.items():
         output.error(f"no {what}: {why}")
-    if tool == "codex" and not dry_run and any(edit.changed for edit in edits):
-        output.error("open /hooks in Codex once: it runs a hook only after you have trusted it there")
+    if chosen.setup.note and not dry_run and any(edit.changed for edit in edits):
+        output.error(chosen.setup.note)
 
 
 @click.command()
@@ -72,30 +68,28 @@ def install(tool: str | None, *, scope: str, dry_run: bool, listing: bool, as_js
 @common
 def uninstall(tool: str, *, scope: str, dry_run: bool, as_json: bool, door: Door) -> None:
     """Take memory out of an agent's configuration again, and leave everything else in it."""
-    from vademecum.interfaces.install import registry, runner
+    from vademecum.interfaces.install import runner
 
     memory = door()
-    where, command = _place(memory, scope)
-    chosen = registry.named(tool)
-    edits = (
-        runner.uninstalling(chosen, where, command, memory.home)
-        if dry_run
-        else runner.uninstall(chosen, where, command, memory.home)
-    )
+    where, program = _place(memory, scope)
+    chosen = runner.Installation.of(tool, where, program)
+    change = runner.uninstalling if dry_run else runner.uninstall
+    edits = change(chosen, memory.home)
     _show(edits, dry_run=dry_run, done="uninstalled", as_json=as_json, agent=tool)
 
 
-def _place(memory: Memory, scope: str) -> tuple[Where, Command]:
-    from vademecum.interfaces.install.base import Where, running
+def _place(memory: Memory, scope: str) -> tuple[Where, Program]:
+    from vademecum.agents.base import Where
+    from vademecum.interfaces.install.runner import this_program
 
     project = memory.caller.project
     person = Path.home()
     root = project.root if project is not None else Path.cwd()
     home = "" if memory.home.path == person / ".vade" else str(memory.home.path)
-    return Where(scope, person, root, os.environ), running(home)
+    return Where(scope, person, root, os.environ), this_program(home)
 
 
-def _show(edits: Sequence[Edit], *, dry_run: bool, done: str, as_json: bool, agent: str) -> None:
+def _show(edits: Sequence[FileEdit], *, dry_run: bool, done: str, as_json: bool, agent: str) -> None:
     from vademecum.interfaces.install import runner
 
     changed = [edit for edit in edits if edit.changed]
@@ -118,7 +112,7 @@ def _show(edits: Sequence[Edit], *, dry_run: bool, done: str, as_json: bool, age
     output.line(f"{'nothing is written yet' if dry_run else done}: {output.plural(len(changed), 'file')}")
 
 
-def _show_all(found: Sequence[Seen], *, as_json: bool) -> None:
+def _show_all(found: Sequence[AgentStatus], *, as_json: bool) -> None:
     if as_json:
         output.as_json({"agents": [seen_json(each) for each in found]})
         return
@@ -130,19 +124,12 @@ def _show_all(found: Sequence[Seen], *, as_json: bool) -> None:
             output.line(f"  {scope}: {told}")
             for what, why in each.without[scope].items():
                 output.line(f"    no {what}: {why}")
-        from vademecum.interfaces.hooks import registry
-
-        agent = registry.named(each.agent)
-        if agent is not None:
-            for event, why in agent.missing.items():
-                output.line(f"    no {event}: {why}")
+        for event, why in each.missing.items():
+            output.line(f"    no {event}: {why}")
 
 
 def _mark(state: bool | None) -> str:
     return "-" if state is None else "yes" if state else "no"
-
-
-AGENTS = ("claude-code", "codex", "cursor", "gemini", "kiro")
 
 
 @click.command()
@@ -156,7 +143,7 @@ AGENTS = ("claude-code", "codex", "cursor", "gemini", "kiro")
     "--write",
     "provider",
     metavar="AGENT",
-    type=click.Choice(AGENTS),
+    type=AgentName("instructions"),
     help="Keep it in the file this agent reads.",
 )
 @common

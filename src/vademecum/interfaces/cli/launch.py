@@ -219,7 +219,7 @@ def hook(tool: str, event: str, *, as_json: bool, door: Callable[[], Memory]) ->
     Agents call this, once `vade install` has told them to. It is always done within `limits.hook` and never
     fails; what went wrong is in `hooks.log`, and `vade status` shows the last of it.
     """
-    from vademecum.interfaces.hooks.door import answer
+    from vademecum.interfaces.hooks.deadline import answer
 
     context = click.get_current_context()
     answer(tool, event, home=context.params.get("home") or context.find_root().params.get("home"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -84,6 +85,33 @@ def tell_notices(memory: Memory) -> None:
 def scope_option(help_text: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """`--scope`, with its own sentence."""
     return click.option("--scope", type=SCOPES, help=help_text)
+
+
+class AgentName(click.Choice[str]):
+    """The name of an agent that has a part; the agents are loaded when somebody asks for one, or for help."""
+
+    def __init__(self, part: str) -> None:
+        self.part, self.case_sensitive = part, True
+
+    @property
+    def choices(self) -> tuple[str, ...]:  # type: ignore[override]  # click keeps them as an attribute
+        """Their names."""
+        from vademecum.agents import registry
+
+        return tuple(registry.having(self.part))
+
+
+class NamesAgents(click.Command):
+    """A command in whose help `{part}` stands for the names of all agents that have that part."""
+
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The text, with the names in it."""
+        self.help = re.sub(r"\{(\w+)\}", self._names, self.help or "")
+        super().format_help_text(ctx, formatter)
+
+    def _names(self, part: re.Match[str]) -> str:
+        *names, last = AgentName(part[1]).choices
+        return f"{', '.join(names)} or {last}"
 
 
 def words_argument(name: str = "query", *, required: bool) -> Callable[..., Any]:

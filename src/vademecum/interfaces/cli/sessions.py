@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from vademecum.context.dry_run import DryRun
     from vademecum.memory import Memory
-    from vademecum.transcripts.importing import Imported
+    from vademecum.transcripts.importing import ImportedSession
 
     Door = Callable[[], Memory]
 
@@ -226,7 +226,7 @@ def trim(*, which: str, window: int | None, dry: bool, everything: bool, as_json
         )
 
 
-def show_imported(found: Sequence[Imported]) -> None:
+def show_imported(found: Sequence[ImportedSession]) -> None:
     """Print what an import did: new and grown sessions, and what failed."""
     for each in found:
         if each.outcome in ("new", "grown"):

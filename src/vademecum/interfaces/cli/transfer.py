@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from vademecum.interfaces.cli.options import common, scope_option
+from vademecum.interfaces.cli.options import AgentName, NamesAgents, common, scope_option
 from vademecum.interfaces.present import output
 from vademecum.interfaces.present.to_json import exported_json, report_json
 
@@ -21,13 +20,12 @@ if TYPE_CHECKING:
 
     Door = Callable[[], Memory]
 
-SYSTEMS = ("clio", "cao", "openclaw", "co-cli", "claude-code", "codex", "okf")
 FORMATS = ("okf", "ltm", "html")
 _SHOWN = 20  # lines of each kind, without --json
 
 
-@click.command("import")
-@click.argument("system", metavar="SYSTEM", type=click.Choice(SYSTEMS))
+@click.command("import", cls=NamesAgents)
+@click.argument("system", metavar="SYSTEM", type=AgentName("memories"))
 @click.argument("path", metavar="PATH", type=click.Path())
 @click.option("--dry-run", "dry", is_flag=True, help="Say what would come, and write nothing.")
 @scope_option("Put everything here, whatever it was there.")
@@ -35,23 +33,18 @@ _SHOWN = 20  # lines of each kind, without --json
 def import_(*, system: str, path: str, dry: bool, scope: str | None, as_json: bool, door: Door) -> None:
     """Bring in what another agent's memory keeps; its own files are only read.
 
-    SYSTEM is clio, cao, openclaw, co-cli, claude-code, codex or okf; PATH is its folder, a file of it, or
-    an archive.
+    SYSTEM is {memories}; PATH is its folder, a file of it, or an archive.
     """
-    from vademecum.errors import OutsideMemory
-    from vademecum.interfaces.importers import registry
-    from vademecum.interfaces.importers.base import Here
+    from vademecum.agents import memories
     from vademecum.store import files
 
     memory = door()
-    if Path(os.path.realpath(path)).is_relative_to(os.path.realpath(memory.home.path)):
-        raise OutsideMemory(f"{path} is inside the memory folder", hint="what is there is here already")
+    memories.check_outside(path, memory.home.path)
     project = memory.caller.project
-    here = Here(None if project is None else project.root, scope is not None)
+    here = memories.Importing(None if project is None else project.root, scope is not None)
     with output.progress() as step, files.reported(f"read {path}"):
-        report = memory.import_memory(
-            registry.read(system, Path(path), here), system=system, scope=scope, apply=not dry, progress=step
-        )
+        pieces = memories.read(system, Path(path), here)
+        report = memory.import_memory(pieces, system=system, scope=scope, apply=not dry, progress=step)
     if as_json:
         output.as_json(report_json(report))
         return

@@ -6,29 +6,34 @@ is ever put before an agent until a person has verified it.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import hashlib
 import json
 import os
+import time
 from typing import TYPE_CHECKING, Any
 
+from vademecum.agents import registry
+from vademecum.agents.base import ANSWERED, HookEvent
 from vademecum.errors import InvalidKey
-from vademecum.interfaces.hooks import registry
-from vademecum.interfaces.hooks.base import ANSWERED, Event
-from vademecum.interfaces.hooks.shown import Shown
 from vademecum.memory import Memory, connect
 from vademecum.store import hook_log, names, outgoing
 from vademecum.types import Origin
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
 
+    from vademecum.agents.base import HookInput, Hooks
     from vademecum.inject.build import Block
-    from vademecum.interfaces.hooks.base import Agent, Told
-    from vademecum.interfaces.hooks.door import Job
+    from vademecum.interfaces.hooks.deadline import Job
 
+FOLDER = "hooks"
+_DAYS = 7  # after which a session that never ended is over
+_MOST = 2_000  # marks
 REMINDER = 600  # tokens for what one prompt brings back
 MISTAKEN = "answered, but config.toml has a mistake that vade status names"
-_FORMATS = {"gemini": "gemini-cli"}  # agents whose transcripts go by another name
 
 
 class HookFailed(Exception):
@@ -41,15 +46,15 @@ class HookFailed(Exception):
 
 def run(job: Job, tell: Callable[[bytes], None]) -> None:
     """Do what a hook asks for, and tell the answer as soon as it is there."""
-    agent = registry.named(job.agent)
-    if agent is None:
+    agent = registry.find(job.agent)
+    if agent is None or agent.hooks is None:
         raise HookFailed("this agent is not known")
-    if job.event not in tuple(agent.moments):
+    if job.event not in tuple(agent.hooks.moments):
         raise HookFailed("this agent has no such event")
-    event, told = Event(job.event), agent.read(_parsed(job.given), os.environ)
-    memory = _opened(agent, told, job.home)
+    event, told = HookEvent(job.event), agent.hooks.read(_parsed(job.given), os.environ)
+    memory = _opened(agent.name, told, job.home)
     tell(b"limit %f" % memory.settings.limits.hook)
-    if memory.loaded.problems and event is Event.SESSION_START:  # once a session is enough
+    if memory.loaded.problems and event is HookEvent.SESSION_START:  # once a session is enough
         hook_log.write(memory.home.path, agent=job.agent, event=job.event, why=MISTAKEN)
     if memory.settings.incognito:
         return
@@ -57,18 +62,18 @@ def run(job: Job, tell: Callable[[bytes], None]) -> None:
         if not os.path.isdir(memory.home.path):
             return  # nothing to tell, and no reason to make a memory
         memory = _hurried(memory)
-        text = _start(memory, told) if event is Event.SESSION_START else _prompt(memory, agent, told)
+        text = (
+            _start(memory, told) if event is HookEvent.SESSION_START else _prompt(memory, agent.hooks, told)
+        )
         if text:
-            answer = agent.render(event, outgoing.clean_text(text))
+            answer = agent.hooks.render(agent.hooks.moments[event], outgoing.clean_text(text))
             tell(b"answer " + _encoded(answer).hex().encode())
         return
-    if told.transcript:
+    if told.transcript and agent.transcripts is not None:
         memory.import_transcript(
-            told.transcript,
-            agent=_FORMATS.get(agent.name, agent.name),
-            checkpoint=event is Event.PRE_COMPACT,
+            told.transcript, agent=agent.transcripts.name, checkpoint=event is HookEvent.PRE_COMPACT
         )
-    if event is Event.SESSION_END:
+    if event is HookEvent.SESSION_END:
         Shown(memory.home.path, told.session).forget()
 
 
@@ -85,13 +90,13 @@ def _parsed(given: bytes) -> dict[str, Any]:
     return found
 
 
-def _opened(agent: Agent, told: Told, home: str | None) -> Memory:
+def _opened(agent: str, told: HookInput, home: str | None) -> Memory:
     cwd = told.cwd if told.cwd and os.path.isdir(told.cwd) else None
     try:
         session = names.check_id(told.session, "a session") if told.session else None
     except InvalidKey:
         session = None
-    return connect(home=home, cwd=cwd, session=session, origin=Origin.TOOL, actor=f"hook:{agent.name}")
+    return connect(home=home, cwd=cwd, session=session, origin=Origin.TOOL, actor=f"hook:{agent}")
 
 
 def _hurried(memory: Memory) -> Memory:
@@ -105,7 +110,7 @@ def _hurried(memory: Memory) -> Memory:
     return Memory(home, memory.caller, dataclasses.replace(memory.loaded, settings=settings))
 
 
-def _start(memory: Memory, told: Told, *, query: str = "") -> str:
+def _start(memory: Memory, told: HookInput, *, query: str = "") -> str:
     """The block for a session that begins."""
     block = memory.inject(query=query, notices=True)
     shown = Shown(memory.home.path, told.session)
@@ -113,10 +118,10 @@ def _start(memory: Memory, told: Told, *, query: str = "") -> str:
     return block.text
 
 
-def _prompt(memory: Memory, agent: Agent, told: Told) -> str:
+def _prompt(memory: Memory, hooks: Hooks, told: HookInput) -> str:
     """What answers a prompt and is not in the window yet."""
     shown = Shown(memory.home.path, told.session)
-    if Event.SESSION_START not in agent.moments and not shown.begun:
+    if HookEvent.SESSION_START not in hooks.moments and not shown.begun:
         return _start(memory, told, query=told.prompt)
     block = memory.remind(told.prompt, budget=REMINDER, without=shown.marks)
     shown.add(_marks(block))
@@ -133,3 +138,69 @@ def _marks(block: Block) -> Iterator[str]:
 def _encoded(text: str) -> bytes:
     """As bytes that hold no escape, whatever an agent's name for it is."""
     return text.replace("\x1b", "").encode(errors="replace")
+
+
+# -------------------------------------------------------------------- what was told already
+
+
+class Shown:
+    """What a session has been told already, so that a prompt brings nothing twice.
+
+    Marks alone, no text; a small file for each session below the home. It may be deleted at any time:
+    something is then told a second time.
+    """
+
+    def __init__(self, home: Path, session: str) -> None:
+        self._home = home
+        name = hashlib.sha256(session.encode(errors="replace")).hexdigest()[:24]
+        self._path = os.path.join(home, FOLDER, name) if session else ""
+
+    @property
+    def begun(self) -> bool:
+        """Whether the session got its block."""
+        return not self._path or os.path.isfile(self._path)
+
+    @property
+    def marks(self) -> frozenset[str]:
+        """What it has been told."""
+        try:
+            with open(self._path, encoding="ascii", errors="replace") as file:
+                return frozenset(file.read().split())
+        except OSError:
+            return frozenset()
+
+    def begin(self, marks: Iterable[str]) -> None:
+        """A session begins, or begins again with an empty window."""
+        self._write(sorted(set(marks)), os.O_TRUNC)
+        self._clear()
+
+    def add(self, marks: Iterable[str]) -> None:
+        """It has been told more."""
+        new = sorted(set(marks))
+        if new and len(self.marks) < _MOST:
+            self._write(new, os.O_APPEND)
+
+    def forget(self) -> None:
+        """It is over."""
+        with contextlib.suppress(OSError):
+            os.unlink(self._path)
+
+    def _write(self, marks: list[str], how: int) -> None:
+        """Nothing depends on it: no lock, no fsync, and no home is made for it."""
+        if not self._path or not os.path.isdir(self._home):
+            return
+        with contextlib.suppress(OSError):
+            os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
+            flags = os.O_WRONLY | os.O_CREAT | how | getattr(os, "O_NOFOLLOW", 0)
+            fd = os.open(self._path, flags, 0o600)
+            try:
+                os.write(fd, "".join(f"{mark}\n" for mark in marks[:_MOST]).encode())
+            finally:
+                os.close(fd)
+
+    def _clear(self) -> None:
+        old = time.time() - _DAYS * 86_400
+        with contextlib.suppress(OSError), os.scandir(os.path.dirname(self._path)) as found:
+            for each in found:
+                if each.is_file(follow_symlinks=False) and each.stat().st_mtime < old:
+                    os.unlink(each.path)

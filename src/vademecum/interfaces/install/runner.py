@@ -12,20 +12,22 @@ import hashlib
 import json
 import os
 import shutil
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from vademecum.errors import Malformed, Refused
-from vademecum.interfaces.install import registry
-from vademecum.interfaces.install.base import PROJECT, USER, Where
-from vademecum.store import clock, files
+from vademecum.agents import registry
+from vademecum.agents.base import HOOKS, PROJECT, SERVER, USER, WORDS, Program
+from vademecum.errors import Malformed, Refused, UnknownName
+from vademecum.interfaces.install.parts import edit_of
+from vademecum.store import clock, files, names
 from vademecum.store.folders import Folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from vademecum.interfaces.install.base import Command, Installer
-    from vademecum.interfaces.install.parts import Part
+    from vademecum.agents.base import Agent, HookEvent, Setup, Where
+    from vademecum.interfaces.install.parts import ConfigEdit
     from vademecum.store.home import Home
 
 RECEIPTS, BACKUPS = "installs", "backups"
@@ -33,7 +35,37 @@ _LARGEST = 64 * 1024 * 1024
 _BARE: tuple[object, ...] = ({}, {"version": 1})  # what is left of a file that was ours
 
 
-class Edit(NamedTuple):
+class Installation(NamedTuple):
+    """Memory in one agent's configuration, for somebody."""
+
+    agent: Agent
+    setup: Setup
+    where: Where
+    program: Program
+
+    @classmethod
+    def of(cls, name: str, where: Where, program: Program) -> Installation:
+        """That of the agent of that name."""
+        agent = registry.find(name)
+        if agent is None or agent.setup is None:
+            known = ", ".join(registry.having("setup"))
+            raise UnknownName(
+                f"{names.shown(name)} is not an agent that is known here", hint=f"one of {known}"
+            )
+        return cls(agent, agent.setup, where, program)
+
+    @property
+    def root(self) -> Path:
+        """The folder that everything it gets lies in."""
+        return self.setup.root(self.where)
+
+    @property
+    def without(self) -> Mapping[str, str]:
+        """What cannot be installed there, and why."""
+        return self.setup.without(self.where)
+
+
+class FileEdit(NamedTuple):
     """What becomes of one file; None is a file that is not there."""
 
     path: Path
@@ -46,7 +78,7 @@ class Edit(NamedTuple):
         return self.before != self.after
 
 
-class Seen(NamedTuple):
+class AgentStatus(NamedTuple):
     """What there is of one agent on this machine."""
 
     agent: str
@@ -55,28 +87,35 @@ class Seen(NamedTuple):
     there: bool
     installed: Mapping[str, Mapping[str, bool | None]]  # by scope and part; None where it cannot be
     without: Mapping[str, Mapping[str, str]]  # by scope and part: why not
+    missing: Mapping[HookEvent, str]  # hooks it does not have, and why
+
+
+def this_program(home: str = "") -> Program:
+    """The program that runs now: its script by its whole path, or this Python and the module."""
+    script = os.path.abspath(sys.argv[0]) if sys.argv and sys.argv[0] else ""
+    if os.path.basename(script) in ("vade", "vade.exe") and os.access(script, os.X_OK):
+        return Program((script,), home)
+    return Program((sys.executable, "-m", "vademecum"), home)
 
 
 # -------------------------------------------------------------------- what would change
 
 
-def installing(agent: Installer, where: Where, command: Command) -> list[Edit]:
+def installing(one: Installation) -> list[FileEdit]:
     """What an installation would change."""
-    return [
-        Edit(path, before, _put(path, parts, before)) for path, parts, before in _files(agent, where, command)
-    ]
+    return [FileEdit(path, before, _put(path, parts, before)) for path, parts, before in _files(one)]
 
 
-def uninstalling(agent: Installer, where: Where, command: Command, home: Home) -> list[Edit]:
+def uninstalling(one: Installation, home: Home) -> list[FileEdit]:
     """What taking it away would change."""
-    receipt = _receipt(home, agent, where)
+    receipt = _receipt(home, one)
     return [
-        Edit(path, before, _taken(path, parts, before, receipt.get(str(path)), home))
-        for path, parts, before in _files(agent, where, command)
+        FileEdit(path, before, _taken(path, parts, before, receipt.get(str(path)), home))
+        for path, parts, before in _files(one)
     ]
 
 
-def diff(edits: Iterable[Edit]) -> str:
+def diff(edits: Iterable[FileEdit]) -> str:
     """The changes as a person reads them."""
     told: list[str] = []
     for edit in edits:
@@ -89,15 +128,12 @@ def diff(edits: Iterable[Edit]) -> str:
     return "\n".join(told)
 
 
-def _files(
-    agent: Installer, where: Where, command: Command
-) -> Iterator[tuple[Path, list[Part], bytes | None]]:
-    root = agent.root(where)
-    grouped: dict[Path, list[Part]] = {}
-    for part in agent.parts(where, command):
-        grouped.setdefault(part.path, []).append(part)
+def _files(one: Installation) -> Iterator[tuple[Path, list[ConfigEdit], bytes | None]]:
+    grouped: dict[Path, list[ConfigEdit]] = {}
+    for part in one.setup.parts(one.where, one.setup.folder(one.where), one.program):
+        grouped.setdefault(part.path, []).append(edit_of(part, one.agent, one.program))
     for path, parts in grouped.items():
-        inside = _inside(root, path)
+        inside = _inside(one.root, path)
         try:
             with Folder.at(inside.parent) as folder:
                 before = files.read(folder, inside.name, largest=_LARGEST)
@@ -116,7 +152,7 @@ def _inside(root: Path, path: Path) -> Path:
     return Path(real)
 
 
-def _put(path: Path, parts: Iterable[Part], before: bytes | None) -> bytes:
+def _put(path: Path, parts: Iterable[ConfigEdit], before: bytes | None) -> bytes:
     text = _decoded(path, before or b"")
     with _named(path):
         for part in parts:
@@ -125,7 +161,7 @@ def _put(path: Path, parts: Iterable[Part], before: bytes | None) -> bytes:
 
 
 def _taken(
-    path: Path, parts: Iterable[Part], before: bytes | None, entry: Mapping[str, Any] | None, home: Home
+    path: Path, parts: Iterable[ConfigEdit], before: bytes | None, entry: Mapping[str, Any] | None, home: Home
 ) -> bytes | None:
     if before is None:
         return None
@@ -171,45 +207,45 @@ def _named(path: Path) -> Iterator[None]:
 # -------------------------------------------------------------------- doing it
 
 
-def install(agent: Installer, where: Where, command: Command, home: Home) -> list[Edit]:
+def install(one: Installation, home: Home) -> list[FileEdit]:
     """Install, and say what changed; a second time nothing does."""
-    with files.reported(f"install into {agent.name}"), home.lock(f"install {agent.name}"):
-        edits = installing(agent, where, command)
-        receipt = _receipt(home, agent, where)
+    with files.reported(f"install into {one.agent.name}"), home.lock(f"install {one.agent.name}"):
+        edits = installing(one)
+        receipt = _receipt(home, one)
         made: list[str] = []
-        for path, parts, _ in [*_files(agent, where, command)]:
+        for path, parts, _ in [*_files(one)]:
             edit = next(each for each in edits if each.path == path)
             if edit.changed:
-                made += _missing(agent.root(where), path)
+                made += _missing(one.root, path)
                 _write(
-                    agent.root(where),
+                    one.root,
                     path,
                     edit.before,
                     lambda now, path=path, parts=parts: _put(path, parts, now),  # type: ignore[misc]
                 )
-                receipt[str(path)] = _entry(home, agent, edit, receipt.get(str(path)))
+                receipt[str(path)] = _entry(home, one, edit, receipt.get(str(path)))
         if any(edit.changed for edit in edits):
             kept = dict.fromkeys([*receipt.get("", {}).get("folders", ()), *made])
             receipt[""] = {"folders": list(kept)}
-            _keep(home, agent, where, receipt)
+            _keep(home, one, receipt)
     return edits
 
 
-def uninstall(agent: Installer, where: Where, command: Command, home: Home) -> list[Edit]:
+def uninstall(one: Installation, home: Home) -> list[FileEdit]:
     """Take away what was installed, and nothing else."""
-    with files.reported(f"uninstall from {agent.name}"), home.lock(f"install {agent.name}"):
-        edits = uninstalling(agent, where, command, home)
-        receipt = _receipt(home, agent, where)
-        for path, parts, _ in [*_files(agent, where, command)]:
+    with files.reported(f"uninstall from {one.agent.name}"), home.lock(f"install {one.agent.name}"):
+        edits = uninstalling(one, home)
+        receipt = _receipt(home, one)
+        for path, parts, _ in [*_files(one)]:
             edit = next(each for each in edits if each.path == path)
             if not edit.changed:
                 continue
             if edit.after is None:
-                _delete(agent.root(where), path, edit.before)
+                _delete(one.root, path, edit.before)
                 continue
             entry = receipt.get(str(path))
             _write(
-                agent.root(where),
+                one.root,
                 path,
                 edit.before,
                 lambda now, path=path, parts=parts, entry=entry: (  # type: ignore[misc]
@@ -219,7 +255,7 @@ def uninstall(agent: Installer, where: Where, command: Command, home: Home) -> l
         for name in sorted(receipt.get("", {}).get("folders", ()), key=len, reverse=True):
             with contextlib.suppress(OSError):
                 os.rmdir(name)
-        _forget(home, agent, where, receipt)
+        _forget(home, one, receipt)
     return edits
 
 
@@ -253,13 +289,13 @@ def _missing(root: Path, path: Path) -> list[str]:
 # -------------------------------------------------------------------- receipts
 
 
-def _name(agent: Installer, where: Where) -> str:
-    place = hashlib.sha256(os.path.realpath(agent.root(where)).encode()).hexdigest()[:12]
-    return f"{agent.name}-{where.scope}-{place}.json"
+def _name(one: Installation) -> str:
+    place = hashlib.sha256(os.path.realpath(one.root).encode()).hexdigest()[:12]
+    return f"{one.agent.name}-{one.where.scope}-{place}.json"
 
 
-def _receipt(home: Home, agent: Installer, where: Where) -> dict[str, Any]:
-    content = home.read(RECEIPTS, _name(agent, where))
+def _receipt(home: Home, one: Installation) -> dict[str, Any]:
+    content = home.read(RECEIPTS, _name(one))
     try:
         found = json.loads(content or b"{}")
     except ValueError:
@@ -267,7 +303,9 @@ def _receipt(home: Home, agent: Installer, where: Where) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _entry(home: Home, agent: Installer, edit: Edit, earlier: Mapping[str, Any] | None) -> dict[str, Any]:
+def _entry(
+    home: Home, one: Installation, edit: FileEdit, earlier: Mapping[str, Any] | None
+) -> dict[str, Any]:
     """What to put back, as long as nobody changes the file: what was there before the first installation."""
     after = _digest(edit.after or b"")
     if earlier is not None and edit.before is not None and earlier.get("after") == _digest(edit.before):
@@ -275,22 +313,22 @@ def _entry(home: Home, agent: Installer, edit: Edit, earlier: Mapping[str, Any] 
     if edit.before is None:
         return {"after": after, "backup": None}
     moment = clock.stamp(clock.now()).replace(":", "")
-    name = f"{moment}-{agent.name}-{_digest(edit.before)[:8]}-{edit.path.name.lstrip('.')}"
+    name = f"{moment}-{one.agent.name}-{_digest(edit.before)[:8]}-{edit.path.name.lstrip('.')}"
     with home.folder(BACKUPS, create=True) as folder:
         files.update(folder, name, lambda _: edit.before or b"", largest=_LARGEST)
     return {"after": after, "backup": name}
 
 
-def _keep(home: Home, agent: Installer, where: Where, receipt: Mapping[str, Any]) -> None:
+def _keep(home: Home, one: Installation, receipt: Mapping[str, Any]) -> None:
     content = json.dumps(receipt, indent=1).encode()
     with home.folder(RECEIPTS, create=True) as folder:
-        files.update(folder, _name(agent, where), lambda _: content)
+        files.update(folder, _name(one), lambda _: content)
 
 
-def _forget(home: Home, agent: Installer, where: Where, receipt: Mapping[str, Any]) -> None:
+def _forget(home: Home, one: Installation, receipt: Mapping[str, Any]) -> None:
     if receipt:
         with contextlib.suppress(FileNotFoundError), home.folder(RECEIPTS) as folder:
-            files.delete(folder, _name(agent, where))
+            files.delete(folder, _name(one))
 
 
 def _digest(content: bytes) -> str:
@@ -300,31 +338,32 @@ def _digest(content: bytes) -> str:
 # -------------------------------------------------------------------- what there is
 
 
-def look(where: Where, command: Command) -> list[Seen]:
+def look(where: Where, program: Program) -> list[AgentStatus]:
     """Every agent: whether it is on this machine, and what of ours it has."""
-    return [_seen(agent, where, command) for agent in registry.known()]
+    return [_status(name, where, program) for name in registry.having("setup")]
 
 
-def _seen(agent: Installer, where: Where, command: Command) -> Seen:
-    mine = where._replace(scope=USER)
-    program = next(filter(None, (shutil.which(name) for name in agent.programs)), "") or ""
-    scopes = (USER, PROJECT)
-    return Seen(
-        agent.name,
-        program,
-        agent.folder(mine),
-        agent.folder(mine).is_dir(),
-        {scope: _installed(agent, where._replace(scope=scope), command) for scope in scopes},
-        {scope: agent.without(where._replace(scope=scope)) for scope in scopes},
+def _status(name: str, where: Where, program: Program) -> AgentStatus:
+    scopes = {scope: Installation.of(name, where._replace(scope=scope), program) for scope in (USER, PROJECT)}
+    mine = scopes[USER]
+    folder = mine.setup.folder(mine.where)
+    return AgentStatus(
+        name,
+        next(filter(None, map(shutil.which, mine.setup.programs)), ""),
+        folder,
+        folder.is_dir(),
+        {scope: _installed(one) for scope, one in scopes.items()},
+        {scope: one.without for scope, one in scopes.items()},
+        mine.agent.hooks.missing if mine.agent.hooks is not None else {},
     )
 
 
-def _installed(agent: Installer, where: Where, command: Command) -> dict[str, bool | None]:
-    found: dict[str, bool | None] = dict.fromkeys(agent.without(where))
+def _installed(one: Installation) -> dict[str, bool | None]:
+    found: dict[str, bool | None] = dict.fromkeys(one.without)
     try:
-        for path, parts, before in _files(agent, where, command):
+        for path, parts, before in _files(one):
             for part in parts:
                 found[part.what] = before is not None and part.there(_decoded(path, before))
     except (Malformed, Refused, OSError):
-        return dict.fromkeys(("server", "hooks", "instruction"), False)
+        return dict.fromkeys((SERVER, HOOKS, WORDS), False)
     return found

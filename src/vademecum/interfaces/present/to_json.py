@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from vademecum.config import Shared
     from vademecum.context.dry_run import DryRun
     from vademecum.inject.build import Block
-    from vademecum.interfaces.install.runner import Seen
+    from vademecum.interfaces.install.runner import AgentStatus
     from vademecum.knowledge.bundle import ExportedBundle
     from vademecum.knowledge.graph import Related
     from vademecum.knowledge.intake import Report
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from vademecum.store.pinned import Pinned
     from vademecum.store.runs import Told
     from vademecum.store.sources import Source
-    from vademecum.transcripts.importing import Imported
+    from vademecum.transcripts.importing import ImportedSession
     from vademecum.transcripts.log import Line
     from vademecum.transcripts.recall import Hit
     from vademecum.types import Finding, Merged, Record, Swept
@@ -296,7 +296,7 @@ def hit_json(hit: Hit) -> dict[str, Any]:
     }
 
 
-def imported_json(found: Imported) -> dict[str, Any]:
+def imported_json(found: ImportedSession) -> dict[str, Any]:
     """What became of a file, for programs."""
     return {**found._asdict(), "path": str(found.path)}
 
@@ -534,7 +534,7 @@ def block_json(block: Block) -> dict[str, Any]:
     }
 
 
-def seen_json(each: Seen) -> dict[str, Any]:
+def seen_json(each: AgentStatus) -> dict[str, Any]:
     """What of memory an agent's configuration holds, for programs."""
     return {
         "agent": each.agent,

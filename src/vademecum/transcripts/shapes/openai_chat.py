@@ -8,9 +8,36 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vademecum.transcripts.messages import Image, Message, Opaque, Role, Text, Thinking, ToolCall, ToolResult
-from vademecum.transcripts.shapes import carry
-from vademecum.transcripts.shapes.base import objects
+from vademecum.transcripts.messages import (
+    ROLES,
+    Image,
+    Message,
+    Opaque,
+    Role,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+)
+from vademecum.transcripts.shapes import objects
+from vademecum.transcripts.shapes.round_trip import (
+    LEFT_OUT,
+    arguments_in,
+    arguments_out,
+    as_extra,
+    content_in,
+    content_out,
+    data_url,
+    dumps,
+    free_text,
+    from_url,
+    keep,
+    note_of,
+    opaque,
+    restored,
+    stand_in,
+    text_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,14 +46,6 @@ if TYPE_CHECKING:
 
 name = "openai_chat"
 
-_ROLES = {
-    "system": Role.SYSTEM,
-    "developer": Role.SYSTEM,
-    "user": Role.USER,
-    "assistant": Role.ASSISTANT,
-    "tool": Role.TOOL,
-    "function": Role.TOOL,
-}
 _THOUGHTS = ("reasoning_content", "reasoning")
 
 
@@ -69,16 +88,16 @@ def recognises(messages: Sequence[Json]) -> bool:
 
 
 def _read_message(given: dict[str, Json], calls: _Calls) -> Message:
-    role = _ROLES.get(carry.text_of(given.get("role")))
+    role = ROLES.get(text_of(given.get("role")))
     if role is None:
-        return Message(Role.USER, (carry.opaque(name, "message", given),))
-    parts, marks = carry.content_in(given.get("content"), _read_block, name=name)
+        return Message(Role.USER, (opaque(name, "message", given),))
+    parts, marks = content_in(given.get("content"), _read_block, name=name)
     if role is Role.TOOL:
         return _read_result(given, parts, marks, calls)
     if role is Role.ASSISTANT:
         parts = (*_thoughts(given), *parts, *_refusal(given), *_read_calls(given, calls))
-    found = Message(role, parts, id=carry.text_of(given.get("id")), name=carry.text_of(given.get("name")))
-    return carry.keep(name, given, found, _plain_message, **marks)
+    found = Message(role, parts, id=text_of(given.get("id")), name=text_of(given.get("name")))
+    return keep(name, given, found, _plain_message, **marks)
 
 
 def _read_result(
@@ -88,22 +107,22 @@ def _read_result(
     if given["role"] == "function":
         answered, calls.waiting = calls.waiting, ""
         marks = {**marks, "kind": "function"}
-        tool = carry.text_of(given.get("name"))
+        tool = text_of(given.get("name"))
     else:
-        answered = carry.text_of(given.get("tool_call_id"))
-        tool = carry.text_of(given.get("name")) or calls.tools.get(answered, "")
+        answered = text_of(given.get("tool_call_id"))
+        tool = text_of(given.get("name")) or calls.tools.get(answered, "")
     found = Message(Role.TOOL, (ToolResult(answered, content, name=tool),))
-    return carry.keep(name, given, found, _plain_result_message, **marks)
+    return keep(name, given, found, _plain_result_message, **marks)
 
 
 def _thoughts(given: dict[str, Json]) -> tuple[Thinking, ...]:
-    key = next((each for each in _THOUGHTS if carry.text_of(given.get(each))), None)
-    return () if key is None else (Thinking(given[key], extra=carry.extra(name, {"slot": key})),)
+    key = next((each for each in _THOUGHTS if text_of(given.get(each))), None)
+    return () if key is None else (Thinking(given[key], extra=as_extra(name, {"slot": key})),)
 
 
 def _refusal(given: dict[str, Json]) -> tuple[Text, ...]:
-    words = carry.text_of(given.get("refusal"))
-    return (Text(words, extra=carry.extra(name, {"slot": "refusal"})),) if words else ()
+    words = text_of(given.get("refusal"))
+    return (Text(words, extra=as_extra(name, {"slot": "refusal"})),) if words else ()
 
 
 def _read_calls(given: dict[str, Json], calls: _Calls) -> tuple[Part, ...]:
@@ -111,28 +130,28 @@ def _read_calls(given: dict[str, Json], calls: _Calls) -> tuple[Part, ...]:
     parts = [_read_call(each, calls) for each in listed] if isinstance(listed, list) else []
     older = given.get("function_call")
     if isinstance(older, dict):
-        arguments, marks = carry.arguments_in(older.get("arguments"))
-        call = ToolCall(calls.older(), carry.text_of(older.get("name")), arguments)
-        parts.append(carry.keep(name, older, call, _plain_function, slot="function_call", **marks))
+        arguments, marks = arguments_in(older.get("arguments"))
+        call = ToolCall(calls.older(), text_of(older.get("name")), arguments)
+        parts.append(keep(name, older, call, _plain_function, slot="function_call", **marks))
     return tuple(parts)
 
 
 def _read_call(given: Json, calls: _Calls) -> Part:
     kind = next((key for key in ("function", "custom") if _is_object(given, key)), None)
     if kind is None:
-        return carry.opaque(name, "call", given)
+        return opaque(name, "call", given)
     inner = given[kind]
     marks: dict[str, Json] = {}
     if kind == "custom":
-        arguments = carry.dumps({"input": inner["input"]}) if isinstance(inner.get("input"), str) else None
+        arguments = dumps({"input": inner["input"]}) if isinstance(inner.get("input"), str) else None
         if arguments is None:
-            return carry.opaque(name, "call", given)
+            return opaque(name, "call", given)
         marks = {"kind": "custom"}
     else:
-        arguments, marks = carry.arguments_in(inner.get("arguments"))
-    call = ToolCall(carry.text_of(given.get("id")), carry.text_of(inner.get("name")), arguments)
+        arguments, marks = arguments_in(inner.get("arguments"))
+    call = ToolCall(text_of(given.get("id")), text_of(inner.get("name")), arguments)
     calls.tools[call.id] = call.name
-    return carry.keep(name, given, call, _plain_call, **marks)
+    return keep(name, given, call, _plain_call, **marks)
 
 
 def _is_object(given: Json, key: str) -> bool:
@@ -142,23 +161,23 @@ def _is_object(given: Json, key: str) -> bool:
 def _read_block(given: Json) -> Part:
     kind = given.get("type") if isinstance(given, dict) else None
     if kind == "text" and isinstance(given.get("text"), str):
-        return carry.keep(name, given, Text(given["text"]), _plain_text)
+        return keep(name, given, Text(given["text"]), _plain_text)
     if kind == "refusal" and isinstance(given.get("refusal"), str):
-        return carry.keep(name, given, Text(given["refusal"]), _plain_text, kind="refusal")
+        return keep(name, given, Text(given["refusal"]), _plain_text, kind="refusal")
     if kind == "image_url" and _is_object(given, "image_url"):
         url = given["image_url"].get("url")
         if isinstance(url, str):
-            return carry.keep(name, given, carry.from_url(url), _plain_image, kind="image_url")
-    return carry.opaque(name, "block", given)
+            return keep(name, given, from_url(url), _plain_image, kind="image_url")
+    return opaque(name, "block", given)
 
 
 def _write_message(message: Message, pictures: list[Json]) -> list[Json]:
-    note = carry.note_of(name, message)
-    if len(message.parts) == 1 and "message" in (whole := carry.note_of(name, message.parts[0])):
+    note = note_of(name, message)
+    if len(message.parts) == 1 and "message" in (whole := note_of(name, message.parts[0])):
         return [whole["message"]]
     if message.role is Role.TOOL and len(message.parts) == 1 and message.results:
         pictures += _pictures(message.results[0])
-        return [carry.restored(_plain_result_message(message), note)]
+        return [restored(_plain_result_message(message), note)]
     found: list[Json] = []
     for result in message.results:
         pictures += _pictures(result)
@@ -169,7 +188,7 @@ def _write_message(message: Message, pictures: list[Json]) -> list[Json]:
     plain = _plain_message(rest)
     if rest.parts and not plain["content"] and plain.keys() <= {"role", "name", "content"} and not rest.text:
         return found  # nothing in it that this shape can say
-    return [*found, carry.restored(plain, note)]
+    return [*found, restored(plain, note)]
 
 
 def _plain_message(message: Message) -> dict[str, Json]:
@@ -179,12 +198,12 @@ def _plain_message(message: Message) -> dict[str, Json]:
     content: list[Part] = []
     calls: list[Json] = []
     for part in message.parts:
-        note = carry.note_of(name, part)
+        note = note_of(name, part)
         slot = note.get("slot")
         if isinstance(part, ToolCall) and slot == "function_call" and slot not in made:
-            made[slot] = carry.restored(_plain_function(part), note)
+            made[slot] = restored(_plain_function(part), note)
         elif isinstance(part, ToolCall):
-            calls.append(carry.restored(_plain_call(part), note))
+            calls.append(restored(_plain_call(part), note))
         elif isinstance(part, Opaque) and "call" in note:
             calls.append(note["call"])
         elif isinstance(part, Text | Thinking) and isinstance(slot, str) and slot not in made:
@@ -193,9 +212,9 @@ def _plain_message(message: Message) -> dict[str, Json]:
             content.append(part)
     if calls:
         made["tool_calls"] = calls
-    form = carry.note_of(name, message).get("form")
+    form = note_of(name, message).get("form")
     spoken = message.role is Role.ASSISTANT
-    words = carry.content_out(content, lambda part: _write_block(part, spoken=spoken), name=name, form=form)
+    words = content_out(content, lambda part: _write_block(part, spoken=spoken), name=name, form=form)
     # An assistant that only calls, thinks or refuses says null, not nothing.
     silent = spoken and not words and form != "list" and not content and len(made) > 1
     return {**made, "content": None if silent else words}
@@ -203,13 +222,13 @@ def _plain_message(message: Message) -> dict[str, Json]:
 
 def _plain_result_message(message: Message) -> dict[str, Json]:
     result = message.results[0]
-    note = carry.note_of(name, message)
+    note = note_of(name, message)
 
     def block(part: Part) -> Json:
-        elsewhere = isinstance(part, Image) and not carry.note_of(name, part)
-        return carry.LEFT_OUT if elsewhere else _write_block(part, spoken=False)
+        elsewhere = isinstance(part, Image) and not note_of(name, part)
+        return LEFT_OUT if elsewhere else _write_block(part, spoken=False)
 
-    content = carry.content_out(result.content, block, name=name, form=note.get("form"))
+    content = content_out(result.content, block, name=name, form=note.get("form"))
     if note.get("kind") == "function":
         return {"role": "function", "name": result.name, "content": content}
     return {"role": "tool", "tool_call_id": result.id, "content": content or ""}
@@ -217,44 +236,44 @@ def _plain_result_message(message: Message) -> dict[str, Json]:
 
 def _pictures(result: ToolResult) -> list[Json]:
     """What a foreign result shows: it was not read from here, where it would have a note."""
-    found = [part for part in result.content if isinstance(part, Image) and not carry.note_of(name, part)]
+    found = [part for part in result.content if isinstance(part, Image) and not note_of(name, part)]
     if not found:
         return []
     return [_plain_text(Text(f"Shown by tool call {result.id}:")), *map(_plain_image, found)]
 
 
 def _write_block(part: Part, *, spoken: bool) -> Json:
-    note = carry.note_of(name, part)
+    note = note_of(name, part)
     match part:
         case Text():
-            return carry.restored(_plain_text(part), note)
+            return restored(_plain_text(part), note)
         case Image():
-            return carry.restored(_plain_image(part), note)
+            return restored(_plain_image(part), note)
         case Opaque():
             if "block" in note:
                 return note["block"]
-            words = "" if spoken else carry.stand_in(part)
-            return {"type": "text", "text": words} if words else carry.LEFT_OUT
+            words = "" if spoken else stand_in(part)
+            return {"type": "text", "text": words} if words else LEFT_OUT
         case _:
-            return carry.LEFT_OUT
+            return LEFT_OUT
 
 
 def _plain_text(part: Text) -> dict[str, Json]:
-    kind = "refusal" if carry.note_of(name, part).get("kind") == "refusal" else "text"
+    kind = "refusal" if note_of(name, part).get("kind") == "refusal" else "text"
     return {"type": kind, kind: part.text}
 
 
 def _plain_image(part: Image) -> dict[str, Json]:
-    return {"type": "image_url", "image_url": {"url": carry.data_url(part)}}
+    return {"type": "image_url", "image_url": {"url": data_url(part)}}
 
 
 def _plain_function(part: ToolCall) -> dict[str, Json]:
-    form = carry.note_of(name, part).get("form")
-    return {"name": part.name, "arguments": carry.arguments_out(part, form)}
+    form = note_of(name, part).get("form")
+    return {"name": part.name, "arguments": arguments_out(part, form)}
 
 
 def _plain_call(part: ToolCall) -> dict[str, Json]:
-    if carry.note_of(name, part).get("kind") == "custom":
-        inner = {"name": part.name, "input": carry.free_text(part.arguments)}
+    if note_of(name, part).get("kind") == "custom":
+        inner = {"name": part.name, "input": free_text(part.arguments)}
         return {"id": part.id, "type": "custom", "custom": inner}
     return {"id": part.id, "type": "function", "function": _plain_function(part)}

@@ -9,9 +9,37 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vademecum.transcripts.messages import Image, Message, Opaque, Role, Text, Thinking, ToolCall, ToolResult
-from vademecum.transcripts.shapes import carry
-from vademecum.transcripts.shapes.base import objects
+from vademecum.transcripts.messages import (
+    ROLES,
+    Image,
+    Message,
+    Opaque,
+    Role,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+)
+from vademecum.transcripts.shapes import objects
+from vademecum.transcripts.shapes.round_trip import (
+    LEFT_OUT,
+    arguments_in,
+    arguments_out,
+    as_extra,
+    content_in,
+    content_out,
+    data_url,
+    difference,
+    dumps,
+    free_text,
+    from_url,
+    keep,
+    note_of,
+    opaque,
+    restored,
+    stand_in,
+    text_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,12 +48,7 @@ if TYPE_CHECKING:
 
 name = "openai_responses"
 
-_ROLES = {
-    "system": Role.SYSTEM,
-    "developer": Role.SYSTEM,
-    "user": Role.USER,
-    "assistant": Role.ASSISTANT,
-}
+_ROLES = {said: role for said, role in ROLES.items() if role is not Role.TOOL}
 # Calls that the caller answers; what OpenAI's servers run (`web_search_call`, …) is carried opaque.
 _CALLS = {
     "function_call",
@@ -54,7 +77,7 @@ def read(messages: Sequence[Json]) -> list[Message]:
         if turn:
             found.append(_turn(turn))
             turn = []
-        found.append(Message(role, tuple(parts), id=carry.text_of(given.get("id"))))
+        found.append(Message(role, tuple(parts), id=text_of(given.get("id"))))
     return [*found, _turn(turn)] if turn else found
 
 
@@ -66,11 +89,11 @@ def write(messages: Sequence[Message]) -> list[Json]:
 def recognises(messages: Sequence[Json]) -> bool:
     """Whether there are items or blocks that only this API has."""
     for each in messages:
-        if carry.text_of(each.get("type")) in _ITEMS and "role" not in each:
+        if text_of(each.get("type")) in _ITEMS and "role" not in each:
             return True
         content = each.get("content")
         for block in content if isinstance(content, list) else ():
-            if isinstance(block, dict) and carry.text_of(block.get("type")) in _BLOCKS:
+            if isinstance(block, dict) and text_of(block.get("type")) in _BLOCKS:
                 return True
     return False
 
@@ -88,16 +111,16 @@ def _in_message(part: Part) -> bool:
 
 def _read_item(given: dict[str, Json], tools: dict[str, str], *, inside: bool) -> tuple[Role, list[Part]]:
     kind = given.get("type", "message")
-    whole = carry.opaque(name, "item", given)
+    whole = opaque(name, "item", given)
     if kind == "message":
-        role = _ROLES.get(carry.text_of(given.get("role")))
+        role = _ROLES.get(text_of(given.get("role")))
         if role is None:
             return Role.USER, [whole]
         return role, _read_message(given, role, inside=inside and role is Role.ASSISTANT) or [whole]
     if kind == "reasoning":
         words = "\n".join(_words(given.get("summary")) + _words(given.get("content")))
         note = {"reasoning": given}
-        return Role.ASSISTANT, [Thinking(words, extra=carry.extra(name, note))]
+        return Role.ASSISTANT, [Thinking(words, extra=as_extra(name, note))]
     if isinstance(kind, str) and kind in _CALLS:
         call = _read_call(given, kind)
         if isinstance(call, ToolCall):
@@ -110,19 +133,19 @@ def _read_item(given: dict[str, Json], tools: dict[str, str], *, inside: bool) -
 
 def _read_message(given: dict[str, Json], role: Role, *, inside: bool) -> list[Part]:
     """The parts of a message item, the first with the item's note; none where there is no content."""
-    parts, marks = carry.content_in(given.get("content"), lambda block: _read_block(block, role), name=name)
+    parts, marks = content_in(given.get("content"), lambda block: _read_block(block, role), name=name)
     if not parts:
         return []
     if role is Role.ASSISTANT and isinstance(given["content"], list):
         marks = {"form": "list"}  # always said, because without it each text goes alone: see `_write_message`
-    note = {**marks, **carry.difference(given, _plain_item(parts, role, form=marks.get("form")))}
+    note = {**marks, **difference(given, _plain_item(parts, role, form=marks.get("form")))}
     if not note and not inside:
         return list(parts)
     return [_with_item(parts[0], note), *parts[1:]]
 
 
 def _with_item(part: Part, note: dict[str, Json]) -> Part:
-    marked = {name: {**carry.note_of(name, part), "item": note}}
+    marked = {name: {**note_of(name, part), "item": note}}
     return Opaque(marked) if isinstance(part, Opaque) else part._replace(extra=marked)
 
 
@@ -133,45 +156,43 @@ def _words(value: Json) -> list[str]:
 
 def _read_call(given: dict[str, Json], kind: str) -> Part:
     marks: dict[str, Json] = {}
-    tool = carry.text_of(given.get("name"))
+    tool = text_of(given.get("name"))
     if kind == "function_call":
-        arguments, marks = carry.arguments_in(given.get("arguments"))
+        arguments, marks = arguments_in(given.get("arguments"))
     elif kind == "custom_tool_call":
-        arguments = carry.dumps({"input": carry.text_of(given.get("input"))}) or ""
+        arguments = dumps({"input": text_of(given.get("input"))}) or ""
         marks = {"kind": "custom"}
     else:
         tool = kind.removesuffix("_call")
         asked = {key: given[key] for key in _ASKED if key in given}
         only = next(iter(asked.values())) if len(asked) == 1 else asked
-        arguments = carry.dumps(only) or ""
-    call = ToolCall(carry.text_of(given.get("call_id")), tool, arguments)
-    return carry.keep(name, given, call, _plain_call, **marks)
+        arguments = dumps(only) or ""
+    call = ToolCall(text_of(given.get("call_id")), tool, arguments)
+    return keep(name, given, call, _plain_call, **marks)
 
 
 def _read_result(given: dict[str, Json], kind: str, tools: dict[str, str]) -> ToolResult:
-    parts, marks = carry.content_in(
-        given.get("output"), lambda block: _read_block(block, Role.TOOL), name=name
-    )
+    parts, marks = content_in(given.get("output"), lambda block: _read_block(block, Role.TOOL), name=name)
     # `local_shell_call_output` names the call in `id`.
-    answered = carry.text_of(given.get("call_id", given.get("id")))
+    answered = text_of(given.get("call_id", given.get("id")))
     content = tuple(part for part in parts if isinstance(part, Text | Image | Opaque))
     if kind != "function_call_output":
         marks = {**marks, "kind": kind}
     found = ToolResult(answered, content, name=tools.get(answered, ""))
-    return carry.keep(name, given, found, _plain_result, **marks)
+    return keep(name, given, found, _plain_result, **marks)
 
 
 def _read_block(given: Json, role: Role) -> Part:
     kind = given.get("type") if isinstance(given, dict) else None
     spoken = role is Role.ASSISTANT
     if kind in ("input_text", "output_text", "text") and isinstance(given.get("text"), str):
-        return carry.keep(name, given, Text(given["text"]), lambda part: _plain_text(part, spoken=spoken))
+        return keep(name, given, Text(given["text"]), lambda part: _plain_text(part, spoken=spoken))
     if kind == "refusal" and isinstance(given.get("refusal"), str):
         text = Text(given["refusal"])
-        return carry.keep(name, given, text, lambda part: _plain_text(part, spoken=spoken), kind="refusal")
+        return keep(name, given, text, lambda part: _plain_text(part, spoken=spoken), kind="refusal")
     if kind == "input_image" and isinstance(given.get("image_url"), str):
-        return carry.keep(name, given, carry.from_url(given["image_url"]), _plain_image)
-    return carry.opaque(name, "block", given)
+        return keep(name, given, from_url(given["image_url"]), _plain_image)
+    return opaque(name, "block", given)
 
 
 def _write_message(message: Message) -> list[Json]:
@@ -184,8 +205,8 @@ def _write_message(message: Message) -> list[Json]:
     run: list[Part] = []
     for part in message.parts:
         alone = _write_alone(part)
-        apart = message.role is Role.ASSISTANT and bool(run) and "item" not in carry.note_of(name, run[0])
-        if run and (apart or alone is not None or "item" in carry.note_of(name, part)):
+        apart = message.role is Role.ASSISTANT and bool(run) and "item" not in note_of(name, run[0])
+        if run and (apart or alone is not None or "item" in note_of(name, part)):
             found += _write_run(run, message.role)
             run = []
         if alone is None:
@@ -199,12 +220,12 @@ def _write_message(message: Message) -> list[Json]:
 
 def _write_alone(part: Part) -> list[Json] | None:
     """The item that a part is by itself; None for what stands in a message item."""
-    note = carry.note_of(name, part)
+    note = note_of(name, part)
     match part:
         case ToolCall():
-            return [carry.restored(_plain_call(part), note)]
+            return [restored(_plain_call(part), note)]
         case ToolResult():
-            return [carry.restored(_plain_result(part), note)]
+            return [restored(_plain_result(part), note)]
         case Thinking():
             return [note["reasoning"]] if "reasoning" in note else []
         case Opaque() if "block" not in note and "item" in note:
@@ -214,12 +235,12 @@ def _write_alone(part: Part) -> list[Json] | None:
 
 
 def _write_run(run: list[Part], role: Role) -> list[Json]:
-    note = carry.note_of(name, run[0]).get("item") if run else None
+    note = note_of(name, run[0]).get("item") if run else None
     note = note if isinstance(note, dict) else {}
     plain = _plain_item(tuple(run), role, form=note.get("form"))
     if run and plain["content"] == []:
         return []  # nothing in it that this shape can say
-    return [carry.restored(plain, note)]
+    return [restored(plain, note)]
 
 
 def _plain_item(parts: tuple[Part, ...], role: Role, *, form: Json) -> dict[str, Json]:
@@ -228,49 +249,49 @@ def _plain_item(parts: tuple[Part, ...], role: Role, *, form: Json) -> dict[str,
     def block(part: Part) -> Json:
         return _write_block(part, spoken=spoken)
 
-    content = carry.content_out(parts, block, name=name, form=form)
+    content = content_out(parts, block, name=name, form=form)
     return {"role": "user" if role is Role.TOOL else str(role), "content": content}
 
 
 def _write_block(part: Part, *, spoken: bool) -> Json:
-    note = carry.note_of(name, part)
+    note = note_of(name, part)
     match part:
         case Text():
-            return carry.restored(_plain_text(part, spoken=spoken), note)
+            return restored(_plain_text(part, spoken=spoken), note)
         case Image():
-            return carry.restored(_plain_image(part), note)
+            return restored(_plain_image(part), note)
         case Opaque():
             if "block" in note:
                 return note["block"]
-            words = "" if spoken else carry.stand_in(part)
-            return {"type": "input_text", "text": words} if words else carry.LEFT_OUT
+            words = "" if spoken else stand_in(part)
+            return {"type": "input_text", "text": words} if words else LEFT_OUT
         case _:
-            return carry.LEFT_OUT
+            return LEFT_OUT
 
 
 def _plain_text(part: Text, *, spoken: bool) -> dict[str, Json]:
-    if carry.note_of(name, part).get("kind") == "refusal":
+    if note_of(name, part).get("kind") == "refusal":
         return {"type": "refusal", "refusal": part.text}
     return {"type": "output_text" if spoken else "input_text", "text": part.text}
 
 
 def _plain_image(part: Image) -> dict[str, Json]:
-    return {"type": "input_image", "image_url": carry.data_url(part), "detail": "auto"}
+    return {"type": "input_image", "image_url": data_url(part), "detail": "auto"}
 
 
 def _plain_call(part: ToolCall) -> dict[str, Json]:
-    note = carry.note_of(name, part)
+    note = note_of(name, part)
     if note.get("kind") == "custom":
-        text = carry.free_text(part.arguments)
+        text = free_text(part.arguments)
         return {"type": "custom_tool_call", "call_id": part.id, "name": part.name, "input": text}
-    arguments = carry.arguments_out(part, note.get("form"))
+    arguments = arguments_out(part, note.get("form"))
     return {"type": "function_call", "call_id": part.id, "name": part.name, "arguments": arguments}
 
 
 def _plain_result(part: ToolResult) -> dict[str, Json]:
-    note = carry.note_of(name, part)
+    note = note_of(name, part)
     kind = note.get("kind", "function_call_output")
-    output = carry.content_out(
+    output = content_out(
         part.content, lambda each: _write_block(each, spoken=False), name=name, form=note.get("form")
     )
     return {"type": kind, "call_id": part.id, "output": output}

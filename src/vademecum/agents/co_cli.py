@@ -1,0 +1,95 @@
+"""co-cli: numbered files with frontmatter below `knowledge/memories/`, and a `context.md` above them."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from vademecum.agents.base import Agent
+from vademecum.agents.memories import fronted, stamp_of, text_of, words_of
+from vademecum.knowledge.intake import Section, Skipped, Topic
+from vademecum.store import names as keys
+from vademecum.store import pinned
+from vademecum.store.joining import SIGNALS
+from vademecum.types import Entry, Scope
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from vademecum.agents.memories import FileTree, Fronted, Importing, TextFile
+    from vademecum.knowledge.intake import Piece
+
+_MEMORY = re.compile(r"(\d+)-(.+)\.md")
+# What becomes a label of ours under another name, or is said by the record itself.
+_MAPPED = (
+    "id",
+    "decay_protected",
+    "auto_category",
+    "source",
+    "provenance",
+    "related",
+    "consolidation_reason",
+)
+
+
+def memories(tree: FileTree, here: Importing) -> Iterator[Piece]:
+    """Every memory, and the context."""
+    for name in tree.names():
+        parts, _ = tree.whole(name)
+        if not name.endswith(".md"):
+            continue
+        if parts[-1] == "context.md" and ("/" not in name or parts[-2] == "knowledge"):
+            yield _context(tree, name, parts)
+        elif parts[-2:-1] == ["memories"] or ("/" not in name and _MEMORY.fullmatch(parts[-1])):
+            file = tree.read(name)
+            yield file if isinstance(file, Skipped) else _memory(file, parts)
+
+
+def _context(tree: FileTree, name: str, parts: list[str]) -> Piece:
+    file = tree.read(name)
+    part = file if isinstance(file, Skipped) else fronted(file)
+    if isinstance(part, Skipped):
+        return part
+    everywhere = "co-cli" in parts and ".co-cli" not in parts
+    return Section("context.md", pinned.CONTEXT, part.body, Scope.GLOBAL if everywhere else Scope.PROJECT)
+
+
+def _memory(file: TextFile, parts: list[str]) -> Piece:
+    part = fronted(file)
+    if isinstance(part, Skipped):
+        return part
+    values = part.values
+    name = _MEMORY.fullmatch(parts[-1])
+    created = stamp_of(values.get("created"))
+    said = stamp_of(values.get("updated")) or created or file.changed
+    tags = words_of(values.get("tags"))
+    return Topic(
+        f"memories/{parts[-1]}",
+        name[2] if name else parts[-1].removesuffix(".md"),
+        (Entry(part.body, said),),
+        Scope.PROJECT,
+        id=text_of(values.get("id")),
+        named=False,
+        tags=tags,
+        category=_category(part, tags),
+        protected=values.get("decay_protected") is True,
+        created=created,
+        front=part.front,
+        without=_MAPPED,
+        fields=_related(values.get("related")),
+    )
+
+
+def _category(part: Fronted, tags: tuple[str, ...]) -> str:
+    told = text_of(part.values.get("auto_category"))
+    return told if told in SIGNALS else next((each for each in tags if each in SIGNALS), "")
+
+
+def _related(value: object) -> dict[str, object]:
+    """What a memory names as related: by slug there, by key here."""
+    wanted = [_MEMORY.sub(r"\2.md", f"{each}.md").removesuffix(".md") for each in words_of(value) if each]
+    links = [{"key": keys.slug(each), "rel": "relates_to"} for each in wanted]
+    return {"related": links} if links else {}
+
+
+AGENT = Agent("co-cli", memories=memories)

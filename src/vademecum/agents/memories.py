@@ -1,0 +1,371 @@
+"""The files an agent remembers by, read where they lie and never written.
+
+A folder, one file, or an archive. Links, pipes and devices are passed over, hidden folders too but for those
+in which agents keep their memory. An archive that names a path outside of itself is refused as a whole:
+nobody makes one by accident.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from vademecum.agents import registry
+from vademecum.errors import Malformed, NotFound, OutsideMemory, UnknownName, VadeError
+from vademecum.knowledge.intake import Skipped, Topic
+from vademecum.store import clock, files, frontmatter
+from vademecum.store.folders import Folder
+from vademecum.store.texts import decode
+from vademecum.types import Entry, RecordType
+
+if TYPE_CHECKING:
+    import tarfile
+    from collections.abc import Iterator, Mapping
+
+    from vademecum.knowledge.intake import Piece
+    from vademecum.types import Scope
+
+LARGEST = 8 * 1024 * 1024  # bytes of one file of text
+_LARGEST_ARCHIVE = 256 * 1024 * 1024  # bytes of all files in an archive, unpacked
+_MOST = 100_000  # files
+_AGENTS = {".clio", ".claude", ".codex", ".co-cli", ".openclaw", ".clawdbot", ".aws", ".config"}
+_NEVER = {".git", ".hg", ".svn", ".venv", "node_modules", "__pycache__"}
+_TEXTS = (".md", ".markdown", ".json")
+_ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".tar.bz2")
+_BLOCKS = re.compile(
+    r"^[ \t]*<!-- *((?:vade|cao)(?:-[a-z]+)*)(?::(?!end)[a-z]+)? *-->[ \t]*\n"
+    r".*?^[ \t]*<!-- *(?:/\1(?::[a-z]+)?|\1:end) *-->[ \t]*(?:\n|\Z)"
+    r"|^<(vade|cao)-memory>\n.*?^</\2-memory>(?:\n|\Z)",
+    re.MULTILINE | re.DOTALL,
+)
+_DATE = re.compile(r"(?<!\d)(\d{4}-\d\d-\d\d)(?!\d)")
+_TITLE = re.compile(r"\s*# +(\S[^\n]*)(?:\n|\Z)")
+
+
+class Importing(NamedTuple):
+    """Who imports: the root of their project, and whether they named a scope for everything."""
+
+    root: Path | None = None
+    scoped: bool = False
+
+
+def read(system: str, path: Path, here: Importing = Importing()) -> Iterator[Piece]:  # noqa: B008  # a frozen value
+    """Everything a system keeps at a path, and what is passed over."""
+    agent = registry.find(system)
+    if agent is None or agent.memories is None:
+        systems = ", ".join(registry.having("memories"))
+        raise UnknownName(f"{system!r} is no system that can be imported", hint=f"the systems are {systems}")
+    tree = open_tree(path)
+    yield from tree.passed
+    anything = False
+    for piece in agent.memories(tree, here):
+        anything = anything or not isinstance(piece, Skipped)
+        yield piece
+    if not anything:
+        yield Skipped(str(path), f"nothing that {system} keeps is here")
+
+
+def check_outside(path: str | os.PathLike[str], home: Path) -> None:
+    """Refuse to import what is inside the memory folder already."""
+    if Path(os.path.realpath(path)).is_relative_to(os.path.realpath(home)):
+        raise OutsideMemory(
+            f"{os.fspath(path)} is inside the memory folder", hint="what is there is here already"
+        )
+
+
+# -------------------------------------------------------------------- trees of files
+
+
+class TextFile(NamedTuple):
+    """A file of text: its path below the tree, what it says, and when it was last changed."""
+
+    name: str
+    text: str
+    changed: str
+
+
+class FileTree:
+    """Files by their paths below one top, with `/` between the names."""
+
+    def __init__(self, top: Path) -> None:
+        self.top = top  # the folder or archive it is
+        self.passed: list[Skipped] = []  # what is there and may not be read, with the reason
+
+    def names(self) -> list[str]:
+        """The paths of all files that may be read, sorted."""
+        raise NotImplementedError
+
+    def content(self, name: str, *, largest: int = LARGEST) -> bytes:
+        """The bytes of a file; refused when there are too many."""
+        raise NotImplementedError
+
+    def changed(self, name: str) -> str:
+        """When a file was last changed."""
+        raise NotImplementedError
+
+    def read(self, name: str) -> TextFile | Skipped:
+        """A file of text, or why it is none."""
+        try:
+            text = decode(self.content(name)).removeprefix("\ufeff").replace("\r\n", "\n")
+            return TextFile(name, text, self.changed(name))
+        except Malformed as error:
+            binary = "NUL" in str(error) or "UTF-8" in str(error)
+            return Skipped(name, f"not a text: {error}" if binary else str(error))
+        except (VadeError, OSError) as error:
+            return Skipped(name, f"cannot be read: {error}")
+
+    def whole(self, name: str) -> tuple[list[str], int]:
+        """The parts of a file's path, and how many of them lead to the tree.
+
+        What the user named may lie deep in a system's folder; where an archive lies says nothing of them.
+        """
+        above = [*self.top.parts] if self.top.is_dir() else []
+        return [*above, *name.split("/")], len(above)
+
+    def _pass(self, name: str, why: str) -> None:
+        self.passed.append(Skipped(name, why))
+
+
+def open_tree(path: Path) -> FileTree:
+    """The tree at a path, which the user named: links on the way to it are their own."""
+    real = Path(os.path.realpath(path))
+    if real.is_dir():
+        return FolderTree(real)
+    if not real.is_file():
+        raise NotFound(f"{path} is not there", hint="give a folder, a file or a .tar.gz archive")
+    return ArchiveTree(real) if real.name.lower().endswith(_ARCHIVES) else FolderTree(real.parent, real.name)
+
+
+class FolderTree(FileTree):
+    """A folder, or one file of it."""
+
+    def __init__(self, top: Path, only: str = "") -> None:
+        super().__init__(top)
+        self._names: list[str] = [only] if only else []
+        if not only:
+            self._walk()
+
+    def names(self) -> list[str]:
+        """The paths of all files that may be read, sorted."""
+        return self._names
+
+    def content(self, name: str, *, largest: int = LARGEST) -> bytes:
+        """The bytes of a file; refused when there are too many."""
+        *above, last = name.split("/")
+        with Folder.at(self.top) as top, top.enter(*above) as folder:
+            state = folder.stat(last)
+            if state is not None and state.st_size > largest:
+                raise Malformed(_too_large(state.st_size, largest))
+            content = files.read(folder, last, largest=largest)
+        if content is None:
+            raise NotFound(f"{name} is gone")
+        return content
+
+    def changed(self, name: str) -> str:
+        """When a file was last changed."""
+        return _stamp(self.top.joinpath(name).lstat().st_mtime)
+
+    def _walk(self) -> None:
+        def unreadable(error: OSError) -> None:
+            where = os.path.relpath(str(error.filename), self.top)
+            self._pass(where, f"cannot be read: {error.strerror}")
+
+        for above, folders, found in os.walk(self.top, onerror=unreadable):
+            inside = os.path.relpath(above, self.top)
+            prefix = "" if inside == "." else f"{Path(inside).as_posix()}/"
+            kept = []
+            for name in sorted(folders):
+                if os.path.islink(os.path.join(above, name)):
+                    self._pass(f"{prefix}{name}", "a link, which is not followed")
+                elif name.startswith(".") and name not in _AGENTS | _NEVER:
+                    self._pass(f"{prefix}{name}", "a hidden folder")
+                elif name not in _NEVER:
+                    kept.append(name)
+            folders[:] = kept
+            for name in sorted(found):
+                self._file(os.path.join(above, name), f"{prefix}{name}")
+            if len(self._names) > _MOST:
+                raise Malformed(f"{self.top} has more than {_MOST:,} files", hint="name a folder inside it")
+        self._names.sort()
+
+    def _file(self, path: str, name: str) -> None:
+        if not name.lower().endswith(_TEXTS):
+            return
+        mode = os.lstat(path).st_mode
+        if stat.S_ISLNK(mode):
+            self._pass(name, "a link, which is not followed")
+        elif not stat.S_ISREG(mode):
+            self._pass(name, "not a regular file")
+        elif name.rpartition("/")[2].startswith("."):
+            self._pass(name, "a hidden file")
+        else:
+            self._names.append(name)
+
+
+class ArchiveTree(FileTree):
+    """An archive, unpacked into memory and nowhere else."""
+
+    def __init__(self, top: Path) -> None:
+        import tarfile
+
+        super().__init__(top)
+        self._files: dict[str, tuple[bytes, str]] = {}
+        try:
+            with tarfile.open(top) as archive:
+                self._unpack(archive)
+        except (tarfile.TarError, EOFError, OSError) as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise
+            raise Malformed(f"{top} is not an archive that can be read: {error}") from error
+        self._drop_common_top()
+
+    def names(self) -> list[str]:
+        """The paths of all files that may be read, sorted."""
+        return sorted(self._files)
+
+    def content(self, name: str, *, largest: int = LARGEST) -> bytes:
+        """The bytes of a file."""
+        return self._files[name][0]
+
+    def changed(self, name: str) -> str:
+        """When a file was last changed."""
+        return self._files[name][1]
+
+    def _unpack(self, archive: tarfile.TarFile) -> None:
+        total = 0
+        for number, member in enumerate(archive):
+            name = _inside(member)
+            total += member.size
+            if number >= _MOST or total > _LARGEST_ARCHIVE:
+                raise Malformed(f"{self.top} unpacks to more than is read", hint="unpack it, and import it")
+            if not member.isreg() or not name.lower().endswith(_TEXTS):
+                continue
+            parts = name.split("/")
+            if any(each in _NEVER or (each.startswith(".") and each not in _AGENTS) for each in parts):
+                self._pass(name, "a hidden file")
+            elif member.size > LARGEST:
+                self._pass(name, _too_large(member.size, LARGEST))
+            else:
+                file = archive.extractfile(member)
+                self._files[name] = (file.read() if file else b"", _stamp(member.mtime))
+
+    def _drop_common_top(self) -> None:
+        tops = {name.partition("/")[0] for name in self._files}
+        if len(tops) == 1 and all("/" in name for name in self._files) and not tops & _AGENTS:
+            self._files = {name.partition("/")[2]: each for name, each in self._files.items()}
+
+
+def _inside(member: tarfile.TarInfo) -> str:
+    """The path of a member; one that leads out of the archive, or elsewhere, ends the import."""
+    name = member.name.replace("\\", "/")
+    parts = [each for each in name.split("/") if each not in ("", ".")]
+    if name.startswith("/") or ".." in parts or (parts and parts[0].endswith(":")):
+        raise OutsideMemory(
+            "the archive names a path outside of itself", hint="do not trust it; nothing of it was read"
+        )
+    if member.issym() or member.islnk():
+        raise OutsideMemory("the archive holds a link", hint="pack it again without links")
+    if not (member.isreg() or member.isdir()):
+        raise OutsideMemory("the archive holds something that is no file", hint="pack it again without it")
+    return "/".join(parts)
+
+
+def _too_large(size: int, largest: int) -> str:
+    return f"too large: {size:,} bytes, and at most {largest:,} are read"
+
+
+def _stamp(seconds: float) -> str:
+    try:
+        return clock.stamp(datetime.fromtimestamp(seconds, UTC))
+    except (ValueError, OverflowError, OSError):
+        return ""
+
+
+# -------------------------------------------------------------------- what several readers need
+
+
+class Fronted(NamedTuple):
+    """A file with frontmatter: the block as it stands, what it says, and what stands below it."""
+
+    front: str
+    values: Mapping[str, Any]
+    body: str
+
+
+def fronted(file: TextFile) -> Fronted | Skipped:
+    """A file taken apart; one whose frontmatter cannot be read is left."""
+    try:
+        found = frontmatter.parse(file.text)
+    except Malformed as error:
+        return Skipped(file.name, f"malformed: {error}")
+    front = file.text[: found.body]
+    if front and not front.endswith("\n"):
+        front += "\n"
+    return Fronted(front if found.values else "", found.values, file.text[found.body :])
+
+
+def titled(body: str) -> tuple[str, str]:
+    """The title of a text, if its first line is one, and what follows it."""
+    match = _TITLE.match(body)
+    return (match[1].strip(), body[match.end() :]) if match else ("", body)
+
+
+def reference(source: str, key: str, text: str, scope: Scope, *, when: str, front: str = "") -> Topic:
+    """A text that is loaded now and then, as a record to look things up in."""
+    title, body = titled(text)
+    return Topic(
+        source,
+        key,
+        (Entry(body if body.strip() else text, when),),
+        scope,
+        named=False,
+        type=RecordType.REFERENCE,
+        title=title,
+        heading=title,
+        front=front,
+        without=("type",),
+    )
+
+
+def key_of(name: str) -> str:
+    """A key made of a file's path."""
+    return name.removesuffix(".md").replace("/", " ")
+
+
+def date_in(name: str) -> str:
+    """The date in a file's name; empty when there is none."""
+    match = _DATE.search(name.rpartition("/")[2])
+    return match[1] if match else ""
+
+
+def words_of(value: object) -> tuple[str, ...]:
+    """Tags or other words, as a list or between commas."""
+    if isinstance(value, str):
+        value = value.split(",")
+    return tuple(str(each).strip() for each in value if each is not None) if isinstance(value, list) else ()
+
+
+def stamp_of(value: object) -> str:
+    """A time in seconds since 1970, or in words, as a stamp; empty when it is neither."""
+    if isinstance(value, str) and not value.strip().isdecimal():
+        found = clock.parse(value.strip())
+        return "" if found is None else clock.stamp(found)
+    try:
+        seconds = float(value) if isinstance(value, (int, float, str)) else -1.0
+    except (ValueError, OverflowError):
+        return ""
+    return _stamp(seconds) if seconds > 0 else ""
+
+
+def unmarked(text: str) -> str:
+    """A text without the blocks that memories write into the files of others: theirs is not to be learned."""
+    return _BLOCKS.sub("", text)
+
+
+def text_of(value: object) -> str:
+    """A value as text; nothing for none."""
+    return "" if value is None else str(value)

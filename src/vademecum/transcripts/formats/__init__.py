@@ -1,1 +1,0 @@
-"""Transcripts as other agents leave them, one file for each format."""
