@@ -45,7 +45,7 @@ FOREIGN = {
     "anyio": ("interfaces/mcp/",),
     "apsw": ("index/pages", "index/sqlite", "index/turns", "search/searcher", "store/state"),
     "click": ("interfaces/cli", "interfaces/present"),
-    "httpx2": ("llm/remote",),
+    "httpx2": ("llm/net", "llm/remote"),
     "langgraph": ("adapters/langgraph_store",),
     "mcp": ("interfaces/mcp/",),
     "mcp_types": ("interfaces/mcp/",),

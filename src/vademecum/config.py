@@ -711,7 +711,9 @@ class Settings:
     )
     embedder: Provider = setting(
         Provider.LOCAL,
-        "Where vectors come from: `local`, `minilm`, `openai`, `gemini`, `ollama` or `none`.",
+        "Where vectors come from: "
+        + ", ".join(f"`{each}`" for each in Provider if each != "none")
+        + " or `none`.",
         choice(Provider),
         NEVER,
     )

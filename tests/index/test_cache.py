@@ -22,6 +22,7 @@ from vademecum.index.embed.base import PROBES, Embedder, common_direction, unit
 from vademecum.index.embed.cached import Cached, pack, unpack
 from vademecum.index.embed.onnx import PART, Onnx
 from vademecum.index.embed.select import REMOTE, select_embedder
+from vademecum.llm import net
 from vademecum.store.home import Home
 from vademecum.store.state import State
 
@@ -37,7 +38,7 @@ ROOM = 10**7
 @pytest.fixture(autouse=True)
 def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(KEY_ENV, KEY)
-    monkeypatch.setattr(remote_module, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(net, "FIRST_PAUSE", 0.01)
     monkeypatch.setattr(remote_module, "PATIENCE", {True: 1, False: 1.5})
 
 

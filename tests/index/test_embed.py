@@ -26,6 +26,7 @@ from vademecum.index.embed import static
 from vademecum.index.embed.base import PROBES, Embedder, common_direction, likeness
 from vademecum.index.embed.select import NAMES, REMOTE, select_embedder
 from vademecum.index.embed.static import SHIPPED, Model2Vec, Static
+from vademecum.llm import net
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -141,7 +142,7 @@ def provider() -> Iterator[Provider]:
 def _environment() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(KEY_ENV, KEY)
-        patch.setattr(remote_module, "FIRST_PAUSE", 0.01)
+        patch.setattr(net, "FIRST_PAUSE", 0.01)
         patch.setattr(remote_module, "PATIENCE", {True: 1, False: 1.5})
         yield
 
@@ -533,7 +534,7 @@ FAULTS = [
     ("timeout", r"no answer within 0\.3 s", True),
     ("drip", r"no answer within 0\.3 s", True),
     ("cut", "its answer was cut off", True),
-    ("hang-up", "it cannot be reached", True),
+    ("hang-up", "it broke the connection off", True),
     ("redirect", "302, it sends us to another address", False),
     ("not-json", "not JSON", False),
     ("not-vectors", "holds no vectors", False),
@@ -720,11 +721,11 @@ def test_a_name_loads_only_what_it_needs() -> None:
 import sys
 from vademecum.index.embed.select import select_embedder
 select_embedder("none")
-assert not {"numpy", "urllib.request", "vademecum.index.embed.static"} & set(sys.modules)
+assert not {"numpy", "httpx2", "vademecum.index.embed.static"} & set(sys.modules)
 local = select_embedder("local")
 assert local.identity and local.dimension
-assert not {"numpy", "urllib.request", "onnxruntime", "tokenizers"} & set(sys.modules)
+assert not {"numpy", "httpx2", "onnxruntime", "tokenizers"} & set(sys.modules)
 local.embed(["hello"])
-assert not {"urllib.request", "onnxruntime", "tokenizers", "vademecum.index.embed.remote"} & set(sys.modules)
+assert not {"httpx2", "onnxruntime", "tokenizers", "vademecum.index.embed.remote"} & set(sys.modules)
 """
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -6,7 +6,7 @@ import pytest
 
 from llm.benches import KEY_ENV
 from llm.wire_server import KEY, serving
-from vademecum.llm import remote
+from vademecum.llm import net
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,4 +26,4 @@ def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv(KEY_ENV, KEY)
-    monkeypatch.setattr(remote, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(net, "FIRST_PAUSE", 0.01)

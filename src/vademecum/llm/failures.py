@@ -22,6 +22,7 @@ from vademecum.errors import (
     ModelUnauthorised,
     VadeError,
 )
+from vademecum.llm import net
 
 if TYPE_CHECKING:
     from pydantic_ai.exceptions import ModelAPIError
@@ -91,23 +92,6 @@ def _words_of(said: object, depth: int = 0) -> list[str]:
 
 # ------------------------------------------------------------ everything else
 
-pass  # XXX dropped import
-
-
-PASSING = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
-REASONS = {
-    400: "it does not take this request",
-    401: "it does not take this key",
-    402: "the account has no credit left",
-    403: "this key may not use it",
-    404: "it knows no such model or address",
-    408: "it waited too long for us",
-    413: "the request is too large for it",
-    422: "it does not take this request",
-    429: "too many requests",
-}
-# Only for these are a server's own words worth showing; the answer to a wrong key may quote the key.
-QUOTED = frozenset({400, 404, 413, 422})
 # Codes of a quota that is used up; they come as 429 too, but waiting does not help.
 _EMPTY = (
     "insufficient_quota",
@@ -117,16 +101,17 @@ _EMPTY = (
     "spend limit",
     "usage_limit_exceeded",
 )
-_PART = 6  # characters of a key that must not be shown
+
+
+_FINAL = net.Trouble("")
 
 
 @dataclass(frozen=True, slots=True)
 class CallFailure:
-    """A failure as it is told, whether it may pass, and how long the server asks to wait."""
+    """A failure as it is told, and whether it may pass."""
 
     error: VadeError
-    passing: bool = False
-    wait: float = 0.0
+    trouble: net.Trouble = _FINAL
 
 
 def read_failure(error: Exception, place: ModelEndpoint, key: str) -> CallFailure:
@@ -143,14 +128,16 @@ def read_failure(error: Exception, place: ModelEndpoint, key: str) -> CallFailur
         return CallFailure(_unreadable(place))
     if isinstance(error, raised.UserError):
         # The library's own words are about the call, and hold no key; they are for whoever wrote the call.
-        return CallFailure(_failed(place, _quoted(error.message, key) or "the library refused the call"))
+        return CallFailure(
+            _failed(place, net.quote_words(error.message, key) or "the library refused the call")
+        )
     return _unreachable(error, place)
 
 
 def cut_off_failure(place: ModelEndpoint, text: str) -> CallFailure:
     """The failure of an answer that broke off in the middle; without a word said it may pass."""
     failed = _failed(place, f"the answer was cut off after {len(text)} characters", hint="ask again")
-    return CallFailure(failed, passing=True)
+    return CallFailure(failed, net.Trouble("", passing=True))
 
 
 def declined_error(place: ModelEndpoint) -> ModelFailed:
@@ -167,63 +154,46 @@ def _refusal(error: ModelAPIError, place: ModelEndpoint, key: str) -> CallFailur
     """Understand an error that the provider sent, before the answer or in the middle of it."""
     from pydantic_ai import exceptions as raised
 
-    status = _status(error)
-    body, wait = error.body, error.retry_after or 0.0
+    status, body = _status(error), error.body
     # First: llama.cpp sends it as 500, Groq as 413, some as 429.
     if isinstance(error, raised.ModelContextWindowExceededError) or is_overflow(error):
-        said = _said(body, key)
-        return CallFailure(
-            ModelOverflow(f"{place.where} says the prompt is too long" + (f": {said}" if said else ""))
-        )
-    if 300 <= status < 400:
-        return CallFailure(_failed(place, f"{status}, it sends us to another address, where we do not go"))
+        said = net.find_words(body, key)
+        told = f"{place.where} says the prompt is too long" + (f": {said}" if said else "")
+        return CallFailure(ModelOverflow(told))
     if isinstance(error, raised.ModelAuthenticationError) or status in (401, 403):
-        reason = REASONS[status if status in (401, 403) else 401]
+        reason = net.REASONS[status if status in (401, 403) else 401]
         return CallFailure(ModelUnauthorised(f"{place.where} failed: {status or 401}, {reason}"))
     if isinstance(error, raised.ModelQuotaExceededError) or (status in (402, 429) and _is_empty(body)):
-        return CallFailure(
-            ModelBusy(
-                f"{place.where} failed: {status or 402}, the quota or the credit is used up",
-                hint="look at the credit and the limits of the account",
-            )
-        )
+        told = f"{place.where} failed: {status or 402}, the quota or the credit is used up"
+        return CallFailure(ModelBusy(told, hint="look at the credit and the limits of the account"))
     if isinstance(error, raised.ModelRateLimitError) or status == 429:
-        return CallFailure(ModelBusy(f"{place.where} failed: 429, {REASONS[429]}"), passing=True, wait=wait)
+        trouble = net.read_refusal(429, body, key, wait=error.retry_after or 0.0)
+        return CallFailure(ModelBusy(f"{place.where} failed: {trouble.reason}"), trouble)
     if isinstance(error, raised.ModelConnectionError | raised.ModelRequestTimeout):
         return _unreachable(error, place)
-    if status < 300:
-        if error.in_stream:
-            return CallFailure(_failed(place, "it sent an error instead of an answer"), passing=True)
+    if status < 300 and error.in_stream:
+        trouble = net.Trouble("it sent an error instead of an answer", passing=True)
+    elif status < 300:
         return CallFailure(_unreadable(place))
-    reason = REASONS.get(status, "it has a fault of its own" if status >= 500 else "it refused")
-    said = _said(body, key) if status in QUOTED else ""
-    failed = _failed(place, f"{status}, {reason}" + (f": {said}" if said else ""))
-    return CallFailure(failed, passing=status in PASSING or status >= 500, wait=wait)
+    else:
+        trouble = net.read_refusal(status, body, key, wait=error.retry_after or 0.0)
+    return CallFailure(_failed(place, trouble.reason), trouble)
 
 
 def _unreachable(error: BaseException, place: ModelEndpoint) -> CallFailure:
-    """Understand an error of the connection; the words of these libraries may quote what was sent."""
-    chain = list(_chain(error))
-    names = {type(each).__name__ for each in chain}
-    if names & {"ConnectTimeout", "ReadTimeout", "WriteTimeout", "PoolTimeout", "TimeoutError"}:
-        return CallFailure(ModelTimeout(f"{place.where} did not answer in time"), passing=True)
-    if any("CERTIFICATE_VERIFY_FAILED" in str(each) for each in chain):
-        return CallFailure(_failed(place, "its certificate is not valid"))
-    if "RemoteProtocolError" in names:
-        return CallFailure(_failed(place, "it broke the connection off"), passing=True)
-    why = next((each.strerror for each in chain if isinstance(each, OSError) and each.strerror), "")
-    # An address with no one behind it stays so: the words of the operating system say which it is.
-    if names & {"ConnectError", "ReadError", "WriteError", "APIConnectionError"} or why:
-        return CallFailure(_failed(place, f"it cannot be reached{f': {why}' if why else ''}"), passing=True)
-    if any(type(each).__module__.split(".")[0] in ("httpx2", "httpcore2") for each in chain):
-        return CallFailure(_failed(place, "the connection broke"), passing=True)
-    # What is left are the stumbles of a library over an answer it did not expect.
-    return CallFailure(_unreadable(place))
+    """Understand an error of the connection."""
+    trouble = net.read_trouble(error)
+    if trouble is None:
+        # What is left are the stumbles of a library over an answer it did not expect.
+        return CallFailure(_unreadable(place))
+    if trouble.timeout:
+        return CallFailure(ModelTimeout(f"{place.where} did not answer in time"), trouble)
+    return CallFailure(_failed(place, trouble.reason), trouble)
 
 
 def _status(error: ModelAPIError) -> int:
     """The HTTP status; one that is no error to the library stands only further back."""
-    for each in _chain(error):
+    for each in net.follow_causes(error):
         status = getattr(each, "status_code", None) or getattr(
             getattr(each, "response", None), "status_code", None
         )
@@ -236,15 +206,6 @@ def _unreadable(place: ModelEndpoint) -> ModelNonsense:
     return ModelNonsense(f"{place.where} gave an answer that cannot be read")
 
 
-def _chain(error: BaseException) -> list[BaseException]:
-    found: list[BaseException] = []
-    each: BaseException | None = error
-    while each is not None and each not in found and len(found) < 20:
-        found.append(each)
-        each = each.__cause__ or each.__context__
-    return found
-
-
 def _failed(place: ModelEndpoint, reason: str, *, hint: str | None = None) -> ModelFailed:
     return ModelFailed(f"{place.where} failed: {reason}", hint=hint)
 
@@ -252,20 +213,3 @@ def _failed(place: ModelEndpoint, reason: str, *, hint: str | None = None) -> Mo
 def _is_empty(body: Json) -> bool:
     words = json.dumps(body, default=str).lower()
     return any(each in words for each in _EMPTY)
-
-
-def _said(body: Json, key: str) -> str:
-    """What a server says itself, from wherever it stands in the body."""
-    for _ in range(4):
-        if isinstance(body, list) and body:
-            body = body[0]
-        if isinstance(body, dict):
-            body = body.get("error") or body.get("message") or body.get("detail")
-    return _quoted(body, key) if isinstance(body, str) else ""
-
-
-def _quoted(words: str, key: str) -> str:
-    """Quote on one short line, unless the words hold a part of the key."""
-    line = " ".join(words.split())[:200]
-    parts = {key[start : start + _PART] for start in range(max(1, len(key) - _PART + 1))} if key else set()
-    return "" if not line.isprintable() or any(part in line for part in parts) else line

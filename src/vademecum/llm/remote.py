@@ -1,28 +1,25 @@
 """Ask a model over the network through pydantic-ai, which is imported when the first question is asked.
 
-Text leaves the machine here, and only for a provider the settings or a flag name. Redirects are refused, the
-library's own retries are off, and a key goes to the endpoint alone.
+Text leaves the machine here, and only for a provider the settings or a flag name. The library's own retries
+are off: when it is tried again is `net`'s affair, as for embedders.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-import os
-import random
 import time
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
-from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from vademecum.errors import ModelFailed, ModelNonsense, ModelUnauthorised, UsageError
+from vademecum.llm import net
 from vademecum.llm.base import MENDS, SECONDS, Call, CallUsage, Limits, ModelAnswer, Stream, Typed
 from vademecum.llm.budget import PROCESS, Budget, check_needed, estimate
 from vademecum.llm.select import PROVIDERS
 
 if TYPE_CHECKING:
-    import ssl
     from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
     from contextlib import AbstractContextManager
     from decimal import Decimal
@@ -39,9 +36,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 ATTEMPTS = 6  # of one request; the time limit usually ends it sooner
-FIRST_PAUSE = 0.5
-LONGEST_PAUSE = 20.0
-CONNECT_SECONDS = 10.0
 # The libraries refuse to be made without a key; a server that needs none does not look at it.
 NO_KEY = "none"
 
@@ -91,7 +85,7 @@ class RemoteModel:
         """Import ahead of the first question what it will need; a library that is missing is told then."""
         with suppress(ModelFailed):
             _imported(self._place)
-            _certificates()
+            net.read_certificates()
 
     def text(
         self, prompt: Prompt, *, system: str = "", tools: Sequence[Json] = (), limits: Limits | None = None
@@ -177,17 +171,13 @@ class RemoteModel:
         raise failed
 
     def _key(self) -> str:
-        names = self._place.key_env
-        key = next((found for name in names if (found := os.environ.get(name, "").strip())), "")
-        if not key and self._place.own and names:
-            raise ModelUnauthorised(
-                f"{self.name} needs a key, and {' or '.join(names)} is not set",
-                hint=f"set {names[0]}, or choose another model; nothing depends on one",
-            )
-        # The library would quote a broken header, and with it the key.
-        if not key.isascii() or not key.isprintable():
-            raise ModelUnauthorised(f"{self.name}: what {' or '.join(names)} holds cannot be a key")
-        return key
+        return net.read_key(
+            self._place.key_env,
+            who=self.name,
+            needed=self._place.own,
+            refused=ModelUnauthorised,
+            instead="choose another model; nothing depends on one",
+        )
 
     # Asking.
 
@@ -274,8 +264,9 @@ class RemoteModel:
         """Try until it works, it cannot work, or there is no time is left; with words said, only once."""
         from vademecum.llm import failures
 
-        pause = FIRST_PAUSE
-        for attempt in range(1, ATTEMPTS + 1):
+        attempt = 0
+        while True:
+            attempt += 1
             question.attempts += 1
             try:
                 return await send()
@@ -285,14 +276,11 @@ class RemoteModel:
                 failure = failures.read_failure(error, self._place, question.key)
             if said:
                 cut = failures.cut_off_failure(self._place, "".join(said))
-                raise cut.error if failure.passing else failure.error
-            # Jitter, so that those who failed together do not come back together.
-            wait = max(failure.wait, pause * random.uniform(0.5, 1.0))
-            if not failure.passing or attempt == ATTEMPTS or time.monotonic() + wait >= question.end:
+                raise cut.error if failure.trouble.passing else failure.error
+            wait = net.next_wait(attempt, failure.trouble, end=question.end, most=ATTEMPTS)
+            if wait is None:
                 raise failure.error
             await asyncio.sleep(wait)
-            pause = min(pause * 2, LONGEST_PAUSE)
-        raise AssertionError("the last attempt returns or raises")
 
     # What it took.
 
@@ -384,26 +372,12 @@ def _imported(place: ModelEndpoint) -> None:
         ) from error
 
 
-@cache
-def _certificates() -> ssl.SSLContext:
-    """Read once: it takes longer than everything else that is done for a question here."""
-    import httpx2
-
-    return httpx2.create_ssl_context()
-
-
 @asynccontextmanager
 async def _opened(place: ModelEndpoint, key: str, seconds: float) -> AsyncIterator[Asking]:
     """A model with a connection of its own, which goes with it."""
     import httpx2
 
-    async with httpx2.AsyncClient(
-        # The pool's differs from the others: the library warns of a timeout of 5 s in all four.
-        timeout=httpx2.Timeout(seconds, connect=min(seconds, CONNECT_SECONDS), pool=seconds + 1),
-        verify=_certificates(),
-        follow_redirects=False,  # another host would be handed the text, and perhaps the key
-        trust_env=not place.local,  # a proxy's loopback is another machine
-    ) as client:
+    async with httpx2.AsyncClient(**net.client_options(place.endpoint, seconds)) as client:
         yield _asking(place, key or NO_KEY, client)
 
 

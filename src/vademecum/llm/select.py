@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
 from vademecum.errors import ConfigError, UnknownName
+from vademecum.llm import net
 from vademecum.llm.base import SECONDS
 from vademecum.llm.budget import PROCESS
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 
 NONE = "none"
-LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class ModelEndpoint:
     @property
     def local(self) -> bool:
         """Whether it is on this machine."""
-        return urlsplit(self.endpoint).hostname in LOOPBACK
+        return net.is_local(self.endpoint)
 
 
 def resolve(
@@ -147,21 +147,14 @@ def find_model(name: str, *, endpoint: str | None = None, key_env: str | None = 
 
 
 def _checked(endpoint: str) -> str:
-    try:
-        parts = urlsplit(endpoint)
-        usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and (parts.port or 1) > 0
-    except ValueError:  # a port that is no number
-        usable = False
-    if not usable or not endpoint.isascii() or not endpoint.isprintable() or " " in endpoint:
-        raise ConfigError(
-            "llm.endpoint is no address",
-            hint="it must begin with https:// or http:// and a host",
-        )
-    if "@" in parts.netloc or parts.query or parts.fragment:
-        raise ConfigError(
-            "llm.endpoint holds more than an address",
-            hint="put the key into the environment and name its variable in `llm.key_env`",
-        )
+    problem = net.find_address_problem(endpoint)
+    if problem:
+        hints = {
+            "is no address": "it must begin with https:// or http:// and a host",
+            "holds more than an address": "put the key into the environment and name its variable in"
+            " `llm.key_env`",
+        }
+        raise ConfigError(f"llm.endpoint {problem}", hint=hints[problem])
     return endpoint
 
 

@@ -1,30 +1,23 @@
 """Embed by asking a server: OpenAI and all who speak like it, Gemini, Ollama.
 
-Text leaves the machine here and nowhere else, and only for a provider the settings name. A key is read from
-the environment for each request, is sent to the endpoint alone, and is in no message: redirects are refused,
-and a server's own words are shown only where no part of the key is in them.
+Text leaves the machine here and nowhere else, and only for a provider the settings name; how it gets there,
+what becomes of the key and when it is tried again is `llm.net`.
 """
 
 from __future__ import annotations
 
 import hashlib
-import http.client
 import json
-import os
-import random
-import ssl
 import time
-import urllib.error
-import urllib.request
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
 from vademecum.errors import EmbedderChanged, EmbedderFailed
 from vademecum.index.embed.base import gather, patience, unit
 from vademecum.lazy import LazyModule
+from vademecum.llm import net
 from vademecum.store.outgoing import clean_text
 
 if TYPE_CHECKING:
@@ -43,26 +36,9 @@ REVISION = 1
 TIMEOUT = 30.0
 # For how many timeouts a batch is tried again: a person waits for a question's answer, nobody for a text.
 PATIENCE = {True: 1, False: 4}
-FIRST_PAUSE = 0.5
-LONGEST_PAUSE = 8.0
 CONCURRENT = 4
 # Far above a chunk, and below the 8,192 tokens the providers take, even in scripts of one token a character.
 LONGEST_TEXT = 8_000
-MAX_ANSWER = 64 << 20
-LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
-
-REASONS = {
-    400: "it does not take this request",
-    401: "it does not take this key",
-    402: "the account has no credit left",
-    403: "this key may not use it",
-    404: "it knows no such model or address",
-    413: "the request is too large for it",
-    429: "too many requests, or the quota is used up",
-}
-# Only for these are a server's own words worth showing; the answer to a wrong key may quote the key.
-QUOTED = frozenset({400, 404, 422})
-PASSING = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 
 # What each provider speaks.
 
@@ -164,20 +140,12 @@ def make_remote(
 
 
 def _checked(endpoint: str) -> str:
-    try:
-        parts = urlsplit(endpoint)
-        usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and (parts.port or 1) > 0
-    except ValueError:  # a port that is no number
-        usable = False
-    if not usable or not endpoint.isascii() or not endpoint.isprintable() or " " in endpoint:
-        raise EmbedderFailed(
-            "embed.endpoint is no address: it must begin with https:// or http:// and a host"
-        )
-    if "@" in parts.netloc or parts.query or parts.fragment:
-        raise EmbedderFailed(
-            "embed.endpoint holds more than an address",
-            hint="put the key into the environment and name its variable in `embed.key_env`",
-        )
+    problem = net.find_address_problem(endpoint)
+    if problem == "is no address":
+        raise EmbedderFailed(f"embed.endpoint {problem}: it must begin with https:// or http:// and a host")
+    if problem:
+        hint = "put the key into the environment and name its variable in `embed.key_env`"
+        raise EmbedderFailed(f"embed.endpoint {problem}", hint=hint)
     return endpoint
 
 
@@ -250,17 +218,37 @@ class RemoteEmbedder:
     def _ask(self, texts: list[str], query: bool, limit: float) -> Vectors:
         content = json.dumps(self._wire.body(self.model, texts, query)).encode()
         end = min(limit, time.monotonic() + self._timeout * PATIENCE[query])
-        pause = FIRST_PAUSE
+        attempt = 0
         while True:
-            try:
-                return self._vectors(self._post(content, end), len(texts))
-            except _Passing as passing:
-                # Jitter, so that those who failed together do not come back together.
-                wait = max(passing.wait, pause * random.uniform(0.5, 1.0))
-                if time.monotonic() + wait >= end:
-                    raise passing.failed from passing
-                time.sleep(wait)
-                pause = min(pause * 2, LONGEST_PAUSE)
+            attempt += 1
+            answer = self._post(content, end)
+            if isinstance(answer, bytes):
+                return self._vectors(answer, len(texts))
+            wait = net.next_wait(attempt, answer, end=end)
+            if wait is None:
+                late = f"no answer within {self._timeout:g} s"
+                raise self._failed(late if answer.timeout else answer.reason)
+            time.sleep(wait)
+
+    def _post(self, content: bytes, limit: float) -> bytes | net.Trouble:
+        key = net.read_key(
+            (self._key_env,) if self._key_env else (),
+            who=self.provider,
+            needed=self._endpoint == self._wire.endpoint,
+            refused=EmbedderFailed,
+            instead="choose another embedder; keyword search still answers",
+        )
+        return net.post_json(
+            self._endpoint,
+            self._wire.path(self.model),
+            content,
+            headers=self._wire.headers(key) if key else {},
+            key=key,
+            seconds=max(0.01, min(self._timeout, limit - time.monotonic())),
+        )
+
+    def _failed(self, reason: str) -> EmbedderFailed:
+        return EmbedderFailed(f"{self._where} failed: {reason}")
 
     # The answer.
 
@@ -299,88 +287,6 @@ class RemoteEmbedder:
             raise self._failed("its vectors hold something that is no finite number")
         return vectors
 
-    # The request.
-
-    def _post(self, content: bytes, limit: float) -> bytes:
-        """Send one request; what may go better in a moment is raised as _Passing."""
-        key = self._key()
-        request = urllib.request.Request(self._endpoint + self._wire.path(self.model), content, method="POST")
-        headers = self._wire.headers(key) if key else {}
-        for name, value in (
-            headers | {"Content-Type": "application/json", "Accept": "application/json"}
-        ).items():
-            request.add_header(name, value)
-        seconds = max(0.01, min(self._timeout, limit - time.monotonic()))
-        end = time.monotonic() + seconds
-        try:
-            with self._opener().open(request, timeout=seconds) as response:
-                return self._read(response, end)
-        except urllib.error.HTTPError as error:
-            with error:
-                raise self._refusal(error, key) from error
-        except (OSError, http.client.HTTPException) as error:
-            raise self._unreachable(error) from error
-
-    def _opener(self) -> urllib.request.OpenerDirector:
-        local = urlsplit(self._endpoint).hostname in LOOPBACK
-        # A proxy's loopback is another machine.
-        return urllib.request.build_opener(_NoRedirect, urllib.request.ProxyHandler({} if local else None))
-
-    def _key(self) -> str:
-        if not self._key_env:
-            return ""
-        key = os.environ.get(self._key_env, "").strip()
-        if not key and self._endpoint == self._wire.endpoint:
-            raise EmbedderFailed(
-                f"{self.provider} needs a key, and {self._key_env} is not set",
-                hint=f"set {self._key_env}, or choose another embedder; keyword search still answers",
-            )
-        # The library would quote a broken header, and with it the key.
-        if not key.isascii() or not key.isprintable():
-            raise EmbedderFailed(f"{self.provider}: what {self._key_env} holds cannot be a key")
-        return key
-
-    def _read(self, response: Any, end: float) -> bytes:
-        """Read the body within the time and size one answer may take."""
-        parts, size = [], 0
-        while part := response.read1(1 << 16):
-            parts.append(part)
-            size += len(part)
-            if size > MAX_ANSWER:
-                raise self._failed("its answer has no end")
-            if time.monotonic() > end:
-                raise TimeoutError
-        promised = response.headers.get("Content-Length", "")
-        if promised.isdecimal() and size < int(promised):
-            raise http.client.IncompleteRead(b"")
-        return b"".join(parts)
-
-    # What went wrong.
-
-    def _failed(self, reason: str, *, hint: str | None = None) -> EmbedderFailed:
-        return EmbedderFailed(f"{self._where} failed: {reason}", hint=hint)
-
-    def _refusal(self, error: urllib.error.HTTPError, key: str) -> Exception:
-        status = error.code
-        if 300 <= status < 400:
-            return self._failed(f"{status}, it sends us to another address, where we do not go")
-        reason = REASONS.get(status, "it has a fault of its own" if status >= 500 else "it refused")
-        said = _said(error, key) if status in QUOTED else ""
-        failed = self._failed(f"{status}, {reason}" + (f": {said}" if said else ""))
-        return _Passing(failed, _wait_of(error.headers)) if status in PASSING else failed
-
-    def _unreachable(self, error: Exception) -> Exception:
-        cause = error.reason if isinstance(error, urllib.error.URLError) else error
-        if isinstance(cause, TimeoutError):
-            return _Passing(self._failed(f"no answer within {self._timeout:g} s"))
-        if isinstance(cause, ssl.SSLCertVerificationError):
-            return self._failed("its certificate is not valid")
-        if isinstance(cause, http.client.IncompleteRead):
-            return _Passing(self._failed("its answer was cut off"))
-        # Some errors of these libraries quote what was sent; an operating system's words do not.
-        why = cause.strerror if isinstance(cause, OSError) and cause.strerror else type(cause).__name__
-        return _Passing(self._failed(f"it cannot be reached: {why}"))
-
 
 def _at_once(ask: Callable[[list[int]], Part], batches: list[list[int]]) -> Iterator[Part]:
     """Ask a few at a time; after a failure nothing new is begun, and what was answered is given first."""
@@ -403,43 +309,3 @@ def _at_once(ask: Callable[[list[int]], Part], batches: list[list[int]]) -> Iter
         pool.shutdown(cancel_futures=True)
     if failed is not None:
         raise failed
-
-
-class _Passing(Exception):
-    """A failure that may pass: how it would be told, and how long the server asks to wait."""
-
-    def __init__(self, failed: EmbedderFailed, wait: float = 0.0) -> None:
-        super().__init__(str(failed))
-        self.failed = failed
-        self.wait = wait
-
-
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Go nowhere else: another host would be handed the text and the key."""
-
-    def redirect_request(self, *_: Any, **__: Any) -> None:
-        """Leave the redirect as the error it is."""
-
-
-def _wait_of(headers: Any) -> float:
-    """Read Retry-After, in seconds or as a date; nonsense counts as nothing."""
-    said = str(headers.get("Retry-After") or "").strip()
-    try:
-        return max(
-            0.0, float(said) if said[:1].isdigit() else parsedate_to_datetime(said).timestamp() - time.time()
-        )
-    except (ValueError, TypeError, OverflowError):
-        return 0.0
-
-
-def _said(error: urllib.error.HTTPError, key: str) -> str:
-    """Quote a server on one short line, unless its words hold a part of the key."""
-    try:
-        answer = json.loads(error.read(1 << 16))
-        said = answer["error"]
-        said = str(said["message"] if isinstance(said, dict) else said)
-    except (OSError, http.client.HTTPException, ValueError, RecursionError, KeyError, TypeError):
-        return ""
-    line = " ".join(said.split())[:200]
-    parts = {key[start : start + 6] for start in range(max(1, len(key) - 5))} if key else set()
-    return "" if not line.isprintable() or any(part in line for part in parts) else line

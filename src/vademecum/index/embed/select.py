@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vademecum.errors import EmbedderFailed, UnknownName
+from vademecum.types import Provider
 
 if TYPE_CHECKING:
     from vademecum.index.embed.base import Embedder
     from vademecum.index.embed.static import Static
     from vademecum.store.state import State
 
-NAMES = ("local", "minilm", "openai", "gemini", "ollama", "none")
-REMOTE = ("openai", "gemini", "ollama")
+NAMES = tuple(map(str, Provider))
+REMOTE = tuple(name for name in NAMES if name not in ("local", "minilm", "none"))
 
 
 def select_embedder(
