@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from vademecum.knowledge import signals
-from vademecum.knowledge.cues import SignalKind
+from vademecum.knowledge.signals import SignalKind
 
 SET = Path(__file__).with_name("signals.jsonl")
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from bench import signals as bench
@@ -16,11 +17,8 @@ from hypothesis import strategies as st
 from vademecum.errors import InvalidText
 from vademecum.interfaces.cli.app import run
 from vademecum.knowledge import signals
-from vademecum.knowledge.cues import CUES, DeclineReason, SignalKind
+from vademecum.knowledge.signals import Cue, DeclineReason, SignalKind, read_phrases
 from vademecum.memory import Memory
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 KEY = "AKIA" + "Q7PLMZ3RT8WXYB2C"
 
@@ -217,11 +215,34 @@ def test_a_line_without_an_end_is_no_statement() -> None:
 # ---------------------------------------------------------------- the table
 
 
-def test_every_kind_has_cues_and_no_cue_matches_nothing_at_all() -> None:
-    assert {cue.side for cue in CUES} >= set(SignalKind)
-    for cue in CUES:
-        assert cue.weight > 0
-        assert not signals._compiled(cue.phrasings).search(""), cue.why
+CUES, LISTS = read_phrases()
+
+
+def test_every_kind_and_every_reason_that_words_can_give_has_cues() -> None:
+    by_rule = {DeclineReason.QUESTION, DeclineReason.SECRET}
+    assert {cue.side for cue in CUES} == {*SignalKind, *DeclineReason} - by_rule
+
+
+@pytest.mark.parametrize("cue", CUES, ids=lambda cue: f"{cue.side} {cue.weight:g}")
+def test_every_phrasing_compiles_alone_says_why_and_never_matches_nothing(cue: Cue) -> None:
+    assert cue.weight > 0
+    assert cue.why.strip()
+    assert cue.phrasings
+    for phrasing in cue.phrasings:
+        assert "@" not in phrasing
+        assert not signals._compiled((phrasing,)).search(""), phrasing
+    assert len(set(cue.phrasings)) == len(cue.phrasings)
+
+
+def test_the_file_holds_the_lists_that_are_read_and_no_others() -> None:
+    source = Path(signals.__file__)
+    read = "\n".join(each.read_text() for each in source.parents[1].rglob("*.py"))
+    used = set(re.findall(r'(?:_pattern|read_words)\("(\w+)"\)', read))
+    assert used == set(LISTS)
+    assert all(LISTS.values())
+    text = source.with_name("signal_phrases.txt").read_text()
+    for name in re.findall(r"(?m)^@(\w+) = ", text):
+        assert text.count(f"@{name}") > 1, "defined and not used"
 
 
 def test_reading_signals_loads_nothing_heavy() -> None:

@@ -452,9 +452,6 @@ def _last(values: list[str], number: int) -> tuple[str, ...]:
 
 # ------------------------------------------------------------ what stands where older messages stood
 
-pass  # XXX dropped import
-
-
 _GIT_COMMITS = 10
 _GIT_CHANGES = 20
 _GIT_CHARS = 200
@@ -497,9 +494,6 @@ def _git_line(text: str) -> str:
 
 
 # ------------------------------------------------------------ the block, as rich as fits
-
-pass  # XXX dropped import
-
 
 _MOST_ITEMS = 20
 _FEW_ITEMS = 5

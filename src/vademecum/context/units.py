@@ -125,9 +125,6 @@ def _json_size(value: Json) -> tuple[int, int]:
 
 # ------------------------------------------------------------ units
 
-pass  # XXX dropped import
-
-
 NO_RESULT = "[No result was recorded for this call]"
 
 
@@ -503,8 +500,6 @@ def _whole(source: str) -> str:
 
 
 # ------------------------------------------------------------ which units leave
-
-pass  # XXX dropped import
 
 
 class Trimming(NamedTuple):

@@ -166,9 +166,6 @@ def block_message(text: str) -> Message:
 
 # ------------------------------------------------------------ how full it is
 
-pass  # XXX dropped import
-pass  # XXX dropped import
-
 
 class Scale(NamedTuple):
     """What is needed to weigh a window: the model's size, its ratio, and the schemas that go with it."""
@@ -205,9 +202,6 @@ class Scale(NamedTuple):
 
 
 # ------------------------------------------------------------ the messages
-
-pass  # XXX dropped import
-
 
 TAKEN_BACK = "taken back"  # the host's thread no longer has them: no drop, and no cycle ends with it
 _ID = re.compile(rb'"id":"([^"\\]{1,100})"')
@@ -384,9 +378,6 @@ def _same_message(given: Message, entry: ThreadEntry) -> bool:
 
 
 # ------------------------------------------------------------ what has left
-
-pass  # XXX dropped import
-
 
 COMPACTION = "compaction"  # why messages leave; the name of the field that says how one failed
 NO_PROGRESS = "no progress"

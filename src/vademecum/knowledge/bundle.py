@@ -173,9 +173,6 @@ def _plain(text: str) -> str:
     return "".join(f"\\{each}" if each in "[]()<>*_`\\" else each for each in short)
 
 
-pass  # XXX dropped import
-
-
 def render_page(
     documents: Iterable[Pinned], records: Iterable[Record], days: Iterable[Day], *, redact: bool
 ) -> tuple[str, tuple[str, ...]]:

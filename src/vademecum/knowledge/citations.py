@@ -381,9 +381,6 @@ def _pairs(text: str) -> Iterator[tuple[str, str]]:
             yield where, value
 
 
-pass  # XXX dropped import
-
-
 SECONDS = 0.05
 MEMORY = "memory"
 

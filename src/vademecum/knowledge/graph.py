@@ -427,9 +427,6 @@ def as_graphml(found: Graph) -> str:
 
 # ------------------------------------------------------------ one step along the edges
 
-pass  # XXX dropped import
-
-
 EACH, ALL = 3, 5  # related records of one hit, and of an answer
 _SNIPPET = 700  # characters
 

@@ -2,7 +2,8 @@
 
 Proposes and never saves. A message is cut into sentences; what is quoted, pasted or our own is not the user's
 word and is left out. Each sentence is weighed by the cues in it, for a kind and against keeping it, and only
-what clearly speaks for itself is proposed: a wrong memory costs more than one that is said again.
+what clearly speaks for itself is proposed: a wrong memory costs more than one that is said again. The cues
+are data: `signal_phrases.txt`.
 """
 
 from __future__ import annotations
@@ -10,11 +11,11 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cache
+from importlib import resources
 from typing import TYPE_CHECKING, NamedTuple
 
-from vademecum.knowledge import cues
-from vademecum.knowledge.cues import DeclineReason, SignalKind
 from vademecum.store import secrets
 from vademecum.text import fences
 from vademecum.text.visible import visible
@@ -28,6 +29,28 @@ MOST = 3  # proposals of one message
 LONGEST = 600  # characters of a sentence; a longer one is no statement
 _SENTENCES = 400  # of a message: people write before a paste and after it, so both ends are read
 _WIDEST = 40_000  # characters at either end of a message
+
+
+class SignalKind(StrEnum):
+    """What a statement worth keeping is."""
+
+    PREFERENCE = "preference"
+    CORRECTION = "correction"
+    DECISION = "decision"
+    CONTEXT = "context"
+    PATTERN = "pattern"
+
+
+class DeclineReason(StrEnum):
+    """Why a sentence is declined."""
+
+    QUESTION = "question"
+    SPECULATION = "speculation"
+    TRANSIENT = "transient"
+    UNCERTAIN = "uncertain"
+    REQUEST = "request"
+    CHAT = "chat"
+    SECRET = "secret"
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,20 +238,62 @@ _BUT = re.compile(r"[,;.]? (?:but|aber|pero|mais) ")
 _PASTED = 12  # sentences, from which on a message is a document more often than a statement
 
 
-class _Ready(NamedTuple):
-    cue: cues.Cue
-    pattern: re.Pattern[str]
+class Cue(NamedTuple):
+    """Phrasings that speak for a kind or against keeping a sentence."""
+
+    side: SignalKind | DeclineReason
+    weight: float
+    why: str
+    opening: bool  # only at the beginning of a sentence, after words like "ok" and "so"
+    phrasings: tuple[str, ...]
+
+
+_HEADER = re.compile(r"\[(\w+)(?: ([\d.]+)( opening)?\] (.+)|\])$")
+_NAME = re.compile(r"@[A-Z]+")
+_DEFINED = re.compile(r"@([A-Z]+) = (.+)$")
 
 
 @cache
-def _table() -> tuple[_Ready, ...]:
-    return tuple(_Ready(cue, _compiled(cue.phrasings)) for cue in cues.CUES)
+def read_phrases() -> tuple[tuple[Cue, ...], dict[str, tuple[str, ...]]]:
+    """The cues of the file beside this one, and its other lists by their names."""
+    text = resources.files(__package__).joinpath("signal_phrases.txt").read_text(encoding="utf-8")
+    defined: dict[str, str] = {}
+    sections: list[tuple[re.Match[str], list[str]]] = []
+    for line in text.splitlines():
+        if header := _HEADER.match(line):
+            sections.append((header, []))
+        elif named := _DEFINED.match(line):
+            defined[f"@{named[1]}"] = named[2]
+        elif line and not line.startswith("#"):
+            sections[-1][1].append(_NAME.sub(lambda name: defined[name[0]], line))
+    cues = tuple(_cue(header, tuple(lines)) for header, lines in sections if header[2])
+    return cues, {header[1]: tuple(lines) for header, lines in sections if not header[2]}
+
+
+def _cue(header: re.Match[str], lines: tuple[str, ...]) -> Cue:
+    name, weight, opening, why = header.groups()
+    side = SignalKind(name) if name in set(SignalKind) else DeclineReason(name)
+    return Cue(side, float(weight), why, opening is not None, lines)
 
 
 @cache
-def _compiled(phrasings: str) -> re.Pattern[str]:
-    lines = [line.strip() for line in phrasings.split("\n") if line.strip()]
-    any_of = "|".join(lines).replace("~?", "~").replace("~", "'?")
+def read_words(name: str) -> frozenset[str]:
+    """A list of the file that holds words: `verbs` that open a request, `leads` that people begin with."""
+    return frozenset(" ".join(read_phrases()[1][name]).split())
+
+
+@cache
+def _table() -> tuple[tuple[Cue, re.Pattern[str]], ...]:
+    return tuple((cue, _compiled(cue.phrasings)) for cue in read_phrases()[0])
+
+
+@cache
+def _pattern(name: str) -> re.Pattern[str]:
+    return _compiled(read_phrases()[1][name])
+
+
+def _compiled(phrasings: tuple[str, ...]) -> re.Pattern[str]:
+    any_of = "|".join(phrasings).replace("~?", "~").replace("~", "'?")
     if _CJK.search(any_of):
         return re.compile(any_of)
     return re.compile(rf"(?<![\w'])(?:{any_of})(?!(?<=[a-z])[a-z])")
@@ -331,7 +396,7 @@ def _after_leads(said: str) -> str:
     """A sentence without the words before it, such as "ok so"."""
     for _ in range(6):
         match = SPOKEN.match(said)
-        if match is None or match[0].strip("'") not in cues.LEADS:
+        if match is None or match[0].strip("'") not in read_words("leads"):
             break
         rest = said[match.end() :].lstrip(" ,.:;!-–—…")
         if not rest:
@@ -343,9 +408,9 @@ def _after_leads(said: str) -> str:
 def _asks(said: str, rest: str) -> bool:
     if said.rstrip("\"')”").endswith(("?", "？")):
         return True
-    if _compiled(cues.ASKING).search(said) or _TAG.search(said):
+    if _pattern("asking").search(said) or _TAG.search(said):
         return True
-    match = _compiled(cues.QUESTIONS).match(rest)
+    match = _pattern("questions").match(rest)
     return match is not None and not rest.startswith(("what we ", "which is "))
 
 
@@ -379,7 +444,7 @@ def _request(rest: str) -> str | None:
     first, *more = words
     if first in ("don't", "dont", "do", "let's", "lets", "please", "pls", "now", "not") and more:
         first, *more = more if more[0] != "not" else more[1:] or [""]
-    if first not in cues.VERBS or (more and _NOUNISH.match(more[0])):
+    if first not in read_words("verbs") or (more and _NOUNISH.match(more[0])):
         return None
     return first
 
@@ -387,7 +452,7 @@ def _request(rest: str) -> str | None:
 def _states(rest: str) -> bool:
     if _CJK.search(rest):
         return len(rest) >= 8
-    return len(SPOKEN.findall(rest)) >= 4 and _compiled(cues.FINITE).search(rest) is not None
+    return len(SPOKEN.findall(rest)) >= 4 and _pattern("finite").search(rest) is not None
 
 
 # ---------------------------------------------------------------- wording

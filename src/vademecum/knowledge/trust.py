@@ -131,9 +131,6 @@ def _one_statement(one: str, other: str) -> bool:
 
 # ------------------------------------------------------------ the order lessons are told in
 
-pass  # XXX dropped import
-
-
 # A known answer to an error saves more than a fact, and a fact more than an account of what went wrong.
 WEIGHTS: Mapping[RecordType, float] = {
     RecordType.SOLUTION: 1.3,
@@ -201,8 +198,6 @@ def age_days(stamp: str | None, *, now: datetime) -> float:
 
 
 # ------------------------------------------------------------ figures
-
-pass  # XXX dropped import
 
 
 @dataclass(frozen=True, slots=True)

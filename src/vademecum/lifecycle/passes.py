@@ -105,9 +105,6 @@ class Pass(Protocol):
 
 # ------------------------------------------------------------ expiry: by a record's own word
 
-pass  # XXX dropped import
-
-
 _DURATION = re.compile(r"(\d{1,5})\s*(h|hours?|d|days?|w|weeks?|mo|months?|y|years?)", re.IGNORECASE)
 _HOURS = {"h": 1, "d": 24, "w": 7 * 24, "m": 30 * 24, "y": 365 * 24}
 
@@ -146,8 +143,6 @@ def stale_at(record: Record) -> datetime | None:
 
 # ------------------------------------------------------------ retention: by scope and type
 
-pass  # XXX dropped import
-
 
 @dataclass(frozen=True, slots=True)
 class RetentionPass:
@@ -179,9 +174,6 @@ def _lasting(record: Record) -> bool:
 
 
 # ------------------------------------------------------------ pruning of what was learned
-
-pass  # XXX dropped import
-
 
 UNSAID = 0.5  # the confidence of what was learned without saying how sure it is
 
@@ -232,9 +224,6 @@ class PruningPass:
 
 
 # ------------------------------------------------------------ the count cap
-
-pass  # XXX dropped import
-
 
 SUMMARIZE, CUT = "summarize", "cut"
 LONGEST = 600  # characters of a note; what is longer is a document

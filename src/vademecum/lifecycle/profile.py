@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.errors import ModelFailed, NotVisible, OutsideMemory, StorageFailed, UsageError
 from vademecum.knowledge import signals
-from vademecum.knowledge.cues import LEADS, VERBS
 from vademecum.lifecycle import statements
 from vademecum.llm.base import Limits
 from vademecum.store import archive, clock, decisions, document, frontmatter, pinned, secrets
@@ -120,9 +119,9 @@ def _orders(each: Spoken) -> bool:
     """Whether a message begins with what is to be done, after words like `ok` and `please`."""
     for word in SPOKEN.findall(each.own[:200]):
         lowered = word.lower()
-        if lowered in VERBS:
+        if lowered in signals.read_words("verbs"):
             return True
-        if lowered not in LEADS:
+        if lowered not in signals.read_words("leads"):
             return False
     return False
 
@@ -420,9 +419,6 @@ def _affirms(text: str, name: re.Pattern[str]) -> bool:
 
 
 # ------------------------------------------------------------ the draft
-
-pass  # XXX dropped import
-
 
 NAME = "profile"
 HEADING = "## Observed style"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import Malformed, OutsideMemory, VadeError
 from vademecum.knowledge import signals
-from vademecum.knowledge.cues import DeclineReason, SignalKind
+from vademecum.knowledge.signals import DeclineReason, SignalKind
 from vademecum.lifecycle import runner, statements
 from vademecum.lifecycle.passes import Proposal
 from vademecum.lifecycle.statements import split_known

@@ -136,8 +136,6 @@ def counter_name(seen: SeenRecord) -> str:
 
 # ------------------------------------------------------------ reading
 
-pass  # XXX dropped import
-
 
 def read_material(
     records: Records,
