@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 import allowing
+import json_contract
 from vademecum.store import people
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+json_contract.hold()
 
 
 @pytest.fixture(autouse=True)

@@ -694,6 +694,25 @@ class Approval:
         return max(own, self.federated, key=strictness.index) if scope.rule.others else own
 
 
+class JsonForm(StrEnum):
+    """Which shape `--json` has."""
+
+    NEW = "new"
+    OLD = "old"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Output:
+    """How commands answer."""
+
+    json_shape: JsonForm = setting(
+        JsonForm.NEW,
+        "The shape of `--json`: `new`, or `old` for programs that read that of version 0.1.",
+        choice(JsonForm),
+        NEVER,
+    )
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Settings:
     """Every setting, as the parts of the system are given it."""
@@ -736,6 +755,7 @@ class Settings:
     knowledge: Knowledge = field(default_factory=Knowledge)
     secrets: Secrets = field(default_factory=Secrets)
     approval: Approval = field(default_factory=Approval)
+    output: Output = field(default_factory=Output)
 
 
 def _declared(part: Any, section: str = "") -> Iterator[Setting]:

@@ -73,7 +73,7 @@ def test_what_is_gone_is_listed_and_a_file_deleted_by_hand_is_told_and_comes_bac
     assert vade("list", "--forgotten") == "nothing is forgotten\n"
     vade("forget", "one", "--yes")
     path.unlink()
-    assert {(each["key"], each["why"]) for each in vade.json("list", "--forgotten")} == {
+    assert {(each["key"], each["why"]) for each in vade.json("list", "--forgotten")["forgotten"]} == {
         ("one", "forget"),
         ("two", "deleted by hand"),
     }
@@ -372,7 +372,7 @@ def test_config_shows_where_each_value_came_from(vade: Vade, monkeypatch: pytest
     vade.home.mkdir()
     (vade.home / "config.toml").write_text("[dedup]\nthreshold = 90\n")
     monkeypatch.setenv("VADE_DEDUP_NEWEST", "5")
-    shown = vade.json("config")
+    shown = vade.json("config")["settings"]
     assert shown["dedup.threshold"]["value"] == 90
     assert shown["dedup.threshold"]["from"].endswith("config.toml:2")
     assert shown["dedup.newest"] == {"value": 5, "from": "VADE_DEDUP_NEWEST"}
@@ -507,9 +507,9 @@ def test_an_option_given_to_a_group_holds_for_its_commands(vade: Vade, tmp_path:
     assert "0 lines" in (run(["audit", "--home", other, "verify"]), vade.capsys.readouterr().out)[1]
     assert "nothing is stored" in (run(["--home", other, "list"]), vade.capsys.readouterr().out)[1]
     run(["--json", "--home", str(vade.home), "audit", "verify"])
-    assert json.loads(vade.capsys.readouterr().out) == {"lines": 1, "problems": []}
+    assert json.loads(vade.capsys.readouterr().out) == {"schemaVersion": 1, "lines": 1, "problems": []}
     run(["sources", "--json", "--home", other])
-    assert json.loads(vade.capsys.readouterr().out) == []
+    assert json.loads(vade.capsys.readouterr().out)["sources"] == []
     run(["--json", "--home", str(vade.home)])
     assert json.loads(vade.capsys.readouterr().out)["records"] == {"project": 1}
 
@@ -596,7 +596,7 @@ def test_projects_are_listed_with_name_path_date_and_counts(
     (tmp_path / "other").mkdir()
     monkeypatch.chdir(tmp_path / "other")
     vade("note", "Only a note.")
-    found = {each["name"]: each for each in vade.json("project", "list")}
+    found = {each["name"]: each for each in vade.json("project", "list")["projects"]}
     assert set(found) == {"project", "other"}
     assert found["project"]["path"] == str(tmp_path / "project")
     assert (found["project"]["records"], found["project"]["days"]) == (2, 1)

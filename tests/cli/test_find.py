@@ -211,7 +211,7 @@ PASSAGE = {
 def test_the_json_of_an_answer_has_the_documented_shape(birds: Vade, command: str) -> None:
     found = birds.json(command, "heron")
     shape = {"results", "match", "hidden", "provider", "model", "mode", "coverage", "degraded", "notes"}
-    assert set(found) == shape
+    assert set(found) == {"schemaVersion", *shape}
     assert (found["match"], found["hidden"]) == ("strong", 0)
     assert set(found["coverage"]) == {"files", "indexed", "pending", "failed", "vectorsPending"}
     assert (found["mode"], found["provider"], found["degraded"]) == ("hybrid", "local", [])
@@ -245,7 +245,7 @@ def test_explain_adds_the_numbers_for_programs_and_bars_for_people(birds: Vade) 
     first = birds.json("search", "heron", "--explain")["results"][0]
     assert set(first) == PASSAGE | {"components", "arithmetic"}
     assert set(first["components"]) == {"vector", "narrow", "wide", "exact", "score"}
-    assert {"cosine", "bm25_narrow", "bm25_wide", "score", "relevance"} <= set(first["arithmetic"])
+    assert {"cosine", "bm25Narrow", "bm25Wide", "score", "relevance"} <= set(first["arithmetic"])
     shown = birds("search", "heron", "--explain")
     bars = [line for line in shown.splitlines() if "█" in line]
     assert {line.split()[0] for line in bars} >= {"vector", "narrow", "wide", "score"}

@@ -116,7 +116,7 @@ def test_what_an_agent_kept_is_shown_as_waiting(vade: Vade) -> None:
 def test_no_profile_too_few_messages_no_model_and_a_group(vade: Vade) -> None:
     vade.profile.unlink()
     assert "there is no profile" in vade("profile")
-    assert vade.json("profile") == {"path": None, "text": "", "sections": []}
+    assert vade.json("profile") == {"schemaVersion": 1, "path": None, "text": "", "sections": []}
     assert "no language model is configured" in vade.fails("profile", "build", "--llm")
     assert "names no model" in vade.fails("profile", "build", "--model", "nonsense", code=2)
     assert "group session" in vade.fails("profile", "build", "--audience", "group", "--session", "g")

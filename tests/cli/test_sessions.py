@@ -82,7 +82,7 @@ def sample(tmp_path: Path, vade: Vade) -> Path:
 
 def test_nothing_is_here_at_first_and_the_way_on_is_named(vade: Vade) -> None:
     assert "vade sessions import --all" in vade()
-    assert vade.json("list") == []
+    assert vade.json("list")["sessions"] == []
     assert vade("import", "--all") == "no transcript found\n"
     assert vade.code == 0
 
@@ -90,11 +90,11 @@ def test_nothing_is_here_at_first_and_the_way_on_is_named(vade: Vade) -> None:
 def test_a_session_is_imported_listed_shown_searched_read_renamed_and_exported(
     vade: Vade, sample: Path, tmp_path: Path
 ) -> None:
-    (done,) = vade.json("import", "--all")
+    (done,) = vade.json("import", "--all")["imported"]
     assert (done["outcome"], done["added"], done["path"]) == ("new", 4, str(sample))
     id = done["session"]
     assert vade("import", str(sample)) == "1 same\n"
-    (listed,) = vade.json("list")
+    (listed,) = vade.json("list")["sessions"]
     assert (listed["id"], listed["messages"], listed["ended"]) == (id, 4, True)
     assert listed["name"] == "Where do we deploy the billing service?"
     assert id in vade("list")
@@ -110,11 +110,11 @@ def test_a_session_is_imported_listed_shown_searched_read_renamed_and_exported(
     assert vade("search", "zebra") == "nothing found\n"
 
     assert "Deploys go to Frankfurt." in vade("get", id, "toolu_1")
-    (line,) = vade.json("get", id, str(first["line"]))
+    (line,) = vade.json("get", id, str(first["line"]))["lines"]
     assert line["event"]["message"]["parts"][0]["text"] == "The billing service goes to Frankfurt."
 
     assert "now called Billing" in vade("rename", id, "Billing")
-    assert vade.json("list")[0]["name"] == "Billing"
+    assert vade.json("list")["sessions"][0]["name"] == "Billing"
     for ending in ("html", "md", "jsonl"):
         out = tmp_path / f"out.{ending}"
         assert vade("export", "billing", str(out)) == f"wrote {out}\n"
@@ -128,13 +128,13 @@ def test_a_session_is_imported_listed_shown_searched_read_renamed_and_exported(
 def test_sessions_of_other_projects_are_seen_with_all_only(
     vade: Vade, sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    id = vade.json("import", "--all")[0]["session"]
+    id = vade.json("import", "--all")["imported"][0]["session"]
     (tmp_path / "other").mkdir()
     monkeypatch.chdir(tmp_path / "other")
-    assert vade.json("list") == []
+    assert vade.json("list")["sessions"] == []
     assert vade.json("search", "Frankfurt")["results"] == []
     assert "no session" in vade.fails("show", id)
-    assert [each["id"] for each in vade.json("list", "--all")] == [id]
+    assert [each["id"] for each in vade.json("list", "--all")["sessions"]] == [id]
     assert vade.json("search", "Frankfurt", "--all")["results"]
     assert "I look it up." in vade("show", id, "--all")
 
@@ -143,7 +143,7 @@ def test_wrong_calls_are_refused_in_one_line(vade: Vade, sample: Path, tmp_path:
     assert "--all" in vade.fails("import", code=2)
     assert "--all" in vade.fails("import", str(sample), "--all", code=2)
     assert "nowhere" in vade.fails("import", str(tmp_path / "nowhere"))
-    id = vade.json("import", "--all")[0]["session"]
+    id = vade.json("import", "--all")["imported"][0]["session"]
     assert ".html" in vade.fails("export", id, "out.pdf", code=2)
     assert "inside the memory folder" in vade.fails("export", id, str(vade.home / "transcripts" / "x.jsonl"))
     assert "toolu_9" in vade.fails("get", id, "toolu_9")
@@ -152,7 +152,7 @@ def test_wrong_calls_are_refused_in_one_line(vade: Vade, sample: Path, tmp_path:
 def test_incognito_neither_imports_nor_shows(vade: Vade, sample: Path) -> None:
     assert "incognito" in vade.fails("import", "--all", "--incognito")
     vade("import", "--all")
-    assert vade.json("list", "--incognito") == []
+    assert vade.json("list", "--incognito")["sessions"] == []
 
 
 def test_an_agent_may_search_but_not_import_export_or_look_everywhere(
@@ -181,7 +181,7 @@ def test_an_agent_may_search_but_not_import_export_or_look_everywhere(
 def test_real_transcripts_are_imported_searched_and_exported(vade: Vade, tmp_path: Path) -> None:
     vade("import", str(DATA))
     assert vade.code == 0, vade.err
-    found = vade.json("list", "--all")
+    found = vade.json("list", "--all")["sessions"]
     assert found
     assert vade.json("search", "test failure error", "--all")["results"]
     for each in found:

@@ -260,7 +260,7 @@ def test_clio_keeps_what_was_learned_with_its_times_notes_and_sessions(vade: Vad
     assert vade.entries("config-uses-yaml-not-json") == [
         ("2026-01-01T00:00:00Z", "Config uses YAML, not JSON", "import")
     ]
-    learned = {each["type"]: each for each in vade.json("knowledge", "list")}
+    learned = {each["type"]: each for each in vade.json("knowledge", "list")["lessons"]}
     assert learned["solution"]["examples"] == ["lib/CLIO/Session/State.pm"]
     assert learned["rule"]["path_prefix"] == "lib/"
     assert vade.entries("auth-bug-analysis") == [
@@ -269,7 +269,7 @@ def test_clio_keeps_what_was_learned_with_its_times_notes_and_sessions(vade: Vad
     assert '"b": 2' in vade.entries("table")[0][1]
     assert "Iteration 12" in vade.entries("session-progress")[0][1]
     assert "British spelling" in (vade.home / "memory/global/profile.md").read_text()
-    assert [each["name"] for each in vade.json("sessions", "list")] == ["Token refresh"]
+    assert [each["name"] for each in vade.json("sessions", "list")["sessions"]] == ["Token refresh"]
 
 
 def test_clio_comes_the_same_from_the_project_its_folder_or_one_file(vade: Vade, tmp_path: Path) -> None:

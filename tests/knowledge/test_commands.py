@@ -57,7 +57,7 @@ def agent(base: Path, **given: Any) -> Any:
 
 def test_nothing_is_learned_at_first_and_the_way_on_is_named(vade: Vade) -> None:
     assert "vade learn discovery" in vade("knowledge")
-    assert vade.json("knowledge", "list") == []
+    assert vade.json("knowledge", "list")["lessons"] == []
     assert vade.json("knowledge", "stats")["total"]["count"] == 0
     assert vade("knowledge", "list", "--type", "rule") == "nothing of that was learned\n"
     assert "nothing to do" in vade("knowledge", "prune")
@@ -70,7 +70,7 @@ def test_every_type_is_learned_from_the_command_line(vade: Vade) -> None:
     vade("learn", "workflow", "--step", "build", "--step", "ship", "--success-rate", "0")
     vade("learn", "failure", "it burned", "--impact", "ashes", "--prevention", "water")
     vade("learn", "rule", "no prints", "--path", "src/", "--scope", "global")
-    found = {each["type"]: each for each in vade.json("knowledge", "list")}
+    found = {each["type"]: each for each in vade.json("knowledge", "list")["lessons"]}
     assert len(found) == 6
     assert (found["discovery"]["fact"], found["discovery"]["examples"]) == (
         "Config uses YAML",
@@ -82,7 +82,9 @@ def test_every_type_is_learned_from_the_command_line(vade: Vade) -> None:
     assert found["failure"]["prevention"] == "water"
     assert (found["rule"]["path_prefix"], found["rule"]["scope"]) == ("src/", "global")
     assert [each["trust"] for each in found.values()] == ["user"] * 6
-    assert [each["type"] for each in vade.json("knowledge", "list", "--scope", "global")] == ["rule"]
+    assert [each["type"] for each in vade.json("knowledge", "list", "--scope", "global")["lessons"]] == [
+        "rule"
+    ]
 
 
 def test_learning_twice_says_that_it_confirms(vade: Vade) -> None:
@@ -138,15 +140,15 @@ def test_old_lessons_are_put_away_when_told_to_and_come_back(vade: Vade) -> None
     told = vade("knowledge", "prune")
     assert "an-old-belief" in told
     assert "a-second-one" not in told
-    assert len(vade.json("knowledge")) == 3
+    assert len(vade.json("knowledge")["lessons"]) == 3
     done = vade.json("knowledge", "prune", "--apply")
     assert (done["applied"], len(done["files"])) == (True, 1)
-    assert {each["key"] for each in vade.json("knowledge")} == {
+    assert {each["key"] for each in vade.json("knowledge")["lessons"]} == {
         "a-second-one-which-a-person", "a-fresh-one",
     }  # fmt: skip
     assert "nothing to do" in vade("knowledge", "prune", "--apply")
     vade("undo", done["run"])
-    assert len(vade.json("knowledge")) == 3
+    assert len(vade.json("knowledge")["lessons"]) == 3
     assert "nothing to do" in vade("knowledge", "prune", "--max-age-days", "0", "--min-confidence", "0")
 
 
@@ -156,9 +158,9 @@ def test_a_large_prune_asks_first(vade: Vade) -> None:
     for number in range(25):
         old.learn("discovery", fact=f"Old belief number {number}")
     vade.fails("knowledge", "prune", "--apply", code=2)
-    assert len(vade.json("knowledge")) == 25
+    assert len(vade.json("knowledge")["lessons"]) == 25
     vade("knowledge", "prune", "--apply", "--yes")
-    assert vade.json("knowledge") == []
+    assert vade.json("knowledge")["lessons"] == []
 
 
 def test_an_ltm_json_goes_in_and_out(vade: Vade) -> None:

@@ -508,7 +508,7 @@ def test_findings_as_json(shop: World, capsys: pytest.CaptureFixture[str]) -> No
         said = json.loads(capsys.readouterr().out)
         assert said["errors"] >= 4
         first = said["findings"][0]
-        assert set(first) >= {"what", "where", "path", "startLine", "endLine", "why", "severity", "mend"}
+        assert set(first) >= {"what", "where", "path", "start_line", "end_line", "why", "severity", "mend"}
         assert first["severity"] == "error"
 
 

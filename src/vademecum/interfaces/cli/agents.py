@@ -10,7 +10,7 @@ import click
 
 from vademecum.interfaces.cli.options import AgentName, NamesAgents, common
 from vademecum.interfaces.present import output
-from vademecum.interfaces.present.to_json import block_json, seen_json
+from vademecum.interfaces.present.to_json import agents_json, block_json, installed_json, provider_file_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -94,16 +94,7 @@ def _show(edits: Sequence[FileEdit], *, dry_run: bool, done: str, as_json: bool,
 
     changed = [edit for edit in edits if edit.changed]
     if as_json:
-        output.as_json(
-            {
-                "agent": agent,
-                "dryRun": dry_run,
-                "files": [
-                    {"path": str(edit.path), "changed": edit.changed, "removed": edit.after is None}
-                    for edit in edits
-                ],
-            }
-        )
+        output.as_json(installed_json, agent=agent, dry_run=dry_run, files=edits)
         return
     if not changed:
         output.line("nothing to change")
@@ -114,7 +105,7 @@ def _show(edits: Sequence[FileEdit], *, dry_run: bool, done: str, as_json: bool,
 
 def _show_all(found: Sequence[AgentStatus], *, as_json: bool) -> None:
     if as_json:
-        output.as_json({"agents": [seen_json(each) for each in found]})
+        output.as_json(agents_json, agents=found)
         return
     for each in found:
         here = each.program or (str(each.folder) if each.there else "not found here")
@@ -168,8 +159,7 @@ def inject(
         audience = click.get_current_context().params.get("audience") or "group"
         kept = memory.write_provider_file(provider, query=query, budget=budget, audience=audience)
         if as_json:
-            warnings = list(kept.warnings)
-            output.as_json({"path": str(kept.path), "changed": kept.changed, "warnings": warnings})
+            output.as_json(provider_file_json, kept)
             return
         output.line(f"{'wrote' if kept.changed else 'nothing changed in'} {kept.path}")
         for warning in kept.warnings:
@@ -177,7 +167,7 @@ def inject(
         return
     block = memory.inject(query=query, budget=budget, knowledge=not no_ltm)
     if as_json:
-        output.as_json(block_json(block))
+        output.as_json(block_json, block)
         return
     click.echo(block.text, nl=False)
     for warning in block.warnings:

@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -215,7 +215,9 @@ def _waits(args: Sequence[str], error: PendingReview) -> int:
     """Tell that nothing was done yet, and what a person decides about."""
     output.error(f"{error}: {error.hint}")
     if "--json" in args:
-        output.as_json({"outcome": "waiting", "approval": error.approval, "message": f"{error}"})
+        from vademecum.interfaces.present.to_json import postponed_json
+
+        output.as_json(postponed_json, outcome="waiting", approval=error.approval, message=error)
     return FAILED
 
 
@@ -226,6 +228,7 @@ def _fail(
     line = " ".join(message.split())
     output.error(f"{line}: {hint}" if hint else line)
     if "--json" in args:
-        error: dict[str, Any] = {"error": {"kind": kind, "message": line, "hint": hint}}
-        output.as_json(error)
+        from vademecum.interfaces.present.to_json import error_json
+
+        output.as_json(error_json, error={"kind": kind, "message": line, "hint": hint})
     return code

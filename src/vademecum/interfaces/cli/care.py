@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -14,7 +15,8 @@ from vademecum.interfaces.present.to_json import (
     outcome_json,
     place_of,
     promoted_json,
-    told_json,
+    runs_json,
+    undone_json,
 )
 from vademecum.interfaces.present.to_text import show_left, show_lint, show_outcome
 
@@ -48,10 +50,7 @@ def sweep(apply: bool, scope: str | None, yes: bool, as_json: bool, door: Door) 
             )
             confirmed(asked, yes=yes)
         outcome = memory.sweep(apply=True, scope=scope, large=True)
-    if as_json:
-        output.as_json(outcome_json(outcome, applied=apply))
-    else:
-        show_outcome(outcome, applied=apply)
+    output.tell(as_json, partial(show_outcome, outcome, applied=apply), outcome_json, outcome)
     return int(any(not each.done for each in outcome.told))
 
 
@@ -63,7 +62,7 @@ def split(key: str, scope: str | None, as_json: bool, door: Door) -> int:
     """Take back the last merge of a record: both statements stand again, each in its own record."""
     outcome = door().split(key, scope=scope)
     if as_json:
-        output.as_json(outcome_json(outcome, applied=True))
+        output.as_json(outcome_json, outcome)
     else:
         for proposal in outcome.proposals:
             output.line(proposal.why)
@@ -89,7 +88,7 @@ def undo(run: str | None, listed: bool, as_json: bool, door: Door) -> int:
         return 0
     undone, told = memory.undo(run)
     if as_json:
-        output.as_json({"run": undone, "files": [told_json(each) for each in told]})
+        output.as_json(undone_json, run=undone, files=told)
     else:
         brought = sum(each.done for each in told)
         output.line(
@@ -105,11 +104,7 @@ def undo(run: str | None, listed: bool, as_json: bool, door: Door) -> int:
 def show_runs(runs: list[Brief], *, as_json: bool) -> None:
     """The runs there are, newest first."""
     if as_json:
-        rows = [
-            {"run": each.run, "what": each.what, "at": each.at, "edits": each.edits, "undone": each.undone}
-            for each in runs
-        ]
-        output.as_json({"runs": rows})
+        output.as_json(runs_json, runs=runs)
     elif runs:
         cells = [[each.run, each.what, str(each.edits), output.age(each.at), _state(each)] for each in runs]
         output.table(cells, ["run", "what", "edits", "age", "state"])
@@ -140,7 +135,8 @@ def lint(
     """Look for what is wrong, and change nothing; ends with 1 when there are errors."""
     found = door().lint(scope=scope, seconds=seconds, model=model or llm)
     if as_json or form == "json":
-        output.as_json(lint_json(found))
+        errors, warnings = (sum(each.severity == name for each in found) for name in ("error", "warning"))
+        output.as_json(lint_json, findings=found, errors=errors, warnings=warnings)
     elif form == "github":
         for finding in found:
             output.line(annotation(finding))
@@ -157,10 +153,8 @@ def lint(
 def heal(scope: str | None, apply: bool, aggressive: bool, as_json: bool, door: Door) -> int:
     """Mend what lint finds, where that takes no person; no text is removed, `vade undo` takes it back."""
     outcome = door().heal(scope=scope, apply=apply, aggressive=aggressive)
-    if as_json:
-        output.as_json(outcome_json(outcome, applied=apply))
-    else:
-        show_outcome(outcome, applied=apply, command="vade heal")
+    show = partial(show_outcome, outcome, applied=apply, command="vade heal")
+    output.tell(as_json, show, outcome_json, outcome)
     return int(any(not each.done for each in outcome.told))
 
 
@@ -194,10 +188,7 @@ def compact(
     """Let a language model merge the entries of a topic into one; nothing it drops goes unnoticed."""
     with output.progress() as step:
         found = door().compact(key, scope=scope, model=model, apply=apply, progress=step)
-    if as_json:
-        output.as_json(compacted_json(found, applied=apply))
-    else:
-        show_compacted(found, applied=apply)
+    output.tell(as_json, partial(show_compacted, found, applied=apply), compacted_json, found)
     failed = bool(found.refused) and not found.outcome.proposals
     return int(failed or bool(found.outcome.skipped))
 
@@ -231,10 +222,7 @@ def show_compacted(found: Rewritten, *, applied: bool) -> None:
 def promote(scope: str | None, apply: bool, as_json: bool, door: Door) -> int:
     """Make records, or lines of MEMORY.md, of what the journal repeats or sessions recall repeatedly."""
     found = door().promote(scope=scope, apply=apply)
-    if as_json:
-        output.as_json(promoted_json(found, applied=apply))
-    else:
-        show_promoted(found, applied=apply)
+    output.tell(as_json, partial(show_promoted, found, applied=apply), promoted_json, found)
     return int(bool(found.outcome.skipped))
 
 

@@ -12,6 +12,7 @@ import click
 from vademecum.errors import NotFound, VadeError
 from vademecum.interfaces.cli.options import common
 from vademecum.interfaces.present import output
+from vademecum.interfaces.present.to_json import demo_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -38,7 +39,7 @@ def demo(as_json: bool, door: Callable[[], Memory]) -> None:
             shown = step(tour)
             steps.append({"step": step.__name__, "shown": shown})
     if as_json:
-        output.as_json({"steps": steps, "seconds": round(time.monotonic() - begun, 2)})
+        output.as_json(demo_json, steps=steps, seconds=round(time.monotonic() - begun, 2))
     else:
         output.line(
             f"\nAll {len(steps)} steps worked, in {time.monotonic() - begun:.1f} s. "

@@ -11,11 +11,16 @@ import click
 from vademecum.interfaces.cli.options import TYPES, common, key_argument, scope_option
 from vademecum.interfaces.present import output
 from vademecum.interfaces.present.to_json import (
-    finding_json,
-    related_json,
-    shared_json,
-    status_json,
-    trust_json,
+    audit_json,
+    audit_verified_json,
+    entry_json,
+    forgotten_json,
+    lines_json,
+    listing_json,
+    record_json,
+    settings_json,
+    standing_json,
+    status_whole_json,
 )
 from vademecum.interfaces.present.to_text import short, show_findings
 from vademecum.store import secrets
@@ -53,8 +58,6 @@ def list_(
     door: Door,
 ) -> None:
     """List memories: number, key, scope, type, category and age."""
-    from vademecum.store.records import as_json as record_json
-
     memory = door()
     if forgotten:
         list_forgotten(memory, scope, as_json=as_json)
@@ -62,18 +65,7 @@ def list_(
     listing = memory.list(scope=scope, type=kind, tag=tag, all=everything)
     written = list(memory.write_listing(scope=scope)) if write_index else []
     if as_json:
-        output.as_json(
-            {
-                "records": [
-                    {**record_json(record), "entries": len(record.entries)} for record in listing.records
-                ],
-                "count": len(listing.records),
-                "limit": listing.limit,
-                "counted": {str(place): count for place, count in listing.counted.items()},
-                "written": written,
-                "findings": [finding_json(finding) for finding in listing.findings],
-            }
-        )
+        output.as_json(listing_json, listing, written=written)
         return
     if listing.records:
         output.table(
@@ -112,8 +104,6 @@ def show_moved(memory: Memory) -> None:
 @common
 def show(key: str, scope: str | None, as_json: bool, door: Door) -> None:
     """Show one record: what it says now, what it said before, and where it lies."""
-    from vademecum.store.records import as_json as record_json
-
     memory = door()
     record = memory.show(key, scope=scope, reveal=True)
     lost = list(memory.lost_entries(key, scope=scope))
@@ -121,17 +111,16 @@ def show(key: str, scope: str | None, as_json: bool, door: Door) -> None:
     trust = [memory.trust_of(entry, record=record) for entry in record.entries]
     related = memory.related(key, scope=scope)
     if as_json:
-        shown = record_json(record)
-        for entry, each in zip(shown["entries"], trust, strict=True):
-            entry["trust"] = trust_json(each)
         output.as_json(
-            {
-                **shown,
-                "trust": trust_json(memory.trust_of(record)),
-                "related": [related_json(each) for each in related],
-                "lost": len(lost),
-                "versions": [{"id": each.id, "why": each.why, "path": each.path} for each in versions],
-            }
+            record_json,
+            record,
+            entries=[
+                entry_json(entry, trust=each) for entry, each in zip(record.entries, trust, strict=True)
+            ],
+            trust=memory.trust_of(record),
+            related=related,
+            lost=len(lost),
+            versions=versions,
         )
         return
     number = f" (#{record.num})" if record.num is not None else ""
@@ -183,15 +172,7 @@ def get(target: str, start: int, lines: int | None, as_json: bool, door: Door) -
     """Print lines of a file of memory, by its path, key or number."""
     found = door().get(target, start=start, lines=lines)
     if as_json:
-        output.as_json(
-            {
-                "path": found.path,
-                "text": found.text,
-                "startLine": found.start,
-                "endLine": found.end,
-                "lines": found.lines,
-            }
-        )
+        output.as_json(lines_json, found)
     elif found.text or found.lines:
         output.line(found.text)
     else:
@@ -205,8 +186,8 @@ def status(as_json: bool, door: Door) -> None:
     memory = door()
     found = memory.status()
     if as_json:
-        shown = status_json(found, memory.loaded.warnings)
-        output.as_json({**shown, "repositorySettings": shared_json(memory.loaded.shared)})
+        shared = memory.loaded.shared
+        output.as_json(status_whole_json, found, warnings=memory.loaded.warnings, repository_settings=shared)
         return
     for name, value in summary(found):
         output.line(f"{name:<10}{value}")
@@ -225,9 +206,8 @@ def config(as_json: bool, door: Door) -> None:
     loaded = door().loaded
     values = settings.flatten(loaded.settings)
     if as_json:
-        output.as_json(
-            {name: {"value": value, "from": loaded.origins[name]} for name, value in values.items()}
-        )
+        told = {name: {"value": value, "from": loaded.origins[name]} for name, value in values.items()}
+        output.as_json(settings_json, settings=told)
         return
     rows = [
         [name, settings.SETTINGS[name].render(value), loaded.origins[name]] for name, value in values.items()
@@ -261,7 +241,7 @@ def audit(ctx: click.Context, last: int, as_json: bool, door: Door) -> None:
         return
     lines = list(door().audit_lines())[-last:]
     if as_json:
-        output.as_json(lines)
+        output.as_json(audit_json, lines=lines)
     elif lines:
         cells = [
             [str(each.get(name) or "-") for name in ("at", "op", "scope", "num", "actor")] for each in lines
@@ -277,7 +257,7 @@ def verify(as_json: bool, door: Door) -> int:
     """Find edits, deletions and a cut-off end in the audit; exit 1 when there are any."""
     report = door().verify_audit()
     if as_json:
-        output.as_json({"lines": report.lines, "problems": [finding_json(each) for each in report.problems]})
+        output.as_json(audit_verified_json, report)
     elif report.problems:
         show_findings(report.problems)
     else:
@@ -300,7 +280,7 @@ def list_forgotten(memory: Memory, scope: str | None, *, as_json: bool) -> None:
         for each in memory.forgotten(scope=scope)
     ]
     if as_json:
-        output.as_json(found)
+        output.as_json(forgotten_json, forgotten=found)
     elif found:
         output.table([[*each.values()] for each in found], ["key", "scope", "when", "why"])
         output.line("\n`vade restore KEY` brings one back")
@@ -312,7 +292,7 @@ def overview(memory: Memory, *, as_json: bool) -> None:
     """What `vade` alone prints: where one stands, the newest memories, and the next step."""
     found = memory.status()
     if as_json:
-        output.as_json(status_json(found, memory.loaded.warnings))
+        output.as_json(standing_json, found, warnings=memory.loaded.warnings)
         return
     for name, value in summary(found):
         if name in ("home", "project", "memory"):

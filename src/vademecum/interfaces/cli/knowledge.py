@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,11 +18,22 @@ from vademecum.interfaces.cli.options import (
 from vademecum.interfaces.cli.write import TextCommand, read_text, tell_swept, warn_of_secrets
 from vademecum.interfaces.present import output
 from vademecum.interfaces.present.to_json import (
+    applied_json,
     draft_json,
-    merged_json,
+    edge_decided_json,
+    edges_proposed_json,
+    graph_json,
+    graph_written_json,
+    learned_json,
+    lessons_imported_json,
+    no_profile_json,
     outcome_json,
+    path_json,
     profile_json,
-    swept_json,
+    profile_sections,
+    signal_json,
+    stats_json,
+    suggested_json,
 )
 from vademecum.interfaces.present.to_text import figures_row, show_lessons, show_merged, show_outcome
 
@@ -87,22 +98,8 @@ def learn(
     stored = memory.learn(kind, scope=scope, confidence=confidence, examples=examples, tags=tags, **fields)
     record = memory.show(stored.id or stored.key)
     if as_json:
-        output.as_json(
-            {
-                "outcome": str(stored.outcome),
-                "key": stored.key,
-                "num": stored.num,
-                "id": stored.id,
-                "scope": str(stored.place.scope),
-                "scope_id": stored.place.id or None,
-                "path": stored.path,
-                "confidence": record.confidence,
-                "trust": str(memory.trust_of(record).level),
-                "secrets": list(stored.secrets),
-                "swept": swept_json(stored.swept),
-                "merged": merged_json(stored.merged),
-            }
-        )
+        level = memory.trust_of(record).level
+        output.as_json(learned_json, stored, confidence=record.confidence, trust=level)
         return
     words = {"created": "learned as", "confirmed": "confirmed", "consolidated": "confirmed, in newer words,"}
     said = words.get(str(stored.outcome), "added to")
@@ -143,10 +140,8 @@ def applied(key: str, scope: str | None, as_json: bool, door: Door) -> None:
     """Count that a solution, or another lesson, was of use; what is used more is told earlier."""
     record = door().applied(key, scope=scope)
     count = record.fields.get("applied", 0)
-    if as_json:
-        output.as_json({"key": record.key, "num": record.num, "applied": count})
-    else:
-        output.line(f"{record.key} was of use {output.plural(count, 'time')}")
+    text = f"{record.key} was of use {output.plural(count, 'time')}"
+    output.tell(as_json, text, applied_json, record, applied=count)
 
 
 @knowledge.command()
@@ -156,17 +151,7 @@ def stats(scope: str | None, as_json: bool, door: Door) -> None:
     """Count what was learned: how many, how old, how large and how sure, per scope and type."""
     found = door().knowledge_stats(scope=scope)
     if as_json:
-        output.as_json(
-            {
-                "total": asdict(found.total),
-                "by_scope": {name: asdict(each) for name, each in found.by_scope.items()},
-                "by_type": {name: asdict(each) for name, each in found.by_type.items()},
-                "by_scope_and_type": {
-                    name: {kind: asdict(each) for kind, each in some.items()}
-                    for name, some in found.by_scope_and_type.items()
-                },
-            }
-        )
+        output.as_json(stats_json, found)
         return
     rows = [
         figures_row(scope_name, kind, each)
@@ -208,10 +193,8 @@ def prune(
         if outcome.large:
             confirmed(f"{outcome.large}. Go on?", yes=yes)
         outcome = memory.prune_knowledge(**given, apply=True, large=True)
-    if as_json:
-        output.as_json(outcome_json(outcome, applied=apply))
-    else:
-        show_outcome(outcome, applied=apply, command="vade knowledge prune")
+    show = partial(show_outcome, outcome, applied=apply, command="vade knowledge prune")
+    output.tell(as_json, show, outcome_json, outcome)
     return int(any(not each.done for each in outcome.told))
 
 
@@ -227,17 +210,7 @@ def import_(path: str, scope: str, as_json: bool, door: Door) -> None:
     memory = door()
     done = memory.import_ltm(path, scope=scope)
     if as_json:
-        output.as_json(
-            {
-                "added": done.added,
-                "updated": done.updated,
-                "known": done.known,
-                "secrets": list(done.secrets),
-                "findings": [
-                    {"what": each.what, "where": each.where, "why": each.why} for each in done.findings
-                ],
-            }
-        )
+        output.as_json(lessons_imported_json, done)
         return
     added, updated = len(done.added), len(done.updated)
     output.line(f"{output.plural(added, 'lesson')} added, {updated:,} updated, {done.known:,} known already")
@@ -254,7 +227,7 @@ def import_(path: str, scope: str, as_json: bool, door: Door) -> None:
 def export(path: str, scope: str, force: bool, as_json: bool, door: Door) -> None:
     """Write what was learned as an ltm.json that CLIO can read; a file read before comes out as it was."""
     written = door().export_ltm(path, scope=scope, force=force)
-    output.as_json({"path": str(written)}) if as_json else output.line(f"wrote {written}")
+    output.tell(as_json, f"wrote {written}", path_json, path=written)
 
 
 # Where each kind belongs: what a person prefers holds everywhere, the rest in the project it was said of.
@@ -274,22 +247,8 @@ def suggest(text: str, as_json: bool, door: Door) -> None:
     """Say what of a message is worth keeping; `-` reads it from standard input. Nothing is written."""
     reading = door().suggest(read_text(text))
     if as_json:
-        output.as_json(
-            {
-                "signals": [
-                    {
-                        "kind": str(each.kind),
-                        "text": each.text,
-                        "confidence": each.confidence,
-                        "why": each.why,
-                        "command": command(each),
-                    }
-                    for each in reading.signals
-                ],
-                "declined": None if reading.declined is None else str(reading.declined),
-                "why": reading.why,
-            }
-        )
+        signals = [signal_json(each, command=command(each)) for each in reading.signals]
+        output.as_json(suggested_json, reading, signals=signals)
         return
     for each in reading.signals:
         output.line(f"{each.kind} ({each.confidence:.2f}): {each.text}\n  {each.why}\n  {command(each)}")
@@ -348,7 +307,8 @@ def build(
             confirmed("Keep this in profile.md?", yes=yes)
         run, told = memory.profile_apply(draft)
     if as_json:
-        output.as_json(draft_json(draft, run, told))
+        why = told.why if told and not told.done else ""
+        output.as_json(draft_json, draft, applied=bool(told and told.done), run=run, why=why)
     else:
         show_kept(draft, run, told)
     return int(told is not None and not told.done)
@@ -357,8 +317,10 @@ def build(
 def show_profile(memory: Memory, *, as_json: bool) -> None:
     """The profile as it stands, and what of it waits."""
     found = memory.profile()
-    if as_json:
-        output.as_json(profile_json(memory, found))
+    if as_json and found is None:
+        output.as_json(no_profile_json, path=None, text="", sections=[])
+    elif as_json and found is not None:
+        output.as_json(profile_json, found, sections=profile_sections(memory, found))
     elif found is None:
         output.line("there is no profile; `vade profile build` drafts one, `vade edit profile.md` begins one")
     else:
@@ -453,7 +415,7 @@ def show_graph(found: Graph, form: str) -> None:
     from vademecum.knowledge import graph as graphs
 
     if form == "json":
-        output.as_json(graphs.as_json(found))
+        output.as_json(graph_json, found)
         return
     if form != "text":
         click.echo(output.plain(graphs.render_graph(found, form)), nl=False)
@@ -486,28 +448,22 @@ def write(
     if wanted is None or wanted == "text":
         raise click.UsageError("Name the file .graphml, .json or .mmd, or give its --format.")
     path = memory.export_graph(out, format=wanted, scope=scope, rejected=everything, force=force)
-    if as_json:
-        output.as_json({"path": str(path), "format": wanted})
-    else:
-        output.line(f"wrote {path}")
+    output.tell(as_json, f"wrote {path}", graph_written_json, path=path, format=wanted)
 
 
 def decide(memory: Memory, pair: tuple[str, str], scope: str | None, *, on: bool, as_json: bool) -> None:
     """Keep a person's word about two records."""
     one, other = memory.reject_edge(*pair, scope=scope, on=on)
-    if as_json:
-        output.as_json({"records": [one.path, other.path], "rejected": on})
-    else:
-        said = "rejected: nothing joins" if on else "accepted again: what joins"
-        output.line(f"{said} {one.key} and {other.key}")
+    said = "rejected: nothing joins" if on else "accepted again: what joins"
+    paths = [one.path, other.path]
+    output.tell(as_json, f"{said} {one.key} and {other.key}", edge_decided_json, records=paths, rejected=on)
 
 
 def show_proposed(memory: Memory, scope: str | None, model: str | None, *, apply: bool, as_json: bool) -> int:
     """Print the edges that a model proposes, and what was not taken from it."""
     found = memory.propose_edges(scope=scope, model=model, apply=apply)
     if as_json:
-        told = outcome_json(found.outcome, applied=apply)
-        output.as_json({**told, "model": found.model, "refused": list(found.refused)})
+        output.as_json(edges_proposed_json, found)
     else:
         for why in found.refused:
             output.line(f"refused: {why}")

@@ -12,6 +12,7 @@ import click
 
 from vademecum.interfaces.cli.options import common
 from vademecum.interfaces.present import output
+from vademecum.interfaces.present.to_json import serving_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -189,7 +190,7 @@ def mcp(*, http: bool, port: int | None, tools: str, as_json: bool, door: Door) 
 
     def ready(address: str, token: str) -> None:
         if as_json:
-            output.as_json({"url": address, "token_file": token})
+            output.as_json(serving_json, url=address, token_file=token)
             sys.stdout.flush()
         else:
             output.error(f"listening on {address}; the token is in {token}")

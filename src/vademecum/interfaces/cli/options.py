@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import os
 import re
 import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from vademecum.interfaces.present import output
 from vademecum.types import Audience, Origin, RecordType, Scope
 
 if TYPE_CHECKING:
@@ -34,6 +37,7 @@ def common(command: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(command)
     def with_door(*args: Any, as_json: bool, **given: Any) -> Any:
         options = {name: _inherited(name, given.pop(name)) for name in _DOOR}
+        output.choose_shape(lambda: _wants_old_shape(options["home"]))
 
         def door() -> Memory:
             memory = open_memory(**options)
@@ -43,6 +47,16 @@ def common(command: Callable[..., Any]) -> Callable[..., Any]:
         return command(*args, door=door, as_json=bool(_inherited("as_json", as_json or None)), **given)
 
     return with_door
+
+
+def _wants_old_shape(home: str | None) -> bool:
+    """Whether the settings ask for the JSON of the version before; a file that cannot be read does not."""
+    from vademecum import config
+    from vademecum.errors import ConfigError
+
+    with contextlib.suppress(ConfigError):
+        return config.load(home=config.home_from(os.environ, home)).settings.output.json_shape == "old"
+    return False
 
 
 def _inherited(name: str, value: Any) -> Any:
@@ -61,6 +75,7 @@ def open_memory(**options: Any) -> Memory:
 
     actor = f"human:{people.login()}"
     memory = connect(**options, origin=Origin.USER, actor=actor, terminal=people.has_terminal())
+    output.choose_shape(lambda: memory.settings.output.json_shape == "old")
     for problem in memory.loaded.problems:
         click.echo(f"vade: warning: {problem}; the default is used", err=True)
     return memory

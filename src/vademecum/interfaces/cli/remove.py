@@ -9,7 +9,7 @@ import click
 from vademecum.errors import NotFound
 from vademecum.interfaces.cli.options import SCOPES, common, confirmed, key_argument, scope_option
 from vademecum.interfaces.present import output
-from vademecum.interfaces.present.to_json import brief_json
+from vademecum.interfaces.present.to_json import brief_json, cleared_json, purged_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,10 +32,8 @@ def forget(key: str, scope: str | None, yes: bool, as_json: bool, door: Door) ->
     record = memory.show(key, scope=scope)
     confirmed(f"Forget {record.key} ({record.place.scope}): {output.plain(record.text)[:80]!r}?", yes=yes)
     forgotten = memory.forget(key, scope=scope)
-    if as_json:
-        output.as_json(brief_json(forgotten))
-    else:
-        output.line(f"forgot {forgotten.key}; `vade restore {forgotten.key}` brings it back")
+    text = f"forgot {forgotten.key}; `vade restore {forgotten.key}` brings it back"
+    output.tell(as_json, text, brief_json, forgotten)
 
 
 @click.command()
@@ -45,9 +43,7 @@ def forget(key: str, scope: str | None, yes: bool, as_json: bool, door: Door) ->
 def restore(name: str, scope: str | None, as_json: bool, door: Door) -> None:
     """Bring back a forgotten record, an earlier version, or entries that an edit took out."""
     record = door().restore(name, scope=scope)
-    output.as_json(brief_json(record)) if as_json else output.line(
-        f"restored {record.key} ({record.place.scope})"
-    )
+    output.tell(as_json, f"restored {record.key} ({record.place.scope})", brief_json, record)
 
 
 @click.command()
@@ -62,11 +58,9 @@ def clear(scope: str, include_protected: bool, yes: bool, as_json: bool, door: D
     if chosen:
         confirmed(f"Forget {output.plural(len(chosen), 'record')} of {chosen[0].place}?", yes=yes)
     cleared = memory.clear(scope=scope, protected=include_protected)
-    if as_json:
-        output.as_json({"cleared": [brief_json(each) for each in cleared]})
-    else:
-        back = "; `vade undo` brings all back, `vade restore KEY` one" if cleared else ""
-        output.line(f"forgot {output.plural(len(cleared), 'record')}{back}")
+    back = "; `vade undo` brings all back, `vade restore KEY` one" if cleared else ""
+    text = f"forgot {output.plural(len(cleared), 'record')}{back}"
+    output.tell(as_json, text, cleared_json, cleared=cleared)
 
 
 @click.command()
@@ -91,14 +85,7 @@ def purge(
     confirmed(f"Delete {what} for good?", yes=yes)
     found = list(memory.purge(key, scope=scope) if key is not None else memory.purge_text(text or ""))
     if as_json:
-        output.as_json(
-            {
-                "found": [
-                    {"where": each.where, "count": each.count, "gone": each.gone, "why": each.why}
-                    for each in found
-                ]
-            }
-        )
+        output.as_json(purged_json, found=found)
         return
     if not found:
         raise NotFound("that text stands nowhere in memory")

@@ -10,7 +10,13 @@ import click
 from vademecum.errors import VadeError
 from vademecum.interfaces.cli.options import common, complete_keys, confirmed, scope_option
 from vademecum.interfaces.present import output
-from vademecum.interfaces.present.to_json import inbox_json
+from vademecum.interfaces.present.to_json import (
+    decided_json,
+    inbox_json,
+    unverified_json,
+    verified_json,
+    verified_many_json,
+)
 from vademecum.interfaces.present.to_text import show_waiting
 from vademecum.store import people, secrets
 from vademecum.store.approvals import SHOWN, whose
@@ -55,7 +61,7 @@ def review(kinds: tuple[str, ...], scope: str | None, *, declined: bool, as_json
     memory = door()
     inbox = memory.review(kinds, scope=scope, declined=declined)
     if as_json:
-        output.as_json(inbox_json(inbox))
+        output.as_json(inbox_json, inbox)
         return
     show_counts(inbox)
     if not inbox.items:
@@ -272,7 +278,7 @@ def yes_(ids: tuple[str, ...], everything: bool, yes: bool, as_json: bool, door:
         if not as_json:
             output.line(f"{id[:SHOWN]}: {request.operation} was done, as {whose(request)}")
     if as_json:
-        output.as_json({"decided": done})
+        output.as_json(decided_json, decided=done)
 
 
 @approve.command("no")
@@ -289,7 +295,7 @@ def no_(ids: tuple[str, ...], everything: bool, yes: bool, as_json: bool, door: 
         if not as_json:
             output.line(f"{id[:SHOWN]}: refused")
     if as_json:
-        output.as_json({"decided": [{"id": id, "decided": "no"} for id in chosen]})
+        output.as_json(decided_json, decided=[{"id": id, "decided": "no"} for id in chosen])
 
 
 def _chosen(
@@ -366,7 +372,7 @@ def verify(
             for each in entries:
                 output.line("\n".join(f"  {line}" for line in each.text.split("\n")))
     if as_json:
-        output.as_json(done[0] if len(done) == 1 else {"verified": done})
+        output.as_json(verified_json, verified=done)
 
 
 def _is_glob(name: str) -> bool:
@@ -379,7 +385,7 @@ def _verify_many(
     """Verify what waits and is meant, as one sitting, after a question that says how much it is."""
     items = memory.selected(names, scope=scope, **given)
     if not items:
-        output.as_json({"verified": [], "run": None}) if as_json else output.line("nothing waits")
+        output.tell(as_json, "nothing waits", verified_many_json, verified=[], left=[], run=None)
         return
     confirmed(f"Verify {output.plural(len(items), 'text')} without looking at each of them?", yes=yes)
     with output.progress() as step:
@@ -387,13 +393,7 @@ def _verify_many(
     done = [each for each in decided if each.done]
     left = [each for each in decided if not each.done]
     if as_json:
-        output.as_json(
-            {
-                "verified": [{"key": each.item.name, "path": each.item.path} for each in done],
-                "left": [{"path": each.item.path, "why": each.why} for each in left],
-                "run": sitting,
-            }
-        )
+        output.as_json(verified_many_json, verified=done, left=left, run=sitting)
         return
     output.line(f"{output.plural(len(done), 'text')} verified; `vade undo {sitting}` takes it back")
     for each in left:
@@ -402,7 +402,7 @@ def _verify_many(
 
 def _show_unverified(waiting: list[Unverified], *, as_json: bool) -> None:
     if as_json:
-        output.as_json({"waiting": [each._asdict() for each in waiting]})
+        output.as_json(unverified_json, waiting=waiting)
         return
     for each in waiting:
         first = next(iter(clean_text(each.text).strip().split("\n")), "")

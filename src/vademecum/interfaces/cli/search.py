@@ -9,6 +9,7 @@ import click
 
 from vademecum.interfaces.cli.options import TYPES, common, scope_option, words_argument
 from vademecum.interfaces.present import output
+from vademecum.interfaces.present.to_json import index_json
 from vademecum.interfaces.present.to_text import show_answer
 
 if TYPE_CHECKING:
@@ -148,18 +149,7 @@ def keep_watch(memory: Memory, *, as_json: bool) -> None:
 def show_report(report: Report, *, as_json: bool) -> None:
     """Print what a sync did."""
     if as_json:
-        output.as_json(
-            {
-                "files": report.files,
-                "indexed": report.indexed,
-                "changed": report.changed,
-                "removed": report.removed,
-                "pending": report.pending,
-                "vectorsPending": report.vectors_pending,
-                "failed": [{"path": each.where, "reason": each.why} for each in report.findings],
-                "degraded": report.degraded,
-            }
-        )
+        output.as_json(index_json, report)
         return
     output.line(
         f"{report.indexed} of {output.plural(report.files, 'file')} indexed"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -13,11 +14,15 @@ from vademecum.interfaces.cli.options import common, words_argument
 from vademecum.interfaces.present import output
 from vademecum.interfaces.present.to_json import (
     Share,
-    hit_json,
-    imported_json,
-    line_json,
+    hits_json,
+    path_json,
+    session_lines_json,
+    session_renamed_json,
+    session_shown_json,
+    sessions_imported_json,
     shares_of,
     trial_json,
+    trimmed_json,
 )
 from vademecum.interfaces.present.to_text import list_sessions, told
 
@@ -62,9 +67,7 @@ def show(which: str, last: int | None, everything: bool, as_json: bool, door: Do
     log = door().session(which, all=everything)
     lines = log.lines() if last is None else iter(log.tail(last))
     if as_json:
-        output.as_json(
-            {"session": log.session, "path": log.path, "lines": [line_json(each) for each in lines]}
-        )
+        output.as_json(session_shown_json, log, lines=lines)
         return
     output.line(f"{log.session} · {log.path}")
     for each in lines:
@@ -105,13 +108,7 @@ def search(
     )
     found = answer.hits
     if as_json:
-        output.as_json(
-            {
-                "results": [hit_json(each) for each in found],
-                "sessions": answer.sessions,
-                "degraded": list(answer.degraded),
-            }
-        )
+        output.as_json(hits_json, answer)
         return
     for number, each in enumerate(found):
         if number:
@@ -136,7 +133,7 @@ def get(*, which: str, place: str, lines: int, everything: bool, as_json: bool, 
     """Print lines of a session whole, by number or by the id of a message or tool call."""
     found = door().session_get(which, place, lines=lines, all=everything)
     if as_json:
-        output.as_json([line_json(each) for each in found])
+        output.as_json(session_lines_json, lines=found)
     elif not found:
         output.error("the session ends before that line")
     for each in found if not as_json else ():
@@ -154,10 +151,7 @@ def import_(path: str | None, everything: bool, as_json: bool, door: Door) -> in
         raise click.UsageError("give a file or folder, or --all for the agents' own folders")
     with output.progress() as step:
         found = list(door().import_sessions(path, progress=step))
-    if as_json:
-        output.as_json([imported_json(each) for each in found])
-    else:
-        show_imported(found)
+    output.tell(as_json, partial(show_imported, found), sessions_imported_json, imported=found)
     return 1 if any(each.outcome == "failed" for each in found) else 0
 
 
@@ -170,7 +164,7 @@ def import_(path: str | None, everything: bool, as_json: bool, door: Door) -> in
 def export(*, which: str, path: str, force: bool, everything: bool, as_json: bool, door: Door) -> None:
     """Write a session to FILE, as its ending says: .html, .md or .jsonl."""
     made = door().export_session(which, path, all=everything, force=force)
-    output.as_json({"path": str(made)}) if as_json else output.line(f"wrote {made}")
+    output.tell(as_json, f"wrote {made}", path_json, path=made)
 
 
 @sessions.command()
@@ -181,9 +175,8 @@ def export(*, which: str, path: str, force: bool, everything: bool, as_json: boo
 def rename(which: str, name: str, everything: bool, as_json: bool, door: Door) -> None:
     """Give a session another name."""
     log = door().rename_session(which, name, all=everything)
-    output.as_json({"session": log.session, "name": name}) if as_json else output.line(
-        f"{log.session} is now called {name}"
-    )
+    text = f"{log.session} is now called {name}"
+    output.tell(as_json, text, session_renamed_json, session=log.session, name=name)
 
 
 @sessions.command()
@@ -204,17 +197,9 @@ def trim(*, which: str, window: int | None, dry: bool, everything: bool, as_json
     before, made = door().trim_session(which, window=window, all=everything, dry=dry)
     gone, after = len(made.trimmed), made.tokens.total
     if as_json:
-        output.as_json(
-            {
-                "session": which,
-                "window": window,
-                "before": before,
-                "after": after,
-                "trimmed": list(made.trimmed),
-                "cut": list(made.cut),
-                "applied": not dry and bool(made.trimmed or made.cut),
-            }
-        )
+        applied = not dry and bool(made.trimmed or made.cut)
+        given = {"session": which, "window": window, "before": before, "after": after, "applied": applied}
+        output.as_json(trimmed_json, made, **given)
     elif not gone and not made.cut:
         enough = f"few enough for a window of {window:,}" if window else "all new"
         output.line(f"nothing to trim: its {before:,} tokens are {enough}")
@@ -273,10 +258,7 @@ def inspect(source: str, window: int, model: str, as_json: bool, door: Door) -> 
     """
     with output.progress() as step:
         found = door().context_trial(source, window=window, model=model, progress=step)
-    if as_json:
-        output.as_json(trial_json(found))
-    else:
-        show_trial(found)
+    output.tell(as_json, partial(show_trial, found), trial_json, found)
 
 
 def show_trial(found: DryRun) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,7 @@ import click
 
 from vademecum.interfaces.cli.options import AgentName, NamesAgents, common, scope_option
 from vademecum.interfaces.present import output
-from vademecum.interfaces.present.to_json import exported_json, report_json
+from vademecum.interfaces.present.to_json import exported_json, memory_imported_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,7 +47,7 @@ def import_(*, system: str, path: str, dry: bool, scope: str | None, as_json: bo
         pieces = memories.read(system, Path(path), here)
         report = memory.import_memory(pieces, system=system, scope=scope, apply=not dry, progress=step)
     if as_json:
-        output.as_json(report_json(report))
+        output.as_json(memory_imported_json, report)
         return
     show_report(report)
     for each in report.over:
@@ -73,7 +74,7 @@ def export(
     An okf PATH that ends in .tar.gz becomes an archive, any other a folder.
     """
     made = door().export_memory(path, format=form, scope=scope, redact=redact, force=force)
-    output.as_json(exported_json(made)) if as_json else show_exported(made)
+    output.tell(as_json, partial(show_exported, made), exported_json, made)
 
 
 def show_report(report: Report) -> None:

@@ -20,7 +20,14 @@ from vademecum.interfaces.cli.options import (
 )
 from vademecum.interfaces.present import output
 from vademecum.interfaces.present.editor import discard, from_editor
-from vademecum.interfaces.present.to_json import merged_json, swept_json
+from vademecum.interfaces.present.to_json import (
+    edited_json,
+    noted_json,
+    notes_json,
+    protected_json,
+    stored_json,
+    unchanged_json,
+)
 from vademecum.interfaces.present.to_text import show_merged
 from vademecum.store import secrets
 
@@ -100,22 +107,7 @@ def store(
         protected=protected or None,
     )
     if as_json:
-        output.as_json(
-            {
-                "outcome": str(stored.outcome),
-                "key": stored.key,
-                "num": stored.num,
-                "id": stored.id,
-                "scope": str(stored.place.scope),
-                "scope_id": stored.place.id or None,
-                "path": stored.path,
-                "indexed": stored.indexed,
-                "secrets": list(stored.secrets),
-                "swept": swept_json(stored.swept),
-                **({"approval": stored.approval} if stored.approval else {}),
-                "merged": merged_json(stored.merged),
-            }
-        )
+        output.as_json(stored_json, stored)
         return
     words = {
         "created": "kept as",
@@ -151,7 +143,7 @@ def note(text: str | None, scope: str, as_json: bool, door: Door) -> None:
         return
     noted = memory.note(read_text(text), scope=scope)
     if as_json:
-        output.as_json({"path": noted.path, "time": noted.time, "secrets": list(noted.secrets)})
+        output.as_json(noted_json, noted)
         return
     output.line(f"noted in {noted.path}")
     warn_of_secrets(noted.secrets, memory, scope)
@@ -181,7 +173,7 @@ def edit(key: str, scope: str | None, as_json: bool, door: Door) -> None:
     if after is None or after == before:
         if draft:
             discard(draft)
-        output.as_json({"path": path, "changed": False}) if as_json else output.line("nothing changed")
+        output.tell(as_json, "nothing changed", unchanged_json, path=path, changed=False)
         return
     try:
         found = memory.edited(key, before, after, scope=scope)
@@ -189,7 +181,7 @@ def edit(key: str, scope: str | None, as_json: bool, door: Door) -> None:
         raise type(error)(f"{error}; your text is kept in {draft}", hint=error.hint) from error
     discard(draft)
     if as_json:
-        output.as_json({"path": path, "changed": True, "secrets": list(found)})
+        output.as_json(edited_json, path=path, changed=True, secrets=found)
         return
     output.line(f"saved {path}")
     warn_of_secrets(found, memory, scope or "project")
@@ -203,10 +195,8 @@ def edit(key: str, scope: str | None, as_json: bool, door: Door) -> None:
 def protect(key: str, off: bool, scope: str | None, as_json: bool, door: Door) -> None:
     """Keep a record from ever being removed by age or number."""
     record = door().protect(key, scope=scope, on=not off)
-    if as_json:
-        output.as_json({"key": record.key, "num": record.num, "protected": record.protected})
-    else:
-        output.line(f"{record.key} is {'no longer ' if off else ''}protected")
+    text = f"{record.key} is {'no longer ' if off else ''}protected"
+    output.tell(as_json, text, protected_json, record)
 
 
 def read_text(text: str) -> str | bytes:
@@ -222,7 +212,7 @@ def show_notes(memory: Memory, scope: str, *, as_json: bool) -> None:
     """Print the notes of today."""
     found = memory.notes_of_today(scope=scope)
     if as_json:
-        output.as_json({"path": found.path, "text": found.text})
+        output.as_json(notes_json, found)
     elif found.text:
         output.line(f"{found.path}\n\n{found.text}")
     else:

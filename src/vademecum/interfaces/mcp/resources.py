@@ -78,7 +78,8 @@ def list_resources(memory: Memory) -> list[Resource]:
 def read_resource(memory: Memory, uri: str) -> TextResourceContents:
     """One of them; what is not in sight is not there."""
     if uri == STATUS:
-        standing = clean_value(status_json(memory.status(), memory.loaded.warnings))
+        old = memory.settings.output.json_shape == "old"
+        standing = clean_value(status_json(memory.status(), memory.loaded.warnings, old=old))
         return _text(uri, json.dumps(standing, ensure_ascii=False, indent=2), _JSON)
     if uri == TODAY:
         return _text(uri, memory.notes_of_today().text)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from vademecum.interfaces.present.shape import VERSION
 from vademecum.lazy import LazyModule
 from vademecum.text.visible import visible
 
@@ -25,14 +26,17 @@ else:
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from vademecum.interfaces.present.shape import JsonShape
     from vademecum.memory import Memory
 
+_old: Callable[[], bool] | None = None
 _PATIENCE = 1.0  # seconds of work before a bar is shown
 _revealing: ContextVar[bool] = ContextVar("revealing", default=False)
 
 
 def prepare() -> None:
     """Let output hold any character, whatever the terminal's encoding; a closed stream swallows it."""
+    choose_shape(None)
     sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115  # for the life of the process
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
@@ -101,9 +105,43 @@ def progress() -> Iterator[Callable[[str, int, int], None]]:
             bar.stop()
 
 
-def as_json(value: Any) -> None:
-    """Print a value for programs, without what looks like a secret."""
-    click.echo(json.dumps(outgoing.clean_value(value), ensure_ascii=False, indent=2))
+def choose_shape(old: Callable[[], bool] | None) -> None:
+    """Say how to find out whether programs want the old shape; asked when there is something to print."""
+    global _old  # noqa: PLW0603  # of this process, as its output is
+    _old = old
+
+
+def as_json(shape: JsonShape, value: Any = None, /, **given: Any) -> None:
+    """Print a value for programs."""
+    print_json(shape, shape(value, **given))
+
+
+def print_json(shape: JsonShape, made: dict[str, Any]) -> None:
+    """Print an object of a shape, without what looks like a secret, as the settings want it."""
+    if _old() if _old else os.environ.get("VADE_OUTPUT_JSON_SHAPE") == "old":
+        from vademecum.interfaces.present.old_shape import to_old
+
+        shown: Any = to_old(shape.name, made)
+    else:
+        shown = {"schemaVersion": VERSION, **made}
+    click.echo(json.dumps(outgoing.clean_value(shown), ensure_ascii=False, indent=2))
+
+
+def tell(
+    json_wanted: bool,
+    text: str | Callable[[], object],
+    shape: JsonShape,
+    value: Any = None,
+    /,
+    **given: Any,
+) -> None:
+    """Print a value for programs, or for people: a line, or what a function prints."""
+    if json_wanted:
+        as_json(shape, value, **given)
+    elif isinstance(text, str):
+        line(text)
+    else:
+        text()
 
 
 def table(rows: Sequence[Sequence[str]], headings: Sequence[str]) -> None:

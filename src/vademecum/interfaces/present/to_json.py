@@ -1,6 +1,8 @@
-"""Values as programs get them: one function for each, whichever interface asks.
+"""Values as programs get them: one declaration for each, whichever interface asks.
 
-Knows values and plain data; prints nothing, and loads nothing that prints.
+A field is declared once, in the order in which it is written; the object and its schema are made from that.
+Names are snake_case, but for what agents know from elsewhere (a search's answer, lines of a file), which is
+camelCase whole. Prints nothing, and loads nothing that prints.
 """
 
 from __future__ import annotations
@@ -8,263 +10,385 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from vademecum.interfaces.present.shape import (
+    ANYTHING,
+    COUNT,
+    FLAG,
+    NUMBER,
+    OBJECT,
+    TEXT,
+    VERSION,
+    JsonShape,
+    at,
+    by_name,
+    many,
+    maybe,
+    optional,
+    prepared,
+    some,
+    spread,
+)
 
-    from vademecum.config import Shared
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from vademecum.context.dry_run import DryRun
-    from vademecum.inject.build import Block
-    from vademecum.interfaces.install.runner import AgentStatus
-    from vademecum.knowledge.bundle import ExportedBundle
-    from vademecum.knowledge.graph import Related
-    from vademecum.knowledge.intake import Report
-    from vademecum.knowledge.trust import RankedLesson, Trust
+    from vademecum.knowledge.graph import Graph
     from vademecum.lifecycle.passes import Proposal
-    from vademecum.lifecycle.profile import ProfileDraft
-    from vademecum.lifecycle.promote import Promoted
-    from vademecum.lifecycle.rewrite import Rewritten
-    from vademecum.lifecycle.runner import RunOutcome
     from vademecum.memory import Memory, Status
-    from vademecum.memory.reviewing import Inbox
-    from vademecum.search.answer import Answer, Passage
-    from vademecum.store.approvals import Waiting
-    from vademecum.store.known import KnownProject
+    from vademecum.search.answer import Answer
     from vademecum.store.pinned import Pinned
-    from vademecum.store.runs import Told
     from vademecum.store.sources import Source
-    from vademecum.transcripts.importing import ImportedSession
     from vademecum.transcripts.log import Line
-    from vademecum.transcripts.recall import Hit
-    from vademecum.types import Finding, Merged, Record, Swept
+    from vademecum.types import Finding
 
 _WHERE = re.compile(r"(?s)(.*?)#L(\d+)(?:-L(\d+))?")
+
+# Pieces of several answers.
+
+TEXTS = many(TEXT)
+path_json = JsonShape("path", "path")
+brief_json = JsonShape("record_brief", "key num:int? id? scope=place.scope path")
+trust_json = JsonShape("trust", "level badge injectable:bool why")
+swept_json = JsonShape("swept", "run moved:int into:list message")
+merged_json = JsonShape("merged", "key superseded undo")
+told_json = JsonShape("edit_made", "path done:bool why~")
+unreadable_json = JsonShape("unreadable", "path=where why")
+not_indexed_json = JsonShape("not_indexed", "path=where reason=why")
+
+
+def place_of(finding: Finding) -> tuple[str, int | None, int | None]:
+    """The file of a finding and its lines."""
+    match = _WHERE.fullmatch(finding.where)
+    if match is None:
+        return finding.where, None, None
+    return match[1], int(match[2]), int(match[3] or match[2])
+
+
+finding_json = JsonShape(
+    "finding",
+    "what where path start_line end_line why severity mend scope scope_id",
+    path=at(lambda found: place_of(found)[0]),
+    start_line=at(lambda found: place_of(found)[1], maybe(COUNT)),
+    end_line=at(lambda found: place_of(found)[2], maybe(COUNT)),
+    scope=at(lambda found: found.place.scope if found.place else None, maybe(TEXT)),
+    scope_id=at(lambda found: found.place.id if found.place else None, some(TEXT)),
+)
+
+# What is found: as agents know it, so in camelCase.
+
+claim_json = JsonShape("claim", "cited standing why~")
+passage_json = JsonShape(
+    "passage",
+    "path startLine:int=start endLine:int=end score:float relevance:float match snippet source",
+    "scope=place.scope key? type? num:int? time? origin? superseded? related claims stale",
+    related=optional(by_name(TEXT)),
+    claims=optional(many(claim_json)),
+    stale=optional(TEXT),
+)
+explained_json = JsonShape(
+    "explained_passage",
+    passage_json,
+    components=by_name(NUMBER),
+    arithmetic=at(
+        lambda passage: {_camel(name): value for name, value in (passage.arithmetic or {}).items()},
+        by_name(NUMBER),
+    ),
+)
+_covered = JsonShape(
+    "coverage",
+    "files:int indexed:int pending:int failed:int vectorsPending:int=vectors_pending sessions",
+    sessions=optional(COUNT),
+)
+
+
+def _answer(name: str, passage: JsonShape) -> JsonShape:
+    return JsonShape(
+        name,
+        "results match hidden:int provider model mode coverage degraded:list notes:list",
+        results=many(passage),
+        coverage=_covered,
+    )
+
+
+found_json, explained_found_json = (
+    _answer("answer", passage_json),
+    _answer("explained_answer", explained_json),
+)
+lines_json = JsonShape("lines", "path text startLine:int=start endLine:int=end lines:int")
 
 
 def answer_json(answer: Answer, *, explain: bool) -> dict[str, Any]:
     """An answer in the shape agents know: results with path, lines, score, snippet and source."""
-    covered = answer.coverage
-    return {
-        "results": [passage_json(each, explain=explain) for each in answer.results],
-        "match": answer.match,
-        "hidden": answer.hidden,
-        "provider": answer.provider,
-        "model": answer.model,
-        "mode": answer.mode,
-        "coverage": {
-            "files": covered.files,
-            "indexed": covered.indexed,
-            "pending": covered.pending,
-            "failed": covered.failed,
-            "vectorsPending": covered.vectors_pending,
-            **({"sessions": covered.sessions} if covered.sessions else {}),
-        },
-        "degraded": list(answer.degraded),
-        "notes": list(answer.notes),
-    }
+    return (explained_found_json if explain else found_json)(answer)
 
 
-def passage_json(passage: Passage, *, explain: bool) -> dict[str, Any]:
-    """One passage for programs."""
-    found: dict[str, Any] = {
-        "path": passage.path,
-        "startLine": passage.start,
-        "endLine": passage.end,
-        "score": passage.score,
-        "relevance": passage.relevance,
-        "match": passage.match,
-        "snippet": passage.snippet,
-        "source": passage.source,
-        "scope": str(passage.place.scope),
-        "key": passage.key,
-        "type": passage.type,
-        "num": passage.num,
-        "time": passage.time,
-        "origin": passage.origin,
-        "superseded": passage.superseded,
-    }
-    if passage.related is not None:
-        found["related"] = dict(passage.related)
-    if passage.claims:
-        found["claims"] = [
-            {"cited": each.cited, "standing": each.standing, "why": each.why or None}
-            for each in passage.claims
-        ]
-    if passage.stale:
-        found["stale"] = passage.stale
-    if explain:
-        found |= {"components": dict(passage.components), "arithmetic": dict(passage.arithmetic or {})}
-    return found
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(map(str.capitalize, rest))
 
 
-def status_json(found: Status, warnings: Sequence[str]) -> dict[str, Any]:
-    """The status for programs."""
-    project = found.project
-    return {
-        "home": str(found.home),
-        "project": {"id": project.id, "root": str(project.root), "aliases": list(found.aliases)}
-        if project
-        else None,
-        "agent": found.agent,
-        "session": found.session,
-        "audience": str(found.audience),
-        "incognito": found.incognito,
-        "trusted": found.trusted,
-        "records": dict(found.records),
-        "notes": found.notes,
-        "pinned": [
-            {"path": each.path, "size": each.size, "budget": each.budget, "over": each.over}
-            for each in found.pinned
-        ],
-        "sources": [
-            {
-                "name": each.name,
-                "path": str(each.path),
-                "scope": str(each.place.scope),
-                "inject": each.inject,
-                "problem": each.problem or None,
-            }
-            for each in found.sources
-        ],
-        "index": None
-        if found.coverage is None
-        else {
-            "files": found.coverage.files,
-            "indexed": found.coverage.indexed,
-            "pending": found.coverage.pending,
-            "stale": found.coverage.stale,
-            "gone": found.coverage.gone,
-            "vectorsPending": found.coverage.vectors_pending,
-            "chunks": found.coverage.chunks,
-            "failed": [{"path": each.where, "reason": each.why} for each in found.coverage.failed],
-            "trouble": found.coverage.trouble or None,
-        },
-        "findings": [finding_json(each) for each in found.findings],
-        "warnings": list(warnings),
-    }
+index_json = JsonShape(
+    "index_report",
+    "files:int indexed:int changed:int removed:int pending:int vectors_pending:int failed degraded:list",
+    failed=at("findings", many(not_indexed_json)),
+)
+
+# What is kept.
+
+stored_json = JsonShape(
+    "stored",
+    "outcome key num:int? id? scope=place.scope scope_id~=place.id path indexed:bool secrets:list swept",
+    "approval merged",
+    swept=maybe(swept_json),
+    approval=optional(TEXT),
+    merged=maybe(merged_json),
+)
+noted_json = JsonShape("noted", "path time secrets:list")
+notes_json = JsonShape("notes", "path text")
+unchanged_json = JsonShape("unchanged", "path changed:bool")
+edited_json = JsonShape("edited", "path changed:bool secrets:list")
+protected_json = JsonShape("protected", "key num:int? protected:bool")
+cleared_json = JsonShape("cleared", cleared=many(brief_json))
+_purged = JsonShape("purged_place", "where count:int gone:bool why")
+purged_json = JsonShape("purged", found=many(_purged))
+
+# What is there.
+
+_record = JsonShape(
+    "_record",
+    "key num:int? id? scope=place.scope scope_id~=place.id type title? tags:list category? source?",
+    "confidence:float? protected:bool aliases:list trusted:bool created? updated? path",
+)
+listed_json = JsonShape("record_listed", _record, entries=at(lambda record: len(record.entries), COUNT))
+listing_json = JsonShape(
+    "listing",
+    "records count limit:int counted written:list findings",
+    records=many(listed_json),
+    count=at(lambda listing: len(listing.records), COUNT),
+    counted=by_name(COUNT),
+    findings=many(finding_json),
+)
+_forgotten = JsonShape("forgotten_record", "key scope at why")
+forgotten_json = JsonShape("forgotten", forgotten=many(prepared(_forgotten)))
+entry_json = JsonShape(
+    "entry",
+    "time? text origin~ superseded? part? start_line:int=start end_line:int=end trust",
+    trust=trust_json,
+)
+related_json = JsonShape(
+    "related_record",
+    "key=record.key path=record.path scope=record.place.scope relation=edge.relation origin=edge.origin",
+    "direction",
+    direction=at(lambda related: "out" if related.outward else "in"),
+)
+_version = JsonShape("earlier_version", "id why path")
+record_json = JsonShape(
+    "record",
+    _record,
+    "entries trust related lost:int versions",
+    entries=many(prepared(entry_json)),
+    trust=trust_json,
+    related=many(related_json),
+    versions=many(_version),
+)
+project_here_json = JsonShape("project", "id root aliases:list")
+_pinned = JsonShape("pinned_size", "path size:int budget:int over:bool")
+_attached = JsonShape("source_attached", "name path scope=place.scope inject:bool problem~")
+_survey = JsonShape(
+    "survey",
+    "files:int indexed:int pending:int stale:int gone:int vectors_pending:int chunks:int failed",
+    "trouble~",
+    failed=many(not_indexed_json),
+)
+standing_json = JsonShape(
+    "status",
+    "home project agent session? audience incognito:bool trusted:bool? records notes:int pinned sources",
+    "index findings warnings:list",
+    project=at(
+        lambda found: found.project and project_here_json(found.project, aliases=found.aliases),
+        maybe(prepared(project_here_json)),
+    ),
+    records=by_name(COUNT),
+    pinned=many(_pinned),
+    sources=many(_attached),
+    index=at("coverage", maybe(_survey)),
+    findings=many(finding_json),
+)
+shared_json = JsonShape(
+    "repository_settings",
+    "path trusted:bool settings problems:list",
+    settings=at(lambda shared: {each.name: each.value for each in shared.wanted}, by_name(ANYTHING)),
+)
+status_whole_json = JsonShape("whole_status", standing_json, repository_settings=maybe(shared_json))
 
 
-def finding_json(finding: Finding) -> dict[str, str]:
-    """A finding for programs."""
-    return {
-        "what": finding.what,
-        "where": finding.where,
-        "why": finding.why,
-        "mend": finding.mend,
-        "severity": finding.severity,
-    }
+def status_json(found: Status, warnings: Sequence[str], *, old: bool = False) -> dict[str, Any]:
+    """The status as a document of its own, for programs."""
+    from vademecum.interfaces.present.old_shape import to_old
+
+    made = standing_json(found, warnings=warnings)
+    return dict(to_old("status", made)) if old else {"schemaVersion": VERSION, **made}
 
 
-def related_json(related: Related) -> dict[str, Any]:
-    """A record that goes with another, for programs."""
-    return {
-        "key": related.record.key,
-        "path": related.record.path,
-        "scope": str(related.record.place.scope),
-        "relation": str(related.edge.relation),
-        "origin": related.edge.origin,
-        "direction": "out" if related.outward else "in",
-    }
+_setting = JsonShape("setting", "value from", value=ANYTHING)
+settings_json = JsonShape("settings", settings=by_name(prepared(_setting)))
+_audit_line = JsonShape("audit_line", "at actor op scope? record? num:int? before? after? seq:int prev hash")
+audit_json = JsonShape("audit", lines=many(prepared(_audit_line)))
+audit_verified_json = JsonShape("audit_verified", "lines:int problems", problems=many(finding_json))
+
+# What was learned, and the profile.
+
+learned_json = JsonShape(
+    "learned",
+    "outcome key num:int? id? scope=place.scope scope_id~=place.id path confidence:float? trust",
+    "secrets:list swept merged",
+    swept=maybe(swept_json),
+    merged=maybe(merged_json),
+)
+signal_json = JsonShape("signal", "kind text confidence:float why command")
+suggested_json = JsonShape("suggested", "signals declined? why", signals=many(prepared(signal_json)))
 
 
-def shared_json(shared: Shared | None) -> dict[str, Any] | None:
-    """A repository's settings file for programs."""
-    if shared is None:
-        return None
-    return {
-        "path": str(shared.path),
-        "trusted": shared.trusted,
-        "settings": {each.name: each.value for each in shared.wanted},
-        "problems": [str(each) for each in shared.problems],
-    }
+def _lesson_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """What a lesson says; its path is not the path of its file."""
+    said = {name: value for name, value in fields.items() if name != "path"}
+    return {**said, "path_prefix": fields["path"]} if "path" in fields else said
 
 
-def trust_json(trust: Trust) -> dict[str, Any]:
-    """How far a text is trusted, for programs."""
-    return {
-        "level": str(trust.level),
-        "badge": trust.badge,
-        "injectable": trust.injectable,
-        "why": trust.why,
-    }
+lesson_json = JsonShape(
+    "lesson",
+    "key=lesson.record.key num:int?=lesson.record.num id?=lesson.record.id",
+    "scope=lesson.record.place.scope scope_id~=lesson.record.place.id type=lesson.type fields",
+    "confidence:float=lesson.confidence examples:list=lesson.examples applied:int=lesson.applied",
+    "learned:int=lesson.times first_confirmed?=lesson.first last_confirmed?=lesson.last",
+    "path=lesson.record.path trust=trust.level badge=trust.badge injectable:bool=trust.injectable",
+    "why=trust.why score:float=score.value components",
+    fields=spread(
+        lambda ranked: _lesson_fields(ranked.lesson.fields),
+        fact=TEXT,
+        error=TEXT,
+        solution=TEXT,
+        pattern=TEXT,
+        sequence=TEXTS,
+        success_rate=NUMBER,
+        what=TEXT,
+        impact=TEXT,
+        prevention=TEXT,
+        rule=TEXT,
+        path_prefix=TEXT,
+    ),
+    components=at(
+        lambda ranked: {name: value for name, value in ranked.score._asdict().items() if name != "value"},
+        by_name(NUMBER),
+    ),
+)
+lessons_json = JsonShape("lessons", lessons=many(lesson_json))
 
 
-def swept_json(swept: Swept | None) -> dict[str, Any] | None:
-    """What a store moved to the archive, for programs."""
-    if swept is None:
-        return None
-    return {"run": swept.run, "moved": swept.moved, "into": list(swept.into), "message": swept.message}
+applied_json = JsonShape("applied", "key num:int? applied:int")
+figures_json = JsonShape(
+    "figures",
+    "count:int confidence:float? oldest_days:float? newest_days:float? age_days:float? size:int",
+    "applied:int learned:int by_trust",
+    by_trust=by_name(COUNT),
+)
+stats_json = JsonShape(
+    "lesson_stats",
+    total=figures_json,
+    by_scope=by_name(figures_json),
+    by_type=by_name(figures_json),
+    by_scope_and_type=by_name(by_name(figures_json)),
+)
+_import_finding = JsonShape("import_finding", "what where why")
+lessons_imported_json = JsonShape(
+    "lessons_imported",
+    "added:list updated:list known:int secrets:list findings",
+    findings=many(_import_finding),
+)
+_section = JsonShape("profile_section", "text origin~ trust injected:bool")
+profile_json = JsonShape(
+    "profile", "path? text updated? size:int budget:int sections", sections=many(prepared(_section))
+)
+no_profile_json = JsonShape("no_profile", "path? text sections", sections=many(ANYTHING))
 
 
-def merged_json(merged: Merged | None) -> dict[str, str] | None:
-    """What a text was merged with, for programs."""
-    return None if merged is None else merged._asdict()
+def profile_sections(memory: Memory, found: Pinned) -> list[dict[str, Any]]:
+    """The sections of a profile, each with how far it is trusted."""
+    trusts = [memory.trust_of(each, trusted=found.trusted) for each in found.sections]
+    return [
+        _section(each, trust=trust.level, injected=trust.injectable)
+        for each, trust in zip(found.sections, trusts, strict=True)
+    ]
 
 
-def lesson_json(each: RankedLesson) -> dict[str, Any]:
-    """A lesson for programs."""
-    lesson = each.lesson
-    return {
-        "key": lesson.record.key,
-        "num": lesson.record.num,
-        "id": lesson.record.id,
-        "scope": str(lesson.record.place.scope),
-        "scope_id": lesson.record.place.id or None,
-        "type": str(lesson.type),
-        **{name: value for name, value in lesson.fields.items() if name != "path"},
-        **({"path_prefix": lesson.fields["path"]} if "path" in lesson.fields else {}),
-        "confidence": lesson.confidence,
-        "examples": list(lesson.examples),
-        "applied": lesson.applied,
-        "learned": lesson.times,
-        "firstConfirmed": lesson.first,
-        "lastConfirmed": lesson.last,
-        "path": lesson.record.path,
-        "trust": str(each.trust.level),
-        "badge": each.trust.badge,
-        "injectable": each.trust.injectable,
-        "why": each.trust.why,
-        "score": each.score.value,
-        "components": {name: value for name, value in each.score._asdict().items() if name != "value"},
-    }
+draft_json = JsonShape(
+    "profile_draft",
+    "lines:list text messages:int sessions:int model~ new:bool notes:list applied:bool run~ why",
+)
+_node = JsonShape("graph_node", "path key scope=place.scope type title?")
+_edge = JsonShape("graph_edge", "from to relation origin weight:float status from_path=source to_path=target")
+_broken = JsonShape("graph_broken", "path=source line:int wanted")
 
 
-def inbox_json(inbox: Inbox) -> dict[str, Any]:
-    """What waits, for programs; nothing is decided by looking."""
-    return {
-        "counts": dict(inbox.counts),
-        "items": [
-            {
-                "kind": each.kind,
-                "id": each.id,
-                "name": each.name,
-                "path": each.path or None,
-                "scope": each.scope or None,
-                "text": each.text,
-                "why": each.why,
-            }
-            for each in inbox.items
-        ],
-        "notes": list(inbox.notes),
-    }
+def _edges(found: Graph) -> list[dict[str, Any]]:
+    from vademecum.knowledge.graph import edge_status
+
+    keys = {record.path: record.key for record in found.records}
+    return [
+        _edge(each, **{"from": keys[each.source]}, to=keys[each.target], status=edge_status(each))
+        for each in found.edges
+    ]
 
 
-def waiting_json(waiting: Waiting) -> dict[str, Any]:
-    """A request for programs."""
-    asked = waiting.request
-    if asked is None:
-        return {"id": waiting.id, "trouble": waiting.trouble}
-    return {
-        "id": waiting.id,
-        "operation": asked.operation,
-        "arguments": dict(asked.arguments),
-        "scope": asked.scope,
-        "project": asked.project,
-        "session": asked.session,
-        "agent": asked.agent,
-        "origin": asked.origin,
-        "door": asked.door,
-        "at": asked.at,
-    }
+graph_json = JsonShape(
+    "graph",
+    nodes=at("records", many(_node)),
+    edges=at(_edges, many(prepared(_edge))),
+    broken=many(_broken),
+)
+graph_written_json = JsonShape("graph_written", "path format")
+edge_decided_json = JsonShape("edge_decided", "records:list rejected:bool")
+
+
+# What waits for a person.
+
+_item = JsonShape("inbox_item", "kind id name path~ scope~ text why")
+inbox_json = JsonShape("inbox", "counts items notes:list", counts=by_name(COUNT), items=many(_item))
+_request = JsonShape(
+    "request",
+    "id operation=request.operation arguments scope=request.scope project?=request.project",
+    "session?=request.session agent=request.agent origin=request.origin door=request.door at=request.at",
+    arguments=at("request.arguments", OBJECT),
+)
+_damaged = JsonShape("request_damaged", "id trouble")
+waiting_json = JsonShape(
+    "waiting",
+    waiting=many(
+        prepared(_request, _damaged, make=lambda each: (_damaged if each.request is None else _request)(each))
+    ),
+)
+_decided = JsonShape("decision", "id operation scope decided", operation=optional(TEXT), scope=optional(TEXT))
+decided_json = JsonShape("decided", decided=many(prepared(_decided)))
+_vouched = JsonShape("vouched", "key verified:bool texts:list")
+verified_json = JsonShape("verified", verified=many(prepared(_vouched)))
+_verified_text = JsonShape("verified_text", "key=item.name path=item.path")
+_left = JsonShape("left_text", "path=item.path why")
+verified_many_json = JsonShape(
+    "verified_many", "verified left run?", verified=many(_verified_text), left=many(_left)
+)
+_unverified = JsonShape("unverified_text", "name path text why")
+unverified_json = JsonShape("unverified", waiting=many(_unverified))
+postponed_json = JsonShape("postponed", "outcome approval message")
+
+# What was said.
+
+session_json = JsonShape(
+    "session", "id project path name created updated messages:int agent audience cwd model ended:bool trouble"
+)
+sessions_json = JsonShape("sessions", sessions=many(session_json))
+_line = JsonShape("session_line", "line:int event", event=OBJECT)
+_torn = JsonShape("torn_line", "line:int torn size:int")
 
 
 def line_json(line: Line) -> dict[str, Any]:
@@ -277,305 +401,32 @@ def line_json(line: Line) -> dict[str, Any]:
     return {"line": line.number, "event": clean_value(to_json(line.event))}
 
 
-def hit_json(hit: Hit) -> dict[str, Any]:
-    """A result for programs, in the shape agents know."""
-    return {
-        "session_id": hit.session,
-        "session_title": hit.title,
-        "project": hit.project,
-        "role": hit.role,
-        "turn": hit.turn,
-        "line": hit.line,
-        "time": hit.time,
-        "preview": hit.preview,
-        "score": hit.score,
-        "relevance": hit.relevance,
-        "match": hit.match or None,
-        "keyword_hits": hit.keyword_hits,
-        "exact": hit.exact,
-    }
+SESSION_LINES = many(prepared(_line, _torn, make=line_json))
+session_lines_json = JsonShape("session_lines", lines=SESSION_LINES)
+session_shown_json = JsonShape("session_shown", "session path lines", lines=SESSION_LINES)
+hit_json = JsonShape(
+    "session_hit",
+    "session_id=session session_title=title project role turn:int line:int time preview score:float",
+    "relevance:float match~ keyword_hits:int exact:bool",
+)
+hits_json = JsonShape(
+    "session_hits", "results sessions:int degraded:list", results=at("hits", many(hit_json))
+)
+imported_json = JsonShape("session_imported", "path outcome session project added:int unread:int why")
+sessions_imported_json = JsonShape("sessions_imported", imported=many(imported_json))
+session_renamed_json = JsonShape("session_renamed", "session name")
+trimmed_json = JsonShape(
+    "session_trimmed", "session window:int? before:int after:int trimmed:list cut:list applied:bool"
+)
 
 
-def imported_json(found: ImportedSession) -> dict[str, Any]:
-    """What became of a file, for programs."""
-    return {**found._asdict(), "path": str(found.path)}
+class Share(NamedTuple):
+    """One section of a window: how it is drawn, in a pipe and on a terminal."""
 
-
-def outcome_json(outcome: RunOutcome, *, applied: bool) -> dict[str, Any]:
-    """What a run proposed and did, for programs."""
-    return {
-        "applied": applied and bool(outcome.run),
-        "run": outcome.run or None,
-        "large": outcome.large or None,
-        "proposals": [proposal_json(each) for each in outcome.proposals],
-        "files": [told_json(each) for each in outcome.told],
-        "deleted": list(outcome.deleted),
-        "unreadable": [{"path": each.where, "why": each.why} for each in outcome.findings],
-    }
-
-
-def proposal_json(proposal: Proposal) -> dict[str, Any]:
-    """One proposal, for programs."""
-    return {
-        "pass": proposal.what,
-        "where": proposal.where,
-        "why": proposal.why,
-        "scope": str(proposal.place.scope) if proposal.place else None,
-        "writes": [each.path for each in proposal.edits if each.after is not None],
-        "retires": [each.path for each in proposal.edits if each.after is None],
-    }
-
-
-def told_json(told: Told) -> dict[str, Any]:
-    """What became of one edit, for programs."""
-    return {"path": told.path, "done": told.done, "why": told.why or None}
-
-
-def compacted_json(found: Rewritten, *, applied: bool) -> dict[str, Any]:
-    """What a model made of topics, for programs."""
-    return {
-        **outcome_json(found.outcome, applied=applied),
-        "model": found.model,
-        "topics": [topic_json(each) for each in found.outcome.proposals],
-        "refused": [{"path": each.path, "why": each.why} for each in found.refused],
-    }
-
-
-def topic_json(proposal: Proposal) -> dict[str, Any]:
-    """One topic and the text that takes the place of its entries."""
-    from vademecum.lifecycle.rewrite import article_of
-
-    return {"path": proposal.where, "why": proposal.why, "article": article_of(proposal)}
-
-
-def promoted_json(found: Promoted, *, applied: bool) -> dict[str, Any]:
-    """What the journal repeats, for programs."""
-    return {
-        **outcome_json(found.outcome, applied=applied),
-        "promotions": [
-            {
-                "text": each.text,
-                "path": each.path,
-                "scope": str(each.place.scope),
-                "sources": list(each.sources),
-                "origin": str(each.origin),
-                "why": each.why,
-            }
-            for each in found.promotions
-        ],
-        "notes": list(found.notes),
-    }
-
-
-def profile_json(memory: Memory, found: Pinned | None) -> dict[str, Any]:
-    """The profile as it stands, for programs."""
-    if found is None:
-        return {"path": None, "text": "", "sections": []}
-    trusts = [memory.trust_of(each, trusted=found.trusted) for each in found.sections]
-    return {
-        "path": found.path,
-        "text": found.text,
-        "updated": found.updated,
-        "size": found.size,
-        "budget": found.budget,
-        "sections": [
-            {
-                "text": each.text,
-                "origin": str(each.origin) if each.origin else None,
-                "trust": str(trust.level),
-                "injected": trust.injectable,
-            }
-            for each, trust in zip(found.sections, trusts, strict=True)
-        ],
-    }
-
-
-def draft_json(draft: ProfileDraft, run: str, told: Told | None) -> dict[str, Any]:
-    """A draft of the profile, for programs."""
-    return {
-        "lines": list(draft.lines),
-        "text": draft.text,
-        "messages": draft.messages,
-        "sessions": draft.sessions,
-        "model": draft.model or None,
-        "new": draft.new,
-        "notes": list(draft.notes),
-        "applied": bool(told and told.done),
-        "run": run or None,
-        "why": told.why if told and not told.done else "",
-    }
-
-
-def lint_json(found: Sequence[Finding]) -> dict[str, Any]:
-    """Findings for programs."""
-    return {
-        "findings": [lint_finding_json(each) for each in found],
-        "errors": sum(each.severity == "error" for each in found),
-        "warnings": sum(each.severity == "warning" for each in found),
-    }
-
-
-def lint_finding_json(finding: Finding) -> dict[str, Any]:
-    """One finding for programs."""
-    path, first, last = place_of(finding)
-    return {
-        "what": finding.what,
-        "where": finding.where,
-        "path": path,
-        "startLine": first,
-        "endLine": last,
-        "why": finding.why,
-        "severity": finding.severity,
-        "mend": finding.mend,
-        "scope": str(finding.place.scope) if finding.place else None,
-        "scopeId": finding.place.id or None if finding.place else None,
-    }
-
-
-def place_of(finding: Finding) -> tuple[str, int | None, int | None]:
-    """The file of a finding and its lines."""
-    match = _WHERE.fullmatch(finding.where)
-    if match is None:
-        return finding.where, None, None
-    return match[1], int(match[2]), int(match[3] or match[2])
-
-
-def brief_json(record: Record) -> dict[str, object]:
-    """A record in one line, for programs."""
-    return {
-        "key": record.key,
-        "num": record.num,
-        "id": record.id,
-        "scope": str(record.place.scope),
-        "path": record.path,
-    }
-
-
-def report_json(report: Report) -> dict[str, Any]:
-    """What an import brought, for programs."""
-    return {
-        "system": report.system,
-        "applied": report.applied,
-        "run": report.run or None,
-        "counts": report.counts,
-        "mapped": [{**each._asdict(), "secrets": list(each.secrets)} for each in report.mapped],
-        "skipped": [{"source": each.source, "why": each.why} for each in report.skipped],
-        "over": [
-            {
-                "scope": str(each.place.scope),
-                "scope_id": each.place.id or None,
-                "records": each.records,
-                "setting": "decay.max_count",
-                "limit": each.limit,
-                "suggested": each.enough,
-            }
-            for each in report.over
-        ],
-    }
-
-
-def exported_json(made: ExportedBundle) -> dict[str, Any]:
-    """What an export wrote, for programs."""
-    return {
-        "path": str(made.path),
-        "files": made.files,
-        "secrets": list(made.secrets),
-        "skipped": [{"path": where, "why": why} for where, why in made.skipped],
-    }
-
-
-def project_json(project: KnownProject) -> dict[str, object]:
-    """A project for programs."""
-    return {
-        "id": project.id,
-        "name": project.name,
-        "path": None if project.root is None else str(project.root),
-        "present": project.present,
-        "records": project.records,
-        "days": project.days,
-        "updated": project.updated,
-        "joinedTo": project.joined_to,
-    }
-
-
-def source_json(source: Source) -> dict[str, object]:
-    """A source for programs."""
-    files, left_out = (0, 0) if source.problem else source.count()
-    return {
-        "name": source.name,
-        "path": str(source.path),
-        "scope": str(source.place.scope),
-        "inject": source.inject,
-        "problem": source.problem or None,
-        "files": files,
-        "foldersLeftOut": left_out,
-    }
-
-
-def block_json(block: Block) -> dict[str, Any]:
-    """A block with its parts, for programs."""
-    return {
-        "text": block.text,
-        "tokens": block.tokens,
-        "waiting": block.waiting,
-        "warnings": list(block.warnings),
-        "sections": [
-            {
-                "name": section.name,
-                "title": section.title,
-                "chars": section.size,
-                "leftOut": section.left_out,
-                "items": [
-                    {"path": item.path, "key": item.key or None, "chars": item.size} for item in section.items
-                ],
-            }
-            for section in block.sections
-        ],
-    }
-
-
-def seen_json(each: AgentStatus) -> dict[str, Any]:
-    """What of memory an agent's configuration holds, for programs."""
-    return {
-        "agent": each.agent,
-        "program": each.program or None,
-        "folder": str(each.folder),
-        "found": bool(each.program) or each.there,
-        "installed": {scope: dict(parts) for scope, parts in each.installed.items()},
-        "without": {scope: dict(parts) for scope, parts in each.without.items()},
-    }
-
-
-def trial_json(found: DryRun) -> dict[str, Any]:
-    """A trial for programs."""
-    source, window = found.source, found.window
-    soft = sum(each.kind == "soft-trim" for each in found.pruned)
-    return {
-        "source": source.name,
-        "format": source.format,
-        "model": source.model,
-        "messages": len(source.messages),
-        "tokens": found.tokens,
-        "window": window.tokens.context,
-        "ratio": window.ratio,
-        "points": window.points._asdict(),
-        "sections": {share.name: share.tokens for share in shares_of(found)},
-        "used": window.tokens.total,
-        "limit": window.tokens.limit,
-        "cycles": window.cycles,
-        "pruned": {
-            "results": len(found.pruned),
-            "soft_trims": soft,
-            "hard_clears": len(found.pruned) - soft,
-            "chars": found.pruned_chars,
-        },
-        "trimmed": found.trimmed,
-        "flushes": found.flushes,
-        "steps": [step._asdict() for step in found.steps],
-        "rows": [row._asdict() for row in window.rows],
-        "summary": window.summary,
-        "full": found.full,
-    }
+    name: str
+    tokens: int
+    sign: str
+    colour: str
 
 
 def shares_of(found: DryRun) -> list[Share]:
@@ -601,10 +452,220 @@ def shares_of(found: DryRun) -> list[Share]:
     ]
 
 
-class Share(NamedTuple):
-    """One section of a window: how it is drawn, in a pipe and on a terminal."""
+_points = JsonShape("window_points", "flush:int trim:int target:int limit:int")
+_pruned = JsonShape("window_pruned", "results:int soft_trims:int hard_clears:int chars:int")
 
-    name: str
-    tokens: int
-    sign: str
-    colour: str
+
+def _pruned_of(found: DryRun) -> dict[str, Any]:
+    soft, all_ = sum(each.kind == "soft-trim" for each in found.pruned), len(found.pruned)
+    return _pruned(results=all_, soft_trims=soft, hard_clears=all_ - soft, chars=found.pruned_chars)
+
+
+trial_json = JsonShape(
+    "window_trial",
+    "source=source.name format=source.format model=source.model messages tokens:int",
+    "window:int=window.tokens.context ratio:float=window.ratio points sections",
+    "used:int=window.tokens.total limit:int=window.tokens.limit cycles:int=window.cycles pruned",
+    "trimmed:int flushes:int steps rows summary=window.summary full",
+    messages=at(lambda found: len(found.source.messages), COUNT),
+    points=at("window.points", _points),
+    sections=at(
+        lambda found: {share.name.replace(" ", "_"): share.tokens for share in shares_of(found)},
+        by_name(COUNT),
+    ),
+    pruned=at(_pruned_of, prepared(_pruned)),
+    steps=at(lambda found: [step._asdict() for step in found.steps], many(OBJECT)),
+    rows=at(lambda found: [row._asdict() for row in found.window.rows], many(OBJECT)),
+)
+
+
+# What is tidied up.
+
+_proposal = JsonShape(
+    "proposal",
+    "pass=what where why scope writes retires",
+    scope=at(lambda proposal: proposal.place.scope if proposal.place else None, maybe(TEXT)),
+    writes=at(lambda proposal: [each.path for each in proposal.edits if each.after is not None], TEXTS),
+    retires=at(lambda proposal: [each.path for each in proposal.edits if each.after is None], TEXTS),
+)
+outcome_json = JsonShape(
+    "outcome",
+    "applied run~ large~ proposals files deleted:list unreadable",
+    applied=at(lambda outcome: bool(outcome.run), FLAG),
+    proposals=many(_proposal),
+    files=at("told", many(told_json)),
+    unreadable=at("findings", many(unreadable_json)),
+)
+
+
+def _article(proposal: Proposal) -> str:
+    from vademecum.lifecycle.rewrite import article_of
+
+    return article_of(proposal)
+
+
+_topic = JsonShape("topic", "path=where why article", article=at(_article))
+_refusal = JsonShape("refusal", "path why")
+compacted_json = JsonShape(
+    "compacted",
+    ("outcome", outcome_json),
+    "model topics refused",
+    topics=at("outcome.proposals", many(_topic)),
+    refused=many(_refusal),
+)
+edges_proposed_json = JsonShape("edges_proposed", ("outcome", outcome_json), "model refused:list")
+_promotion = JsonShape("promotion", "text path scope=place.scope sources:list origin why")
+promoted_json = JsonShape(
+    "promoted", ("outcome", outcome_json), "promotions notes:list", promotions=many(_promotion)
+)
+undone_json = JsonShape("undone", "run files", files=many(told_json))
+_run = JsonShape("run", "run what at edits:int undone:bool")
+runs_json = JsonShape("runs", runs=many(_run))
+lint_json = JsonShape("lint", "findings errors:int warnings:int", findings=many(finding_json))
+
+
+# Other agents and systems.
+
+_section_item = JsonShape("block_item", "path key~ chars:int=size")
+_block_section = JsonShape(
+    "block_section", "name title chars:int=size left_out:int items", items=many(_section_item)
+)
+block_json = JsonShape(
+    "block", "text tokens:int waiting:int warnings:list sections", sections=many(_block_section)
+)
+provider_file_json = JsonShape("agent_file", "path changed:bool warnings:list")
+_installed_file = JsonShape(
+    "agent_file_changed", "path changed:bool removed", removed=at(lambda edit: edit.after is None, FLAG)
+)
+installed_json = JsonShape("installed", "agent dry_run:bool files", files=many(_installed_file))
+_seen = JsonShape(
+    "agent",
+    "agent program~ folder found installed without",
+    found=at(lambda seen: bool(seen.program) or seen.there, FLAG),
+    installed=by_name(by_name(maybe(FLAG))),
+    without=by_name(by_name(TEXT)),
+)
+agents_json = JsonShape("agents", agents=many(_seen))
+serving_json = JsonShape("serving", "url token_file")
+_mapped = JsonShape("piece", "source kind path outcome added:int secrets:list")
+_skipped = JsonShape("piece_skipped", "source why")
+_over = JsonShape(
+    "limit_exceeded",
+    "scope=place.scope scope_id~=place.id records:int setting limit:int suggested:int=enough",
+    setting=at(lambda _: "decay.max_count"),
+)
+memory_imported_json = JsonShape(
+    "memory_imported",
+    "system applied:bool run~ counts mapped skipped over",
+    counts=by_name(COUNT),
+    mapped=many(_mapped),
+    skipped=many(_skipped),
+    over=many(_over),
+)
+_left_out = JsonShape("file_skipped", path=at(lambda pair: pair[0]), why=at(lambda pair: pair[1]))
+exported_json = JsonShape("exported", "path files:int secrets:list skipped", skipped=many(_left_out))
+
+# How things are set up.
+
+trusted_json = JsonShape("trusted", "root trusted:bool settings", settings=maybe(by_name(ANYTHING)))
+alias_json = JsonShape("alias", "alias project")
+project_json = JsonShape(
+    "known_project", "id name path?=root present:bool records:int days:int updated? joined_to?"
+)
+projects_json = JsonShape("projects", projects=many(project_json))
+source_shape = JsonShape("source", _attached, "files:int folders_left_out:int")
+
+
+def source_json(source: Source) -> dict[str, Any]:
+    """A source for programs."""
+    files, left_out = (0, 0) if source.problem else source.count()
+    return source_shape(source, files=files, folders_left_out=left_out)
+
+
+sources_json = JsonShape("sources", sources=many(prepared(source_shape, make=source_json)))
+source_removed_json = JsonShape("source_removed", "removed")
+completion_json = JsonShape("completion", "shell script")
+_check = JsonShape("check", "check=name state said hint")
+checks_json = JsonShape("checks", checks=many(_check))
+_step = JsonShape("demo_step", "step shown")
+demo_json = JsonShape("demo", "steps seconds:float", steps=many(prepared(_step)))
+_failure = JsonShape("failure", "kind message hint")
+error_json = JsonShape("error", error=prepared(_failure))
+
+# What each command may answer with `--json`; any may answer with `error`, and what writes with `postponed`.
+OUTPUTS: dict[str, tuple[JsonShape, ...]] = {
+    "vade": (standing_json,),
+    "store": (stored_json,),
+    "note": (noted_json, notes_json),
+    "edit": (edited_json, unchanged_json),
+    "protect": (protected_json,),
+    "suggest": (suggested_json,),
+    "learn": (learned_json,),
+    "knowledge": (lessons_json,),
+    "knowledge list": (lessons_json,),
+    "knowledge applied": (applied_json,),
+    "knowledge stats": (stats_json,),
+    "knowledge prune": (outcome_json,),
+    "knowledge import": (lessons_imported_json,),
+    "knowledge export": (path_json,),
+    "review": (inbox_json,),
+    "verify": (verified_json, verified_many_json, unverified_json),
+    "profile": (profile_json, no_profile_json),
+    "profile show": (profile_json, no_profile_json),
+    "profile build": (draft_json,),
+    "search": (found_json, explained_found_json),
+    "recall": (found_json,),
+    "index": (index_json,),
+    "list": (listing_json, forgotten_json),
+    "show": (record_json,),
+    "graph": (graph_json, graph_written_json, edge_decided_json, edges_proposed_json),
+    "get": (lines_json,),
+    "status": (status_whole_json,),
+    "audit": (audit_json,),
+    "audit verify": (audit_verified_json,),
+    "sessions": (sessions_json,),
+    "sessions list": (sessions_json,),
+    "sessions show": (session_shown_json,),
+    "sessions search": (hits_json,),
+    "sessions get": (session_lines_json,),
+    "sessions import": (sessions_imported_json,),
+    "sessions export": (path_json,),
+    "sessions rename": (session_renamed_json,),
+    "sessions trim": (trimmed_json,),
+    "context inspect": (trial_json,),
+    "inject": (block_json, provider_file_json),
+    "install": (installed_json, agents_json),
+    "uninstall": (installed_json,),
+    "mcp": (serving_json,),
+    "approve": (waiting_json,),
+    "approve list": (waiting_json,),
+    "approve yes": (decided_json,),
+    "approve no": (decided_json,),
+    "forget": (brief_json,),
+    "restore": (brief_json,),
+    "clear": (cleared_json,),
+    "purge": (purged_json,),
+    "lint": (lint_json,),
+    "heal": (outcome_json,),
+    "sweep": (outcome_json,),
+    "promote": (promoted_json,),
+    "compact": (compacted_json,),
+    "split": (outcome_json,),
+    "undo": (undone_json, runs_json),
+    "import": (memory_imported_json,),
+    "export": (exported_json,),
+    "init": (path_json,),
+    "trust": (trusted_json,),
+    "project": (project_here_json,),
+    "project alias": (alias_json,),
+    "project list": (projects_json,),
+    "sources": (sources_json,),
+    "sources add": (source_shape,),
+    "sources list": (sources_json,),
+    "sources remove": (source_removed_json,),
+    "config": (settings_json,),
+    "completion": (completion_json,),
+    "doctor": (checks_json,),
+    "demo": (demo_json,),
+    "error": (error_json, postponed_json),
+}

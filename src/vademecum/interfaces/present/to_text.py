@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from vademecum.interfaces.present import output
-from vademecum.interfaces.present.to_json import answer_json, lesson_json, waiting_json
+from vademecum.interfaces.present.to_json import (
+    explained_found_json,
+    found_json,
+    lessons_json,
+    sessions_json,
+    waiting_json,
+)
 from vademecum.store.outgoing import clean_text
 
 if TYPE_CHECKING:
@@ -47,7 +53,7 @@ def show_findings(findings: Sequence[Finding]) -> None:
 def show_answer(answer: Answer, query: str, *, explain: bool, as_json: bool) -> None:
     """Print an answer for people or for programs."""
     if as_json:
-        output.as_json(answer_json(answer, explain=explain))
+        output.as_json(explained_found_json if explain else found_json, answer)
         return
     heading = False
     for number, passage in enumerate(_by_match(answer), 1):
@@ -128,7 +134,7 @@ def show_waiting(waiting: Sequence[Waiting], *, as_json: bool) -> None:
     from vademecum.text.visible import spelled
 
     if as_json:
-        output.as_json({"waiting": [waiting_json(each) for each in waiting]})
+        output.as_json(waiting_json, waiting=waiting)
         return
     for number, each in enumerate(waiting):
         if number:
@@ -163,7 +169,7 @@ def show_lessons(memory: Memory, kind: str | None, scope: str | None, *, as_json
     """Print lessons, the best first."""
     found = memory.knowledge(type=kind, scope=scope)
     if as_json:
-        output.as_json([lesson_json(each) for each in found])
+        output.as_json(lessons_json, lessons=found)
     elif found:
         rows = [
             [
@@ -243,7 +249,7 @@ def show_lint(found: Sequence[Finding]) -> None:
 def list_sessions(found: Sequence[Session], *, as_json: bool) -> None:
     """Print sessions, for people or for programs."""
     if as_json:
-        output.as_json([each._asdict() for each in found])
+        output.as_json(sessions_json, sessions=found)
     elif found:
         rows = [
             [each.id, output.age(each.updated), str(each.messages), each.project, each.trouble or each.name]
