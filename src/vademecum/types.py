@@ -70,6 +70,17 @@ class RecordType(StrEnum):
     RULE = "rule"
 
 
+# What is learned from work: lessons, with fields of their own.
+LEARNED = (
+    RecordType.DISCOVERY,
+    RecordType.SOLUTION,
+    RecordType.PATTERN,
+    RecordType.WORKFLOW,
+    RecordType.FAILURE,
+    RecordType.RULE,
+)
+
+
 class Origin(StrEnum):
     """The door a text came through; listed from most to least trusted."""
 

@@ -110,16 +110,15 @@ def test_a_rejection_survives_and_can_be_taken_back(tmp_path: Path) -> None:
         return graph.build_graph(memory.list().records, rejected=graph.rejections(memory.home))
 
     one, two = (graph.identity(memory.show(key)) for key in ("one", "two"))
-    path = memory.show("one").path
     assert [edge.rejected for edge in found().edges] == [False]
     graph.reject(memory.home, two, one, at="2026-11-15T00:00:00Z", by="human:x")
     assert [edge.rejected for edge in found().edges] == [True]
-    assert found().neighbours(path) == []
+    assert found().standing().edges == ()
     memory.store("see [[two]] again", key="one")  # whatever is computed anew, a person's no holds
     assert [edge.rejected for edge in found().edges] == [True]
     assert graph.accept(memory.home, one, two)
     assert not graph.accept(memory.home, one, two)
-    assert len(found().neighbours(path)) == 1
+    assert len(found().standing().edges) == 1
 
 
 def test_an_unknown_relation_is_a_plain_one() -> None:

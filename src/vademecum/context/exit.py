@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     Render = Callable[[summary.ThreadSummary, str, int], str]
 
-    pass
-
 
 class Plan(NamedTuple):
     """What would become of the window, and how large it would be."""

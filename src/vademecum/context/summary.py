@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from vademecum.context.todo import TodoList
     from vademecum.transcripts.messages import ToolCall, ToolResult
 
-    pass
-
 
 _T = TypeVar("_T")
 

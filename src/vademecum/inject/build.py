@@ -20,7 +20,7 @@ from vademecum.store import consolidation, pinned
 from vademecum.store.consolidation import is_consolidation
 from vademecum.store.records import Found
 from vademecum.tokens import DEFAULT_RATIO, Size, count, weigh
-from vademecum.types import Audience, Finding, Origin, RecordType, Scope
+from vademecum.types import LEARNED, Audience, Finding, Origin, RecordType, Scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -126,7 +126,7 @@ class Builder:
         found = [*self._found(places)]
         sections = [*self._pinned(places, private=private)]
         if not wanted.knowledge:
-            found = [each for each in found if each.record.type not in learned.LEARNED]
+            found = [each for each in found if each.record.type not in LEARNED]
         elif private:
             sections += self._knowledge(found)
         sections += self._by_scope(found, places, wanted, without_knowledge=wanted.knowledge and private)

@@ -13,6 +13,7 @@ from vademecum.inject import render
 from vademecum.knowledge import lessons
 from vademecum.store import clock
 from vademecum.store.consolidation import is_consolidation
+from vademecum.types import LEARNED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -83,7 +84,7 @@ def fared(record: Record, *, shared: bool) -> str:
 
     Nobody vouches for the frontmatter of a file that others can write, so a sentence there is no path.
     """
-    if record.type not in lessons.LEARNED:
+    if record.type not in LEARNED:
         return ""
     applied = lessons.read_count(record.fields, "applied")
     paths = [" ".join(each.split()) for each in lessons.read_examples(record.fields)]

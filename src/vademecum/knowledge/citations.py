@@ -241,12 +241,6 @@ def fingerprint(lines: Sequence[bytes]) -> str:
     return hashlib.sha256(told).hexdigest()[:12]
 
 
-def worst(checked: Iterable[CheckedClaim]) -> CheckedClaim | None:
-    """The claim that stands worst; None when there is none."""
-    order = list(Standing)
-    return max(checked, key=lambda each: order.index(each.standing), default=None)
-
-
 # -------------------------------------------------------------------- one claim
 
 

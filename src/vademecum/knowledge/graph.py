@@ -78,11 +78,6 @@ class Graph(NamedTuple):
     edges: tuple[Edge, ...]
     broken: tuple[Broken, ...]
 
-    def neighbours(self, path: str) -> list[Edge]:
-        """The edges of one record that nobody rejected, in either direction, the surest first."""
-        own = [edge for edge in self.edges if path in (edge.source, edge.target) and not edge.rejected]
-        return sorted(own, key=surest)
-
     def standing(self) -> Graph:
         """The graph without what a person rejected."""
         return self._replace(edges=tuple(edge for edge in self.edges if not edge.rejected))

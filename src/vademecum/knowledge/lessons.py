@@ -17,7 +17,7 @@ from vademecum.store.consolidation import is_consolidation
 from vademecum.store.joining import Draft, Known, may_supersede
 from vademecum.text import similarity
 from vademecum.text.words import is_same_text
-from vademecum.types import Entry, RecordType
+from vademecum.types import LEARNED, Entry, RecordType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -56,7 +56,6 @@ SHAPES: Mapping[RecordType, LessonShape] = {
     ),
     RecordType.RULE: LessonShape({"path": "Path", "rule": "Rule"}, "rule", 0.8, ("rule",)),
 }
-LEARNED = tuple(SHAPES)
 
 _LABELS = "|".join(label for shape in SHAPES.values() for label in shape.labels.values() if label)
 _LABEL = re.compile(rf"^\*\*({_LABELS}):\*\*(?: |$)", re.MULTILINE)

@@ -20,7 +20,7 @@ from vademecum.knowledge import lessons as learned
 from vademecum.store import clock, secrets
 from vademecum.store.joining import Draft, read_tags
 from vademecum.text.words import normalise
-from vademecum.types import Finding, RecordType, SecretPolicy
+from vademecum.types import LEARNED, Finding, RecordType, SecretPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -404,7 +404,7 @@ class LtmReader:
         self.kinds: set[str] = set()
         self.used: set[str] = set()
         self.index: dict[tuple[str, str], list[Found]] = defaultdict(list)
-        for found in records.typed(shelves, *map(str, learned.LEARNED)):
+        for found in records.typed(shelves, *map(str, LEARNED)):
             # Words that others have replaced since are known all the same.
             for entry in reversed(found.record.entries):
                 self.index[found.record.type, normalise(entry.text)].append(found)

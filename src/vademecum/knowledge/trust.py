@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from vademecum.knowledge.lessons import Lesson
     from vademecum.store.records import Records
 
-    pass
-
 
 ENOUGH = 2  # sessions, each with its own eyes on the matter
 

@@ -17,13 +17,13 @@ from vademecum.lifecycle import contradictions, runner
 from vademecum.lifecycle.lint import material as materials
 from vademecum.lifecycle.lint import rules
 from vademecum.lifecycle.lint.material import INCOMPLETE, Material, Stopwatch, cite, counter_name
-from vademecum.lifecycle.passes import LEARNED, Proposal
+from vademecum.lifecycle.passes import Proposal
 from vademecum.store import archive, audit, clock, decisions, document, frontmatter, ids, listing, names
 from vademecum.store.runs import Edit, Told
 from vademecum.store.texts import decode
 from vademecum.text import similarity
 from vademecum.text.words import is_same_text
-from vademecum.types import Finding, Outcome, RecordType
+from vademecum.types import LEARNED, Finding, Outcome, RecordType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from vademecum.store import archive, clock, consolidation, frontmatter, names
 from vademecum.store.consolidation import Part, is_consolidation
 from vademecum.store.runs import Edit
-from vademecum.types import Origin, RecordType, Scope
+from vademecum.types import LEARNED, Origin, RecordType, Scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -20,22 +20,9 @@ if TYPE_CHECKING:
     from vademecum.store.records import Found
     from vademecum.types import Place, Record
 
-    pass
-
 
 # What a person says about themselves and about the work stays until a person takes it away.
 LASTING = frozenset({str(RecordType.USER), str(RecordType.FEEDBACK)})
-LEARNED = frozenset(
-    str(each)
-    for each in (
-        RecordType.DISCOVERY,
-        RecordType.SOLUTION,
-        RecordType.PATTERN,
-        RecordType.WORKFLOW,
-        RecordType.FAILURE,
-        RecordType.RULE,
-    )
-)
 
 
 class SeenRecord(NamedTuple):
@@ -170,7 +157,7 @@ class RetentionPass:
 def _lasting(record: Record) -> bool:
     """Whether a record never ages: by its own type, or by that of something it holds."""
     types = {record.type, *(part.type for part in consolidation.parts(record).values())}
-    return not types.isdisjoint(LASTING | LEARNED)
+    return not types.isdisjoint(LASTING.union(LEARNED))
 
 
 # ------------------------------------------------------------ pruning of what was learned

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import ModelFailed, ModelUnauthorised, OverBudget, VadeError
 from vademecum.lifecycle import runner, statements
-from vademecum.lifecycle.passes import LEARNED, Proposal
+from vademecum.lifecycle.passes import Proposal
 from vademecum.llm.base import Limits
 from vademecum.store import audit, clock, document, frontmatter, secrets
 from vademecum.store.texts import decode
-from vademecum.types import Entry, Origin
+from vademecum.types import LEARNED, Entry, Origin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

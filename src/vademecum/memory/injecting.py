@@ -13,7 +13,7 @@ from vademecum.memory.base import _audience
 from vademecum.memory.searching import Searching
 from vademecum.store import consolidation, outgoing, scopes
 from vademecum.store import notices as unseen
-from vademecum.types import Audience, Place
+from vademecum.types import LEARNED, Audience, Place
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -107,7 +107,7 @@ class Injecting(Searching):
             told = self.settings.inject.knowledge
             # Nobody asked: what may be no answer would only distract.
             likely = (each for each in answer.results if each.match != "weak")
-            shown = (each for each in likely if told or each.type not in lessons.LEARNED)
+            shown = (each for each in likely if told or each.type not in LEARNED)
             hits = ((self._behind(each), each.time) for each in shown)
             block = reminding.build(
                 ((found, time) for found, time in hits if found is not None),

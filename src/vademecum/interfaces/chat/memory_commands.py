@@ -17,10 +17,10 @@ from vademecum.interfaces.present.to_text import (
     show_outcome,
     show_waiting,
 )
-from vademecum.knowledge.lessons import LEARNED
 from vademecum.store.approvals import SHOWN, whose
 from vademecum.store.names import shown
 from vademecum.text.visible import spelled
+from vademecum.types import LEARNED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

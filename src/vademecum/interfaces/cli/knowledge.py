@@ -36,6 +36,7 @@ from vademecum.interfaces.present.to_json import (
     suggested_json,
 )
 from vademecum.interfaces.present.to_text import figures_row, show_lessons, show_merged, show_outcome
+from vademecum.types import LEARNED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,13 +49,13 @@ if TYPE_CHECKING:
 
     Door = Callable[[], Memory]
 
-LEARNED = click.Choice(["discovery", "solution", "pattern", "workflow", "failure", "rule"])
+LESSON = click.Choice([*map(str, LEARNED)])
 # The field that TEXT is, when it is given; the steps of a workflow are each given on their own.
 _MAIN = {"discovery": "fact", "solution": "error", "pattern": "pattern", "failure": "what", "rule": "rule"}
 
 
 @click.command(cls=TextCommand)
-@click.argument("kind", metavar="TYPE", type=LEARNED)
+@click.argument("kind", metavar="TYPE", type=LESSON)
 @click.argument("text", metavar="[TEXT|-]", required=False)
 @click.option("--error", help="solution: what goes wrong; TEXT, unless given here.")
 @click.option("--solution", help="solution: what mends it.")
@@ -120,7 +121,7 @@ def knowledge(ctx: click.Context, as_json: bool, door: Door) -> None:
 
 
 @knowledge.command("list")
-@click.option("--type", "kind", type=LEARNED, help="Only this type.")
+@click.option("--type", "kind", type=LESSON, help="Only this type.")
 @scope_option("Only this scope.")
 @common
 def list_(kind: str | None, scope: str | None, as_json: bool, door: Door) -> None:

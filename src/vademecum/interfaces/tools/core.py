@@ -24,8 +24,7 @@ from vademecum.interfaces.tools.declaration import (
     many,
     tool,
 )
-from vademecum.knowledge.lessons import LEARNED
-from vademecum.types import RecordType, Scope
+from vademecum.types import LEARNED, RecordType, Scope
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
