@@ -17,7 +17,7 @@ from vademecum.knowledge import trust as trusts
 from vademecum.knowledge.trust import Level, Trust
 from vademecum.memory import Memory, connect
 from vademecum.store import frontmatter
-from vademecum.types import Entry, Origin, Outcome, Place, Record, RecordType, Scope
+from vademecum.types import LEARNED, Entry, Origin, Outcome, Place, Record, RecordType, Scope
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -106,7 +106,7 @@ def any_fields(kind: RecordType, draw: st.DataObject) -> dict[str, Any]:
 
 
 @settings(max_examples=300, deadline=None, derandomize=True)
-@given(st.sampled_from(lessons.LEARNED), st.data())
+@given(st.sampled_from(LEARNED), st.data())
 def test_fields_come_back_from_their_text(kind: RecordType, draw: st.DataObject) -> None:
     fields = cleaned(kind, any_fields(kind, draw))
     if fields is not None:
@@ -119,7 +119,7 @@ def test_fields_come_back_from_their_text(kind: RecordType, draw: st.DataObject)
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
-@given(st.sampled_from(lessons.LEARNED), st.data())
+@given(st.sampled_from(LEARNED), st.data())
 def test_fields_come_back_from_their_file(
     tmp_path_factory: pytest.TempPathFactory, kind: RecordType, draw: st.DataObject
 ) -> None:
@@ -135,7 +135,7 @@ def test_fields_come_back_from_their_file(
 
 
 @settings(max_examples=200, deadline=None, derandomize=True)
-@given(st.sampled_from(lessons.LEARNED), TEXTS)
+@given(st.sampled_from(LEARNED), TEXTS)
 def test_any_text_can_be_read_as_any_type(kind: RecordType, text: str) -> None:
     fields = lessons.parse(kind, text)
     assert set(fields) <= set(lessons.SHAPES[kind].labels)
@@ -149,7 +149,7 @@ def test_a_text_without_labels_belongs_to_what_the_type_is_about() -> None:
     }
 
 
-@pytest.mark.parametrize("kind", lessons.LEARNED)
+@pytest.mark.parametrize("kind", LEARNED)
 def test_each_type_is_an_ordinary_record_that_a_person_can_read(
     tmp_path: Path, memory: Memory, kind: RecordType
 ) -> None:
@@ -169,7 +169,7 @@ def test_each_type_is_an_ordinary_record_that_a_person_can_read(
 
 
 def test_a_key_is_made_from_what_the_lesson_is_about(memory: Memory) -> None:
-    keys = {kind: memory.learn(kind, **SAMPLES[kind]).key for kind in lessons.LEARNED}
+    keys = {kind: memory.learn(kind, **SAMPLES[kind]).key for kind in LEARNED}
     assert keys[RecordType.SOLUTION] == "saving-a-session-fails-with-permission"
     assert keys[RecordType.RULE] == "src-store-nothing-here-imports-the"
     assert keys[RecordType.WORKFLOW] == "run-the-tests-bump-the-version"
@@ -423,7 +423,7 @@ def test_the_score_is_confidence_by_age_by_type_by_use() -> None:
     assert value(lesson(RecordType.WORKFLOW)) == pytest.approx(0.8 * 0.8)
     assert value(lesson(applied=9)) == pytest.approx(0.8 * (1 + 0.3 * math.log(10)))
     assert value(lesson(), DOUBTED) == pytest.approx(0.8 * 0.3)
-    assert set(trusts.WEIGHTS) == set(lessons.LEARNED)
+    assert set(trusts.WEIGHTS) == set(LEARNED)
 
 
 def test_a_time_to_come_or_none_is_no_advantage() -> None:
@@ -432,7 +432,7 @@ def test_a_time_to_come_or_none_is_no_advantage() -> None:
 
 
 def test_looking_changes_nothing_so_nothing_fades_twice(tmp_path: Path, memory: Memory, clock: Clock) -> None:
-    for kind in lessons.LEARNED:
+    for kind in LEARNED:
         memory.learn(kind, **SAMPLES[kind])
     clock.forward(days=100)
     before = {path: path.read_bytes() for path in (tmp_path / "home" / "memory").rglob("*.md")}
