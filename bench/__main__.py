@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from bench import (
+    catalogue,
     chat,
     cold,
     contention,
@@ -50,6 +51,7 @@ WITH_OPTIONS: dict[str, Callable[[argparse.Namespace], dict[str, Rows]]] = {
     "retrieval": retrieval.measure,
     "nothing": lambda chosen: {"nothing": nothing.measure(chosen)},
     "scale": scale.measure,
+    "catalogue": catalogue.measure,
     "speed": speed.measure,
     "context": context.measure,
     "realistic": realistic.measure,
@@ -110,6 +112,13 @@ def _parser() -> argparse.ArgumentParser:
         help="time and memory by number of notes",
     )
     scale.arguments(large)
+    sizes = names.add_parser(
+        "catalogue",
+        parents=[common],
+        description=catalogue.__doc__,
+        help="everyday commands by number of records",
+    )
+    catalogue.arguments(sizes)
     quick = names.add_parser(
         "speed", parents=[common], description=speed.__doc__, help="ratios to plain FTS5, in one run"
     )

@@ -16,7 +16,7 @@ from vademecum.store.consolidation import is_consolidation
 from vademecum.types import LEARNED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from vademecum.types import Record
 
@@ -50,6 +50,13 @@ class Topic(NamedTuple):
     more: int = 0
 
 
+class Sketch(NamedTuple):
+    """A topic that has something to tell: the least room it takes, and how it is opened."""
+
+    least: int
+    topic: Callable[[], Topic]
+
+
 class Told(NamedTuple):
     """The items that fit, how many topics did not, and how many entries of those that did."""
 
@@ -72,13 +79,6 @@ def last_said(record: Record) -> datetime:
     return max((moment for moment in map(clock.parse, stamps) if moment is not None), default=NEVER)
 
 
-def newest_first(records: Sequence[Record]) -> list[int]:
-    """The order in which records are told: the last said first, of one second the one begun last."""
-    said = [last_said(each) for each in records]
-    order = sorted(range(len(records)), key=lambda at: records[at].path)
-    return sorted(order, key=lambda at: (said[at], records[at].num or 0), reverse=True)
-
-
 def fared(record: Record, *, shared: bool) -> str:
     """How a lesson has fared: how often it was applied, and the paths that show it.
 
@@ -96,20 +96,24 @@ def fared(record: Record, *, shared: bool) -> str:
     return "; ".join(told)
 
 
-def fit(topics: Iterable[Topic], *, most: int, room: int, share: int) -> Told:
+def fit(sketches: Iterable[Sketch], *, total: int, least: int, most: int, room: int, share: int) -> Told:
     """As much of some topics as there is room for: each first gets its share, then what is left over.
 
-    A topic is told with its newest entry or not at all.
+    A topic is told with its newest entry or not at all. Of all there are a `total`, and each takes the
+    `least` room; those that cannot be told are not opened.
     """
     chosen: list[tuple[Topic, set[int]]] = []
-    left = 0
-    for topic in topics:
-        picked = _picked(topic.items, room=room, share=share) if len(chosen) < most else set()
+    for sketch in sketches if most else ():
+        if sketch.least > room:
+            continue
+        topic = sketch.topic()
+        picked = _picked(topic.items, room=room, share=share)
         if not picked:
-            left += 1
             continue
         chosen.append((topic, picked))
         room -= _size(topic, picked)
+        if len(chosen) >= most or room < least:
+            break
     for topic, picked in chosen:
         for at in reversed(range(len(topic.items))):
             before = _size(topic, picked)
@@ -121,7 +125,7 @@ def fit(topics: Iterable[Topic], *, most: int, room: int, share: int) -> Told:
     for topic, picked in chosen:
         items += _shown(topic, picked)
     hidden = sum(len(topic.items) + topic.more - len(picked) for topic, picked in chosen)
-    return Told(tuple(items), left, hidden)
+    return Told(tuple(items), total - len(chosen), hidden)
 
 
 def _picked(items: Sequence[Item], *, room: int, share: int) -> set[int]:

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from vademecum.store import archive, clock, decisions
+from vademecum.store import archive, clock, decisions, reviews
+from vademecum.store.catalogue import Fact
 from vademecum.text import similarity
 from vademecum.text.words import is_same_text
 from vademecum.types import Entry, Origin, Record, RecordType
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from vademecum.knowledge.lessons import Lesson
+    from vademecum.store.home import Shelf
     from vademecum.store.records import Records
 
 
@@ -90,10 +92,7 @@ def judge_text(
     folder is.
     """
     if isinstance(thing, Record):
-        record, thing = (
-            thing,
-            next(iter((thing.agreed or thing.entries)[-1:]), Entry("", origin=Origin.EXTERNAL)),
-        )
+        record, thing = thing, spoken_entry(thing)
     entry, owner = thing, record
     if owner is not None and owner.disputes(entry) and not decisions.verified(records.home, entry.text):
         return Trust(Level.WAITING, "[waiting]", False, "it contradicts what a person wrote")
@@ -103,6 +102,30 @@ def judge_text(
         verified=lambda: decisions.verified(records.home, entry.text),
         sessions=lambda: 0 if owner is None else len(find_sessions(entry, owner, records)),
     )
+
+
+def spoken_entry(record: Record) -> Entry:
+    """The entry that says what a record says now."""
+    return next(iter((record.agreed or record.entries)[-1:]), Entry("", origin=Origin.EXTERNAL))
+
+
+def is_doubtful(entry: Entry, record: Record) -> bool:
+    """Whether an entry waits for a person, unless one has verified it."""
+    said_here = (entry.origin or Origin.USER) in (Origin.USER, Origin.AGENT)
+    return not record.trusted or not said_here or record.disputes(entry)
+
+
+def _doubts_of(records: Records, shelf: Shelf, name: str, content: bytes) -> list[tuple[str, str]]:
+    """Of each text that waits for a person, the decision that ends it and the mark of a person's no."""
+    record = records.parse(shelf, name, content)
+    return [
+        (decisions.exactly(each.text), reviews.mark("text", record.path, each.text))
+        for each in record.live
+        if each.text.strip() and is_doubtful(each, record)
+    ]
+
+
+DOUBTS = Fact("doubts", 1, _doubts_of)
 
 
 def find_sessions(entry: Entry, record: Record, records: Records) -> set[str]:
@@ -166,12 +189,23 @@ class RankedLesson(NamedTuple):
 
 def score_lesson(lesson: Lesson, trust: Trust, *, now: datetime, half_life_days: float) -> LessonScore:
     """Confidence × half-life of its age × type × use × trust."""
+    sure = trust.level not in (Level.UNVERIFIED, Level.WAITING)
+    lives = age_days(lesson.last, now=now) / half_life_days
+    return weigh_lesson(
+        lesson.type, confidence=lesson.confidence, lives=lives, applied=lesson.applied, sure=sure
+    )
+
+
+def weigh_lesson(
+    kind: RecordType, *, confidence: float, lives: float, applied: int, sure: bool
+) -> LessonScore:
+    """What a lesson of that type is worth after so many half-lives."""
     parts = (
-        lesson.confidence,
-        0.5 ** (age_days(lesson.last, now=now) / half_life_days),
-        WEIGHTS[lesson.type],
-        1 + USE * math.log1p(lesson.applied),
-        UNVERIFIED if trust.level in (Level.UNVERIFIED, Level.WAITING) else 1.0,
+        confidence,
+        0.5**lives,
+        WEIGHTS[kind],
+        1 + USE * math.log1p(applied),
+        1.0 if sure else UNVERIFIED,
     )
     return LessonScore(math.prod(parts), *parts)
 
@@ -192,7 +226,12 @@ def rank_lessons(
 def age_days(stamp: str | None, *, now: datetime) -> float:
     """How many days ago that was; what has no readable time, or one to come, is new."""
     moment = clock.parse(stamp)
-    return 0.0 if moment is None else max((now - moment).total_seconds() / _DAY, 0.0)
+    return days_since(None if moment is None else clock.micro(moment), now=clock.micro(now))
+
+
+def days_since(moment: int | None, *, now: int) -> float:
+    """How many days lie between two numbers of microseconds."""
+    return 0.0 if moment is None else max((now - moment) / 10**6 / _DAY, 0.0)
 
 
 # ------------------------------------------------------------ figures

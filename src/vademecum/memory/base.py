@@ -22,6 +22,7 @@ from vademecum.errors import (
 from vademecum.lazy import LazyModule
 from vademecum.memory.guarded import guarded
 from vademecum.store import archive, audit, clock, files, identity, names, scopes, secrets
+from vademecum.store.catalogue import Catalogue
 from vademecum.store.records import Found, Records
 from vademecum.types import Audience, Change, Finding, Origin, Place, Scope
 
@@ -68,7 +69,8 @@ class Base:
         self.now = now
         self.listeners: list[Callable[[Change], None]] = []
         self.index_trouble: list[str] = []
-        self.records = Records(home, caller, now, self._announce)
+        catalogue = Catalogue(home, keep=not loaded.settings.incognito)
+        self.records = Records(home, caller, now, self._announce, catalogue)
 
     @functools.cached_property
     def journal(self) -> Journal:

@@ -72,7 +72,8 @@ class Injecting(Searching):
             half_life_days=self.settings.knowledge.half_life_days,
             now=self.now,
         )
-        with self._reported("read the memory"), outgoing.noticing() as hidden:
+        look = self.records.catalogue.one_look()
+        with self._reported("read the memory"), look, outgoing.noticing() as hidden:
             block = builder.build(
                 injecting.Wanted(
                     places,

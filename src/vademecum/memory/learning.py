@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vademecum.errors import NotFound
+from vademecum.errors import Malformed, NotFound, OutsideMemory
 from vademecum.lazy import LazyModule
 from vademecum.memory.base import _split
 from vademecum.memory.tidying import Tidying
-from vademecum.store import decisions, files, labels, names, scopes, texts
-from vademecum.store.records import Found, Records, key_of
+from vademecum.store import decisions, files, labels, names, reviews, scopes, texts
+from vademecum.store.records import Found, Listed, key_of
 from vademecum.types import Finding, Origin, Record, Scope, Stored
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from vademecum.knowledge import lessons as learned
     from vademecum.knowledge import ltm as ltm_json
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from vademecum.lifecycle.passes import Proposal
     from vademecum.store import pinned
     from vademecum.transcripts import export
-    from vademecum.types import Entry, RecordType
+    from vademecum.types import Entry, Place, RecordType
 else:
     trust = LazyModule("vademecum.knowledge.trust")
     learned = LazyModule("vademecum.knowledge.lessons")
@@ -193,28 +194,49 @@ class Learning(Tidying):
         if self.settings.incognito:
             return []
         places = self._places(scope, all=False)
-        found: list[tuple[trusting.Unverified, Found | None]] = []
-
-        def look(
-            name: str, path: str, entries: Iterable[Entry], owner: Found | None = None, **about: Any
-        ) -> None:
-            for entry in entries:
-                told = trusting.judge_text(entry, self.records, **about)
-                if entry.live and entry.text.strip() and not told.injectable:
-                    found.append((trusting.Unverified(name, path, entry.text, told.why), owner))
-
         with self._reported("read the memory"):
-            for each in self._everything(places):
-                if isinstance(each, Found):
-                    record = each.record
-                    look(record.key, record.path, record.entries, each, record=record)
-            for document in self.documents.all(places):
-                if not isinstance(document, Finding):
-                    look(document.path, document.path, document.sections, trusted=document.trusted)
-            for day in self.journal.days(places):
-                if not isinstance(day, Finding):
-                    look(day.path, day.path, day.entries)
-        return found
+            found: list[tuple[trusting.Unverified, Found | None]] = []
+            for each in self._doubtful(places):
+                record = each.record
+                texts = self._waiting(record.key, record.path, record.entries, record=record)
+                found += [(text, each) for text in texts]
+            return [*found, *((text, None) for text in self._waiting_beside(places))]
+
+    def _doubtful(self, places: Iterable[Place]) -> Iterator[Found]:
+        """The records of which something waits for a person, unless one has verified it."""
+        for each in self.records.listed(places, trusting.DOUBTS):
+            if isinstance(each, Listed):
+                with contextlib.suppress(NotFound, Malformed, OutsideMemory):  # gone or spoiled since
+                    yield self.records.load(each.shelf, each.name)
+
+    def _waiting_beside(self, places: Sequence[Place]) -> Iterator[trusting.Unverified]:
+        """The texts of pinned documents and journals that wait for a person."""
+        for document in self.documents.all(places):
+            if not isinstance(document, Finding):
+                yield from self._waiting(
+                    document.path, document.path, document.sections, trusted=document.trusted
+                )
+        for day in self.journal.days(places):
+            if not isinstance(day, Finding):
+                yield from self._waiting(day.path, day.path, day.entries)
+
+    def _waiting(
+        self, name: str, path: str, entries: Iterable[Entry], **about: Any
+    ) -> Iterator[trusting.Unverified]:
+        for entry in entries:
+            told = trusting.judge_text(entry, self.records, **about)
+            if entry.live and entry.text.strip() and not told.injectable:
+                yield trusting.Unverified(name, path, entry.text, told.why)
+
+    def _waiting_marks(self) -> Iterator[str]:
+        """Of every text in sight that waits for a person, the mark of their no."""
+        places = self._places(None, all=False)
+        verified = decisions.verdicts(self.home)
+        for each in self.records.listed(places, trusting.DOUBTS):
+            if isinstance(each, Listed):
+                yield from (mark for decision, mark in each.fact if not verified(decision))
+        for text in self._waiting_beside(places):
+            yield reviews.mark("text", text.path, text.text)
 
     def verify(
         self, name: str | int, *, scope: str | Scope | None = None, on: bool = True
@@ -256,7 +278,7 @@ class Learning(Tidying):
         place = scopes.place_for(self.caller, scopes.parse_scope(scope))
         with self._reported(f"import {os.fspath(path)}"):
             value = ltm_json.parse(Path(path).read_bytes())
-            imports = Records(self.home, replace(self.caller, origin=Origin.IMPORT), self.now, self._announce)
+            imports = replace(self.records, caller=replace(self.caller, origin=Origin.IMPORT))
             reader = ltm_json.LtmReader(
                 imports,
                 scopes.shelves(self.home, self.caller, place),

@@ -67,6 +67,7 @@ class Moving(Learning):
                 replace(self.caller, origin=Origin.IMPORT),
                 self.now,
                 self._announce,
+                self.records.catalogue,
             )
             intake = taking.Intake(
                 staged,

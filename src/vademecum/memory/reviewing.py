@@ -501,8 +501,7 @@ class Reviewing(Relating, Moving, Approving, Projects):
         count = 0
         if self.caller.audience is Audience.PRIVATE:
             refused = reviews.declined(self.home)
-            waiting = (reviews.mark("text", each.path, each.text) for each, _ in self._unverified(None))
-            count = sum(mark not in refused for mark in waiting)
+            count = sum(mark not in refused for mark in self._waiting_marks())
         if count:
             said = "1 text is" if count == 1 else f"{count} texts are"
             yield Finding(

@@ -18,7 +18,7 @@ from vademecum.memory.injecting import Injecting
 from vademecum.memory.reviewing import Reviewing
 from vademecum.store import archive, audit, clock, files, identity, people, scopes
 from vademecum.store.home import FORMAT_FILE, Home
-from vademecum.store.records import Found, Records, key_of
+from vademecum.store.records import LOST, Listed, key_of
 from vademecum.types import Audience, Finding, Origin, Place
 
 if TYPE_CHECKING:
@@ -101,13 +101,12 @@ class Memory(Reviewing, Injecting):
         places = scopes.visible(self.caller)
         counts: Counter[str] = Counter()
         findings: list[Finding] = []
-        with self._reported("read the memory"):
-            for each in self._everything(places):
-                if isinstance(each, Finding):
-                    findings.append(each)
-                else:
-                    counts[str(each.record.place.scope)] += 1
-                    findings += _lost(each, self.records)
+        with self._reported("read the memory"), self.records.catalogue.one_look():
+            for each in self.records.listed(places, LOST):
+                findings.append(each if isinstance(each, Finding) else _lost(each))
+            for known in self.records.known(places, LOST):
+                if not isinstance(known, Finding):
+                    counts[str(known[0].place.scope)] += len(known[1].facts)
             notes = 0
             for day in self.journal.days(places):
                 if isinstance(day, Finding):
@@ -306,12 +305,9 @@ def _deleted(version: versions.Version) -> Finding:
     return Finding("deleted", path, "the file is gone; what it said is kept", mend, "info")
 
 
-def _lost(found: Found, records: Records) -> Sequence[Finding]:
-    lost = records.lost(found)
-    if not lost:
-        return []
-    entries = "an entry" if len(lost) == 1 else f"{len(lost)} entries"
-    mend = f"vade restore {found.record.key} --scope {found.record.place.scope}"
-    return [
-        Finding("edited", found.record.path, f"{entries} written here changed or left by hand", mend, "info")
-    ]
+def _lost(listed: Listed) -> Finding:
+    """What to say of a record that an edit has taken entries out of."""
+    entries = "an entry" if listed.fact == 1 else f"{listed.fact} entries"
+    mend = f"vade restore {key_of(listed.name)} --scope {listed.shelf.place.scope}"
+    path = listed.shelf.name_of(archive.RECORDS, listed.name)
+    return Finding("edited", path, f"{entries} written here changed or left by hand", mend, "info")

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     Clock = Callable[[], datetime]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def now() -> datetime:
@@ -38,3 +40,8 @@ def parse(text: str | None) -> datetime | None:
     except (ValueError, OverflowError):
         return None
     return moment
+
+
+def micro(moment: datetime) -> int:
+    """A moment as a plain number: its microseconds since 1970."""
+    return (moment - _EPOCH) // timedelta(microseconds=1)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.store import archive
@@ -50,8 +51,9 @@ def labels(shelves: Iterable[Shelf], *, wanted: Callable[[str], bool]) -> list[L
         top = os.path.join(shelf.top, *shelf.parts, archive.RECORDS)
         try:
             with os.scandir(top) as entries:
-                named = [each for each in entries if wanted(each.name)]
-                files = [each for each in named if each.is_file(follow_symlinks=False)]
+                named = (each for each in entries if wanted(each.name))
+                regular = (each for each in named if each.is_file(follow_symlinks=False))
+                files = [*islice(regular, MOST + 1 - len(found))]
         except OSError:
             continue
         if len(found) + len(files) > MOST:

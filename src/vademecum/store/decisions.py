@@ -10,7 +10,7 @@ from vademecum.store import files
 from vademecum.text.words import normalise
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from vademecum.store.home import Home
 
@@ -56,6 +56,12 @@ def verify(home: Home, text: str, *, at: str, by: str) -> None:
 def verified(home: Home, text: str) -> bool:
     """Whether a person has verified exactly this text; one that was edited since is another text."""
     return get(home, VERIFIED, exactly(text)) is not None
+
+
+def verdicts(home: Home) -> Callable[[str], bool]:
+    """Whether a text of that name is verified, for who asks it of many; the folder is listed once."""
+    listed = {*home.names("decisions", VERIFIED)}
+    return lambda name: f"{name}.json" in listed and get(home, VERIFIED, name) is not None
 
 
 def unverify(home: Home, text: str) -> bool:

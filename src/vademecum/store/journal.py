@@ -12,7 +12,7 @@ from vademecum.store.texts import decode
 from vademecum.types import Audience, Change, ChangeKind, Entry, Finding, Noted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Container, Iterable, Iterator
     from datetime import datetime
 
     from vademecum.store.home import Home, Shelf
@@ -72,13 +72,13 @@ class Journal:
         self.announce(Change(ChangeKind.WRITTEN, shelf.place, path))
         return Noted(path, entry.time or "")
 
-    def days(self, places: Iterable[Place]) -> Iterator[Day | Finding]:
-        """All days of these places, oldest first in each; a file that cannot be read is a finding."""
+    def days(self, places: Iterable[Place], *, only: Container[str] | None = None) -> Iterator[Day | Finding]:
+        """The days of these places, all or `only` those files; one that cannot be read is a finding."""
         if self.caller.audience is Audience.GROUP:
             return
         for place in places:
             for shelf in self.shelves(place):
-                yield from self._days(shelf)
+                yield from self._days(shelf, only)
 
     def shelves(self, place: Place) -> list[Shelf]:
         """Where the journals of a place lie."""
@@ -87,7 +87,7 @@ class Journal:
     def _shelf(self, place: Place) -> Shelf:
         return self.shelves(place)[0]
 
-    def _days(self, shelf: Shelf) -> Iterator[Day | Finding]:
+    def _days(self, shelf: Shelf, only: Container[str] | None) -> Iterator[Day | Finding]:
         try:
             folder = shelf.open(archive.JOURNAL)
         except (OutsideMemory, NotADirectoryError) as error:
@@ -99,6 +99,8 @@ class Journal:
             return
         with folder:
             for name in filter(is_day, folder.names()):
+                if only is not None and name not in only:
+                    continue
                 path = shelf.name_of(archive.JOURNAL, name)
                 try:
                     content = files.read(folder, name)

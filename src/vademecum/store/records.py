@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import re
-from dataclasses import dataclass, replace
+import functools
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -37,6 +37,7 @@ from vademecum.store import (
     scopes,
     standing,
 )
+from vademecum.store.catalogue import Catalogue, Fact, Facts
 from vademecum.store.joining import Draft, Joining, Known, may_supersede, read_tags, saying
 from vademecum.store.texts import decode
 from vademecum.text.words import is_same_text
@@ -54,7 +55,7 @@ from vademecum.types import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
     from datetime import datetime
 
@@ -67,9 +68,8 @@ else:
     similarity = LazyModule("vademecum.text.similarity")  # word lists that only a text without a key needs
 
 _TRUST = list(Origin)
+_LISTINGS = ("index.md", "log.md")
 _BEGINNING = 80  # characters of a superseded wording that are told
-# The line of a frontmatter as we write it; no other key or text comes before it that looks the same.
-_UPDATED = re.compile(rb"---\n(?:(?!---|updated:)[^\n]*\n){0,60}?updated: ([0-9TZ:.+-]{10,35})\n")
 
 
 class Found(NamedTuple):
@@ -84,6 +84,14 @@ class Found(NamedTuple):
     part: str = ""
 
 
+class Listed(NamedTuple):
+    """A record's file, and a fact about it."""
+
+    shelf: Shelf
+    name: str
+    fact: Any
+
+
 @dataclass(frozen=True, slots=True)
 class Records:
     """The records a caller can reach."""
@@ -92,6 +100,7 @@ class Records:
     caller: scopes.Caller
     now: Callable[[], datetime]
     announce: Callable[[Change], None]
+    catalogue: Catalogue = field(repr=False, compare=False)
 
     # ---------------------------------------------------------------- reading
 
@@ -103,13 +112,10 @@ class Records:
 
     def on(self, shelf: Shelf) -> Iterator[Found | Finding]:
         """Every record of one shelf."""
-        mend = "mend it with any text editor; the file is kept as it is"
         try:
             folder = shelf.open(archive.RECORDS)
         except (OutsideMemory, NotADirectoryError) as error:
-            yield Finding(
-                "malformed", shelf.name_of(archive.RECORDS), str(error), "put a folder here", "error"
-            )
+            yield _no_folder(shelf, error)
             return
         if folder is None:
             return
@@ -122,9 +128,39 @@ class Records:
                     if content is not None:
                         yield Found(self.parse(shelf, name, content), shelf, name)
                 except (Malformed, OutsideMemory, OSError) as error:
-                    yield Finding(
-                        "malformed", shelf.name_of(archive.RECORDS, name), str(error), mend, "error"
-                    )
+                    yield _unreadable(shelf, name, error)
+
+    def facts(self, shelf: Shelf, fact: Fact, *, only: Collection[str] | None = None) -> Facts:
+        """A fact about every record of a shelf, or `only` some; no file is read whose fact is known."""
+        folder = shelf.open(archive.RECORDS)
+        if folder is None:
+            return Facts({}, {}, {})
+        with folder:
+            make = functools.partial(fact.of, self, shelf)
+            return self.catalogue.known(shelf, folder, fact, make, wanted=is_record, only=only)
+
+    def known(self, places: Iterable[Place], fact: Fact) -> Iterator[tuple[Shelf, Facts] | Finding]:
+        """A fact about the records of each shelf of these places."""
+        for place in places:
+            for shelf in scopes.shelves(self.home, self.caller, place):
+                try:
+                    yield shelf, self.facts(shelf, fact)
+                except (OutsideMemory, NotADirectoryError) as error:
+                    yield _no_folder(shelf, error)
+
+    def listed(self, places: Iterable[Place], fact: Fact) -> Iterator[Listed | Finding]:
+        """Every record of these places of which a fact says anything, in the order of `all`."""
+        for each in self.known(places, fact):
+            if isinstance(each, Finding):
+                yield each
+                continue
+            shelf, known = each
+            telling = [name for name, value in known.facts.items() if value]
+            for name in sorted((*telling, *known.failed)):
+                if name in known.failed:
+                    yield _unreadable(shelf, name, known.failed[name])
+                else:
+                    yield Listed(shelf, name, known.facts[name])
 
     def parse(self, shelf: Shelf, name: str, content: bytes) -> Record:
         """Read a record from its bytes."""
@@ -136,7 +172,8 @@ class Records:
     def find(self, name: str, *, scope: Scope | None = None, only: bool = False) -> Found:
         """The record by key, number or id; the nearest scope wins, or with `only` it must be the only one."""
         places = [scopes.place_for(self.caller, scope)] if scope else scopes.visible(self.caller)
-        found = list(self._named(name.removeprefix("#"), places))
+        with self.catalogue.one_look():
+            found = list(self._named(name.removeprefix("#"), places))
         if not found:
             where = f" in {scope} memory" if scope else ""
             key = name.removesuffix(".md")
@@ -180,6 +217,12 @@ class Records:
                 return Found(blank, shelf, name)
         return None
 
+    def living(self, places: Iterable[Place]) -> Iterator[tuple[str, str | None]]:
+        """The key and id of every record of the user's own in these places."""
+        for shelf in self._shelves(places):
+            if shelf.trusted:
+                yield from ((key_of(name), said[_ID]) for name, said in self._labels(shelf).items())
+
     def lost(self, found: Found) -> list[Entry]:
         """Entries that were acknowledged for this record and that an edit has taken out of its file."""
         if found.part:
@@ -197,7 +240,10 @@ class Records:
 
     def store(self, draft: Draft, *, scope: Scope, key: str | None, dedup: Dedup) -> Stored:
         """Keep a text: under its key, in the record it repeats, or in one of its own."""
-        place = scopes.place_for(self.caller, scope)
+        with self.catalogue.one_look():
+            return self._store(draft, scopes.place_for(self.caller, scope), key, dedup)
+
+    def _store(self, draft: Draft, place: Place, key: str | None, dedup: Dedup) -> Stored:
         shelves = scopes.shelves(self.home, self.caller, place)
         if key is not None:
             shelf, name, fresh = self._answering(shelves, key)
@@ -252,7 +298,7 @@ class Records:
         if not found.part:
             return found
         self._check_writable(found.shelf)
-        return self._load(*self._revive(found))
+        return self.load(*self._revive(found))
 
     def join(self, found: Found, draft: Draft) -> Stored:
         """Keep a text in this very record."""
@@ -267,17 +313,12 @@ class Records:
             if folder is None:
                 continue
             with folder:
-                for name in filter(is_record, folder.names()):
-                    try:
+                labels = self._labels(shelf)
+                for name in sorted(name for name, said in labels.items() if said[_TYPE] in types):
+                    with contextlib.suppress(Malformed, OutsideMemory, OSError):  # told by the listing
                         content = files.read(folder, name)
-                        if content is None or not any(each.encode() in content for each in types):
-                            continue
-                        if not likely(content):
-                            continue
-                        if self._labelled(shelf, name, content).type in types:
+                        if content is not None and likely(content):
                             yield Found(self.parse(shelf, name, content), shelf, name)
-                    except (Malformed, OutsideMemory, OSError):
-                        continue  # told by the listing
 
     def begin(self, shelves: Sequence[Shelf], draft: Draft) -> Stored:
         """Keep a text in a new record, under the first free key made from its words."""
@@ -530,7 +571,7 @@ class Records:
         label = copy.label
         if label.shelf is None:
             return None
-        found = self._load(label.shelf, label.name)
+        found = self.load(label.shelf, label.name)
         if (copy.num and found.record.num != label.num) or (copy.id and found.record.id != label.id):
             return None
         fields: dict[str, Any] = {}
@@ -688,7 +729,7 @@ class Records:
         above, _, name = path.rpartition("/")
         for shelf in shelves:
             if shelf.name_of(archive.RECORDS) == above and is_record(name) and self._exists(shelf, name):
-                yield self._load(shelf, name)
+                yield self.load(shelf, name)
                 return
 
     def _exists(self, shelf: Shelf, name: str) -> bool:
@@ -702,26 +743,26 @@ class Records:
         for shelf in shelves:
             file = self._file_of(shelf, key)
             if file is not None:
-                yield self._load(shelf, file)
+                yield self.load(shelf, file)
 
     def _with_number(self, name: str, shelves: Iterable[Shelf]) -> Iterator[Found]:
         """Records of that number or id."""
         number = int(name) if name.isascii() and name.isdecimal() and len(name) < 10 else None
         if number is None and not ids.is_id(name):
             return
-        direct = False
+        wanted = name if number is None else number
+        direct: list[Found] = []
         held: list[Found] = []
         for shelf in shelves:
-            for found in self.on(shelf):
-                if not isinstance(found, Found):
-                    continue
-                if found.record.num == number if number is not None else found.record.id == name:
-                    direct = True
-                    yield found
-                elif part := consolidation.part_named(found.record, str(number) if number else name):
-                    held.append(_narrowed(found, part))
-        if not direct:
-            yield from held
+            labels = self._labels(shelf)
+            for file in sorted(file for file, said in labels.items() if wanted in said[_NAMES]):
+                with contextlib.suppress(NotFound, Malformed, OutsideMemory, OSError):  # told by the listing
+                    found = self.load(shelf, file)
+                    if wanted in (found.record.num, found.record.id):
+                        direct.append(found)
+                    elif part := consolidation.part_named(found.record, str(wanted)):
+                        held.append(_narrowed(found, part))
+        yield from direct or held
 
     def _is_archived(self, key: str, places: Iterable[Place]) -> bool:
         """Whether a record of this key was moved to the archive, and can be restored from there."""
@@ -752,33 +793,27 @@ class Records:
     def _holders(self, key: str, shelves: Iterable[Shelf]) -> Iterator[Found]:
         """The records of these shelves that have a key among their earlier ones."""
         for shelf in shelves:
-            for name, content in self._contents(shelf, with_=(b"aliases:", key.encode())):
-                try:
-                    if key in self._labelled(shelf, name, content).aliases:
-                        yield Found(self.parse(shelf, name, content), shelf, name)
-                except Malformed:
-                    continue  # told by the listing
+            labels = self._labels(shelf, strict=True)
+            for name in sorted(name for name, said in labels.items() if key in said[_ALIASES]):
+                with contextlib.suppress(Malformed, NotFound):  # told by the listing
+                    yield self.load(shelf, name)
 
     def _is_alias(self, key: str, shelves: Iterable[Shelf]) -> bool:
         """Whether a key that is free as a file still names something of the caller's own."""
         return self._aliased(key, [shelf for shelf in shelves if shelf.trusted]) is not None
 
-    def _contents(self, shelf: Shelf, *, with_: Sequence[bytes]) -> Iterator[tuple[str, bytes]]:
-        """The files of a shelf whose bytes have all of these in them; nothing else of them is read."""
+    def _labels(self, shelf: Shelf, *, strict: bool = False) -> dict[str, Any]:
+        """The labels of every record of a shelf; what cannot be read is told by the listing.
+
+        Where it is `strict`, a disk that fails is told, or a key would begin twice.
+        """
         try:
-            folder = shelf.open(archive.RECORDS)
+            known = self.facts(shelf, LABELS)
         except (OutsideMemory, NotADirectoryError):
-            return
-        if folder is None:
-            return
-        with folder:
-            for name in filter(is_record, folder.names()):
-                try:
-                    content = files.read(folder, name)
-                except (OutsideMemory, Malformed, PermissionError):
-                    continue  # told by the listing; a disk that fails is told, or a key would begin twice
-                if content is not None and all(each in content for each in with_):
-                    yield name, content
+            return {}
+        if strict:
+            _raise_failures(known)
+        return known.facts
 
     def _answering(self, shelves: Sequence[Shelf], key: str) -> tuple[Shelf, str, bool]:
         """The file that a text for this key goes to, and whether nothing answers to the key yet.
@@ -873,7 +908,8 @@ class Records:
         shelves = [shelf for place in places for shelf in scopes.shelves(self.home, self.caller, place)]
         return sorted(shelves, key=lambda shelf: not shelf.trusted)
 
-    def _load(self, shelf: Shelf, name: str) -> Found:
+    def load(self, shelf: Shelf, name: str) -> Found:
+        """The record in a file."""
         with self._folder(shelf) as folder:
             content = files.read(folder, name)
         if content is None:
@@ -954,18 +990,16 @@ class Records:
 
         The time of a file is no measure: a copy, a checkout or a backup that came back has another one.
         """
-        since = self.now() - timedelta(days=dedup.window_days)
-        candidates: list[tuple[datetime, float, str, Shelf]] = []
+        since = clock.micro(self.now() - timedelta(days=dedup.window_days))
+        candidates: list[tuple[int, int, str, Shelf]] = []
         for shelf in shelves:
-            folder = shelf.open(archive.RECORDS) if shelf.trusted else None
-            if folder is None:
-                continue
-            with folder:
-                for name in filter(is_record, folder.names()):
-                    state = folder.stat(name)
-                    updated = None if state is None else _updated(folder, name)
-                    if state is not None and updated is not None and updated >= since:
-                        candidates.append((updated, state.st_mtime, name, shelf))
+            if shelf.trusted:
+                known = _raise_failures(self.facts(shelf, LABELS))
+                candidates += (
+                    (said[_UPDATED], known.stamps[name][1], name, shelf)
+                    for name, said in known.facts.items()
+                    if said[_UPDATED] is not None and said[_UPDATED] >= since
+                )
         # A stamp is cut to the second; within it the file's own time says which is newer.
         candidates.sort(key=lambda each: (each[0], each[1], each[2]), reverse=True)
         found: list[Found] = []
@@ -973,7 +1007,7 @@ class Records:
             if len(found) >= dedup.newest:
                 break
             try:
-                found.append(self._load(shelf, name))
+                found.append(self.load(shelf, name))
             except (Malformed, NotFound, OutsideMemory):
                 continue
         return found
@@ -987,11 +1021,11 @@ class Records:
         own = None if current is None else self._labelled(shelf, name, current)
         if not shelf.shared:
             return numbers.allocate(self.home, above=above) if own is None or own.num is None else None
-        others = [each.record for each in self.on(shelf) if isinstance(each, Found) and each.name != name]
-        highest = max((each.num or 0 for each in others), default=above)
+        others = [said for each, said in self._labels(shelf).items() if each != name]
+        highest = max((said[_NUM] or 0 for said in others), default=above)
         if own is not None and own.num is not None:
             # Two clones chose the same number: the later record moves on.
-            older = [each for each in others if each.num == own.num and _age(each) < _age(own)]
+            older = [said for said in others if said[_NUM] == own.num and said[_AGE] < _age(own)]
             if not older:
                 return None
         return numbers.allocate(self.home, above=highest)
@@ -1072,6 +1106,15 @@ class Records:
         )
 
 
+def _no_folder(shelf: Shelf, error: Exception) -> Finding:
+    return Finding("malformed", shelf.name_of(archive.RECORDS), str(error), "put a folder here", "error")
+
+
+def _unreadable(shelf: Shelf, name: str, error: Exception) -> Finding:
+    mend = "mend it with any text editor; the file is kept as it is"
+    return Finding("malformed", shelf.name_of(archive.RECORDS, name), str(error), mend, "error")
+
+
 def _narrowed(found: Found, part: str) -> Found:
     """A consolidation as one of its parts."""
     return found._replace(record=consolidation.narrowed(found.record, part), part=part)
@@ -1079,8 +1122,9 @@ def _narrowed(found: Found, part: str) -> Found:
 
 def is_record(name: str) -> bool:
     """Whether a file name can be a record's; listings are generated, conflict files wait for a person."""
-    listed = name in ("index.md", "log.md")
-    return name.endswith(".md") and not name.startswith(".") and not listed and not files.is_conflict(name)
+    if not name.endswith(".md") or name.startswith(".") or name in _LISTINGS:
+        return False
+    return ".conflict-" not in name or not files.is_conflict(name)
 
 
 def key_of(name: str) -> str:
@@ -1170,20 +1214,41 @@ def _entries(content: bytes) -> tuple[Entry, ...]:
         return ()
 
 
-def _updated(folder: Folder, name: str) -> datetime | None:
-    """When a record was last updated, or else made, by its own frontmatter; None when it does not say.
+def _labels_of(records: Records, shelf: Shelf, name: str, content: bytes) -> tuple[Any, ...]:
+    """What a record is found by: its number, all it answers to but its key, and when it was updated."""
+    record = records.parse(shelf, name, content)
+    moment = clock.parse(record.updated if record.fields.get("updated") else record.created)
+    parts = consolidation.parts(record).values()
+    said = (record.num, record.id, *(each for part in parts for each in (part.num, part.id)))
+    return (
+        record.num,
+        record.id,
+        tuple({each for each in said if each is not None}),
+        record.aliases,
+        None if moment is None else clock.micro(moment),
+        record.type,
+        _age(record),
+    )
 
-    Every record of a place is asked this at each keyless store, so most are not parsed for it.
-    """
-    try:
-        content = files.read(folder, name) or b""
-        stamp = _UPDATED.match(content)
-        if stamp is not None:
-            return clock.parse(stamp[1].decode())
-        values = frontmatter.parse(decode(content)).values
-    except (Malformed, OutsideMemory, PermissionError):  # a disk that fails is told: it may hold the same
-        return None
-    return clock.parse(_text(values.get("updated") or values.get("created")))
+
+_NUM, _ID, _NAMES, _ALIASES, _UPDATED, _TYPE, _AGE = range(7)
+LABELS = Fact("labels", 1, _labels_of)
+
+
+def _lost_of(records: Records, shelf: Shelf, name: str, content: bytes) -> int:
+    """How many entries were acknowledged and are no longer in the file."""
+    return len(records.lost(Found(records.parse(shelf, name, content), shelf, name)))
+
+
+LOST = Fact("lost", 1, _lost_of, logged=True)
+
+
+def _raise_failures(known: Facts) -> Facts:
+    """Tell of a disk that fails; a file that is no record or that nobody may read is for the listing."""
+    for error in known.failed.values():
+        if isinstance(error, OSError) and not isinstance(error, PermissionError):
+            raise error
+    return known
 
 
 def _merged(record: Record, join: Joining) -> Merged | None:

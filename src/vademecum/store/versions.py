@@ -60,7 +60,7 @@ def replaced(records: Records, found: Found) -> list[archive.Image]:
 def gone(records: Records, places: Iterable[Place]) -> Iterator[Version]:
     """Every record that is no longer in its place and can be brought back, however it left."""
     places = [*places]
-    living = {found.record.id for found in _living(records, places)}
+    living = {own for _, own in records.living(places)}
     for shelf in (each for place in places for each in scopes.shelves(records.home, records.caller, place)):
         here = _files(shelf)
         for file in _put_away(records, shelf):
@@ -105,15 +105,11 @@ def _answers(records: Records, version: Version, name: str, places: Iterable[Pla
     """Whether a name means this version; a file moved by hand left its log behind and is not gone."""
     key, deleted = key_of(version.name), version.image.why == archive.KEPT
     if name.removesuffix(".md") in (version.name.removesuffix(".md"), key):
-        return not deleted or all(found.record.key != key for found in _living(records, places))
+        return not deleted or all(each != key for each, _ in records.living(places))
     own, num = _names(records, version)
     if deleted and name.isdecimal():
         num = numbers.of(records.home, own)
-    return name in (own, str(num)) and all(found.record.id != own for found in _living(records, places))
-
-
-def _living(records: Records, places: Iterable[Place]) -> Iterator[Found]:
-    return (each for each in records.all(places) if isinstance(each, Found) and each.shelf.trusted)
+    return name in (own, str(num)) and all(each != own for _, each in records.living(places))
 
 
 def _names(records: Records, version: Version) -> tuple[str | None, int | None]:
