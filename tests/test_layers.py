@@ -5,13 +5,16 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+from tools import house
 
-SOURCE = Path(__file__).parent.parent / "src" / "vademecum"
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
 
-# From the top down; a module may import from its own layer and from those below it.
+# From the top down; a module may import from its own package and from the layers below it, not from siblings.
 LAYERS = [
     ["interfaces", "adapters"],
     ["memory"],
@@ -26,6 +29,27 @@ LAYERS = [
     ["text"],
     ["types", "errors", "lazy", "tokens"],
 ]
+
+# The same inside the interfaces: the command line starts all others, what they share knows none of them.
+INTERFACES = [
+    ["interfaces.cli"],
+    [
+        "interfaces.mcp",
+        "interfaces.chat",
+        "interfaces.hooks",
+        "interfaces.install",
+        "interfaces.importers",
+        "adapters",
+    ],
+    ["interfaces.tools"],
+    ["interfaces.present", "interfaces"],
+]
+# Pairs that still know each other and shall not.
+YET = {
+    ("interfaces.install", "interfaces.hooks"),
+    ("interfaces.present", "interfaces.install"),
+}
+BOTTOM = {"types", "errors", "lazy", "tokens"}  # nouns and words that may know each other
 
 # Inside the store: what may not be known.
 BLIND = {
@@ -66,63 +90,77 @@ FOREIGN = {
 }
 
 
-def modules() -> list[Path]:
-    return sorted(SOURCE.rglob("*.py"))
-
-
-def imports(path: Path) -> list[str]:
-    """Every module a file imports, wherever in the file it does."""
-    found = []
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            found += [each.name for each in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            found.append(node.module)
-            found += [f"{node.module}.{each.name}" for each in node.names]
-        elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "LazyModule":
-            found += [str(each.value) for each in node.args if isinstance(each, ast.Constant)]
-    return found
-
-
-def layer_of(name: str) -> int | None:
-    part = name.removeprefix("vademecum.").split(".")[0]
+def layer_of(module: str) -> int | None:
+    part = module.split(".", maxsplit=1)[0]
     return next((index for index, names in enumerate(LAYERS) if part in names), None)
 
 
-@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(SOURCE)))
-def test_imports_point_down(path: Path) -> None:
-    own = layer_of(".".join(path.relative_to(SOURCE).with_suffix("").parts))
-    if own is None:
-        return  # the package's front door and `python -m`
-    for name in imports(path):
-        if name.startswith("vademecum."):
-            other = layer_of(name)
-            assert other is None or other >= own, f"{path.name} is below {name} and must not know it"
+def wrong(each: house.Import) -> str:
+    """What is wrong with an import, or nothing."""
+    own, other = layer_of(each.source), layer_of(each.target)
+    here, there = house.package_of(each.source), house.package_of(each.target)
+    if own is None or other is None or here == there or (here, there) in YET:
+        return ""  # the package's front door and `python -m` know everything
+    if own == other == 0:
+        own, other = (
+            next(n for n, names in enumerate(INTERFACES) if each in names) for each in (here, there)
+        )
+    if other < own:
+        return f"{each.source} is below {each.target} and must not know it"
+    if other > own or here in BOTTOM:
+        return ""
+    return f"{each.source} and {each.target} stand side by side and must not know each other"
 
 
-@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(SOURCE)))
-def test_foreign_libraries_stay_where_they_belong(path: Path) -> None:
-    place = path.relative_to(SOURCE).with_suffix("").as_posix()
-    for name in imports(path):
-        top = name.split(".")[0]
-        if top in sys.stdlib_module_names or top in ("vademecum", "__future__"):
-            continue
-        assert top in FOREIGN, f"{place} imports {top}, which has no place yet"
-        assert place.startswith(FOREIGN[top]), f"{top} does not belong into {place}"
+def misplaced(module: str, path: Path) -> Iterator[str]:
+    """Foreign libraries that a module imports and that do not belong there."""
+    place = module.replace(".", "/")
+    for top in sorted({each.split(".")[0] for each in imported(path)}):
+        ours = top in sys.stdlib_module_names or top in ("vademecum", "__future__")
+        if not ours and not place.startswith(FOREIGN.get(top, ())):
+            yield f"{top} does not belong into {place}"
+
+
+def imported(path: Path) -> list[str]:
+    """Every module a file imports, wherever in the file it does."""
+    return [name for node in ast.walk(ast.parse(path.read_text("utf-8"))) for name in house.named_by(node)]
+
+
+def test_imports_point_down_and_siblings_do_not_know_each_other() -> None:
+    assert [said for each in house.imports() if (said := wrong(each))] == []
+
+
+def test_foreign_libraries_stay_where_they_belong() -> None:
+    assert [said for name, path in house.modules().items() for said in misplaced(name, path)] == []
 
 
 @pytest.mark.parametrize("name", sorted(BLIND))
 def test_the_lowest_parts_of_the_store_know_nothing_of_the_rest(name: str) -> None:
-    path = SOURCE / "store" / f"{name}.py"
-    known = {each.removeprefix("vademecum.store.").split(".")[0] for each in imports(path) if "store" in each}
-    assert not known & BLIND[name]
+    own = {each.target for each in house.imports() if each.source == f"store.{name}"}
+    assert f"store.{name}" in house.modules(), "the table names a module that is not there"
+    assert not own & {f"store.{other}" for other in BLIND[name]}
 
 
-def test_the_layer_check_sees_an_import_that_points_up(tmp_path: Path) -> None:
-    planted = tmp_path / "planted.py"
-    planted.write_text("def f():\n    from vademecum.memory import Memory\n")
-    assert "vademecum.memory" in imports(planted)
-    assert (layer_of("vademecum.memory") or 0) < (layer_of("store.files") or 0)
+PLANTED = {
+    "an import that points up": ("store.planted", "def f():\n    from vademecum.memory import Memory\n"),
+    "a sibling": ("context.planted", "from vademecum.lifecycle import sweep\n"),
+    "another interface": ("interfaces.mcp.planted", "from vademecum.interfaces.cli import app\n"),
+    "a lazy sibling": ("inject.planted", 'x = LazyModule("vademecum.context.engine")\n'),
+}
+
+
+@pytest.mark.parametrize("kind", sorted(PLANTED))
+def test_the_check_sees_what_is_planted(kind: str, tmp_path: Path) -> None:
+    name, text = PLANTED[kind]
+    path = tmp_path / "planted.py"
+    path.write_text(text)
+    assert [each for each in house.imports_of(name, path, house.modules()) if wrong(each)]
+
+
+def test_the_check_sees_a_library_in_the_wrong_place(tmp_path: Path) -> None:
+    path = tmp_path / "planted.py"
+    path.write_text("import numpy\nimport yaml\n")
+    assert list(misplaced("index.planted", path)) == ["yaml does not belong into index/planted"]
 
 
 def loaded_by(*words: str, home: Path) -> set[str]:

@@ -1,0 +1,1 @@
+"""Programs for whoever works on this: measuring, generating, checking."""
