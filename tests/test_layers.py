@@ -67,7 +67,7 @@ FOREIGN = {
     "agents": ("adapters/openai_agents",),
     "anthropic": ("adapters/anthropic_memory",),
     "anyio": ("interfaces/mcp/",),
-    "apsw": ("index/pages", "index/sqlite", "index/turns", "search/searcher", "store/state"),
+    "apsw": ("index/pages", "index/sqlite", "store/state"),
     "click": ("interfaces/cli", "interfaces/present"),
     "httpx2": ("llm/net", "llm/remote"),
     "langgraph": ("adapters/langgraph_store",),

@@ -9,13 +9,13 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import apsw
-
 from vademecum.errors import Malformed
 from vademecum.index import words
+from vademecum.index.base import EVERYTHING
 from vademecum.index.chunk import LONGEST_HEADING, chunks
-from vademecum.search.engine import SNIPPET, snippet
+from vademecum.index.sqlite import SqliteIndex
 from vademecum.search.query import parse as parse_query
+from vademecum.search.snippet import SNIPPET, snippet
 from vademecum.store import document, frontmatter
 from vademecum.types import Entry, Origin
 
@@ -50,12 +50,10 @@ def query(content: bytes) -> None:
     assert len(found.phrases) <= words.MOST_PHRASES
     assert all(0 < len(phrase.words) <= words.LONGEST_PHRASE for phrase in found.phrases)
     assert all(word and word == word.strip() for word in found.words)
-    table = _table()
-    some = " OR ".join(words.quoted((word,)) for word in found.words[:64])
-    for expression in filter(
-        None, (some, *(f"{{body}} : {words.quoted(each.words)}" for each in found.phrases))
-    ):
-        table.execute("select rowid from t where t match ?", (expression,)).fetchall()
+    index = _index()
+    index.match([(word,) for word in found.words[:64]], EVERYTHING, 10)
+    for phrase in found.phrases:
+        index.match([phrase.words], EVERYTHING, 10)
     again = parse_query(asked.text)
     assert again.text.split() == asked.text.split() or again.text != asked.text
 
@@ -130,10 +128,8 @@ PROPERTIES: dict[str, Callable[[bytes], None]] = {
 
 
 @functools.cache
-def _table() -> apsw.Connection:
-    connection = apsw.Connection(":memory:")
-    connection.execute("create virtual table t using fts5(body, tokenize='porter unicode61')")
-    return connection
+def _index() -> SqliteIndex:
+    return SqliteIndex(":memory:")
 
 
 # --- seeded bytes -------------------------------------------------------------------------------------------

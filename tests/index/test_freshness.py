@@ -25,6 +25,7 @@ from vademecum.index import freshness
 from vademecum.index.base import Stack
 from vademecum.memory import Memory, connect
 from vademecum.store import watch as watching
+from vademecum.store.folders import Folder
 from vademecum.store.watch import NOTHING, Watch
 from vademecum.types import Origin
 
@@ -394,6 +395,31 @@ def test_what_no_event_told_is_found_by_the_comparison_from_time_to_time(
     memory.close()
 
 
+def test_a_question_that_looks_at_everything_opens_the_home_once_for_all_its_folders(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = warm(tmp_path)
+    for scope in ("global", "project", "agent"):
+        memory.store("The stork stands in the pond.", key=f"stork-{scope}", scope=scope)
+    opened: list[str] = []
+    real = Folder.at
+
+    def counting(path: Path | str, **given: Any) -> Folder:
+        caller = sys._getframe(1)
+        opened.append(f"{Path(caller.f_code.co_filename).stem}.{caller.f_code.co_name}")
+        return real(path, **given)
+
+    monkeypatch.setattr(Folder, "at", counting)
+    memory.searcher.sync()
+    assert opened.count("corpus._open") == 1
+    assert opened.count("home.open") == 0
+    opened.clear()
+    memory.searcher.update(seconds=5)
+    if memory.searcher.watching:
+        assert opened == []
+    memory.close()
+
+
 # --- what an answer says of itself --------------------------------------------------------------------------
 
 
@@ -411,7 +437,7 @@ def test_files_that_are_still_to_be_read_are_not_forgotten_by_a_write(tmp_path: 
         assert report.pending == 30
     memory.store("The heron stands in the pond.", key="heron")
     report = memory.searcher.update(seconds=0.0)
-    held = memory.searcher._open().value("select count(*) from files")
+    held = memory.searcher._file.open()._value("select count(*) from files")
     assert report.files == 32
     assert report.indexed == held
     assert report.pending == 32 - held
@@ -489,7 +515,7 @@ def test_two_clones_of_a_project_never_see_or_remove_each_others_rows(tmp_path: 
         )
         one.index()
         two.index()
-    rows = two.searcher._open().connection.execute("select count(*) from files where root != ''").fetchone()
+    rows = two.searcher._file.open()._ask("select count(*) from files where root != ''")[0]
     assert rows == (6,)
     again = opened(tmp_path, work="two")
     assert "heron" not in said(again)
@@ -536,7 +562,7 @@ def test_a_group_gets_nothing_private_from_the_agents_index_and_takes_nothing_ou
         assert {each.key for each in group.search("bittern").results} == {"open", "session"}
         hand_edit(tmp_path, other)
     assert group.search("bittern", sources=["vault", "journal", "pinned"], min_score=0.0).results == ()
-    rows = group.searcher._open().value("select count(*) from files where source != 'memory'")
+    rows = group.searcher._file.open()._value("select count(*) from files where source != 'memory'")
     assert rows == 7  # the journal, two documents and four files of the sources
     assert len(private.search("bittern", max_results=50, mode="bm25", min_score=0.0).results) == held + 1
     for each in (private, group):
@@ -652,8 +678,8 @@ class Clock:
 
 
 def chunks_of(memory: Memory, path: str) -> list[int]:
-    index = memory.searcher._open()
-    rows = index.connection.execute(
+    index = memory.searcher._file.open()
+    rows = index._ask(
         "select c.id from chunks c join files f on f.id = c.file where f.path = ? order by c.ord", (path,)
     )
     return [row[0] for row in rows]

@@ -15,7 +15,7 @@ import pytest
 
 from vademecum.index import pages
 from vademecum.index.pages import PAGE, RESERVED
-from vademecum.index.sqlite import VERSION, Index
+from vademecum.index.sqlite import VERSION, SqliteIndex
 from vademecum.memory import Memory, connect
 from vademecum.types import Origin
 
@@ -133,7 +133,7 @@ def test_an_index_that_says_its_pages_have_another_size_is_made_anew(tmp_path: P
         assert [each.key for each in answer.results if each.match == "strong"] == ["heron"]
         assert any("made anew" in said for said in answer.degraded)
         assert again.search("stork").results[0].key == "stork"
-        assert again.searcher._open().check() == []
+        assert again.searcher._file.open().check() == []
 
 
 def test_two_pages_that_changed_places_are_noticed(path: Path, whole: bytes) -> None:
@@ -249,22 +249,22 @@ def fill(connection: apsw.Connection, rounds: int) -> None:
 @pytest.mark.usefixtures("short_log")
 def test_the_log_stays_bounded_while_readers_look_for_a_moment_at_a_time(tmp_path: Path) -> None:
     path = tmp_path / "x.db"
-    writer = Index(path)
+    writer = SqliteIndex(path)
     done = threading.Event()
     seen: list[int] = []
 
     def look() -> None:
-        reader = Index(path)
+        reader = SqliteIndex(path)
         while not done.is_set():
-            with reader.reading():
-                seen.append(reader.count())
+            with reader:
+                seen.append(reader.stats().chunks)
                 time.sleep(0.005)
         reader.close()
 
     thread = threading.Thread(target=look)
     thread.start()
     try:
-        fill(writer.connection, 400)
+        fill(writer._connection, 400)
     finally:
         done.set()
         thread.join()
@@ -279,32 +279,31 @@ def test_a_reader_that_stays_keeps_its_view_and_costs_a_writer_a_moment_only(
 ) -> None:
     monkeypatch.setattr(pages, "LOG_WAIT_MS", 10)
     path = tmp_path / "x.db"
-    writer, reader = Index(path), Index(path)
-    with writer.writing():
-        writer.remember("said", "before")
+    writer, reader = SqliteIndex(path), SqliteIndex(path)
+    writer.put(settings={"said": "before"})
     begun = time.monotonic()
-    with reader.reading():
-        assert reader.meta("said") == "before"
-        with writer.writing():
-            writer.remember("said", "after")
-        fill(writer.connection, 60)
-        assert reader.meta("said") == "before"
+    with reader:
+        assert reader.stats().settings["said"] == "before"
+        writer.put(settings={"said": "after"})
+        fill(writer._connection, 60)
+        assert reader.stats().settings["said"] == "before"
+        reader._settings = None  # what is read again is what it was
+        assert reader.stats().settings["said"] == "before"
     assert time.monotonic() - begun < 10
-    assert reader.meta("said") == "after"
-    fill(writer.connection, 60)
+    assert reader.stats().settings["said"] == "after"
+    fill(writer._connection, 60)
     largest = Path(f"{path}-wal").stat().st_size
-    fill(writer.connection, 300)
+    fill(writer._connection, 300)
     assert Path(f"{path}-wal").stat().st_size <= largest  # begun anew from its start
-    busy = writer.value("pragma busy_timeout")
+    busy = writer._value("pragma busy_timeout")
     assert busy == pages.BUSY_MS
     for each in (writer, reader):
         each.close()
 
 
 def test_an_index_is_its_owners_alone(tmp_path: Path) -> None:
-    index = Index(tmp_path / "main.db")
-    with index.writing():
-        index.remember("a", "b")
+    index = SqliteIndex(tmp_path / "main.db")
+    index.put(settings={"a": "b"})
     modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
     index.close()
     assert modes

@@ -10,8 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from vademecum.index import vectors as module
-from vademecum.index.base import Item, Stamp
-from vademecum.index.sqlite import Index
+from vademecum.index.base import Filter, Item, Stamp
+from vademecum.index.documents import read_document
+from vademecum.index.sqlite import SqliteIndex
 from vademecum.index.vectors import Matrix, pack, unpack
 from vademecum.types import Place, Scope
 
@@ -33,58 +34,56 @@ def vector_of(id_: int, generation: int = 0, dimension: int = DIMENSION) -> Floa
     return np.asarray(row / np.linalg.norm(row), np.float32)
 
 
-def put_file(index: Index, name: str, parts: int, text: str = "The heron stands in the pond.") -> None:
+def put_file(index: SqliteIndex, name: str, parts: int, text: str = "The heron stands in the pond.") -> None:
     """Take in a file of some chunks."""
     content = "".join(f"## Part {number}\n\n{text * 30} {number}\n\n" for number in range(parts)).encode()
     place = Place(Scope.GLOBAL)
     stamp = Stamp(len(content), 1, 1, 1)
     item = Item(f"vault/{name}", f"vault/{name}", "vault", "markdown", place, "", stamp, lambda: content)
-    with index.writing():
-        index.add(item, content, str(hash(content)), tokens=100, overlap=0)
+    index.put([read_document(item, content, str(hash(content)), tokens=100, overlap=0)])
 
 
-def remove_file(index: Index, name: str) -> None:
-    id_ = index.value("select id from files where item = ?", (f"vault/{name}",))
-    if id_ is not None:
-        with index.writing():
-            index.remove(id_)
+def remove_file(index: SqliteIndex, name: str) -> None:
+    index.drop([each.id for each in index.known(Filter(items=(f"vault/{name}",))).values()])
 
 
-def waiting_in(index: Index) -> list[int]:
+def waiting_in(index: SqliteIndex) -> list[int]:
     """The chunks that have no vector yet."""
-    rows: list[Any] = index.connection.execute("select chunk from waiting order by chunk").fetchall()
-    return [row[0] for row in rows]
+    return [*index.match((), Filter(bare=True), None)]
 
 
-def embed(index: Index, generation: int = 0, *, only: int | None = None, dimension: int = DIMENSION) -> None:
+def embed(
+    index: SqliteIndex, generation: int = 0, *, only: int | None = None, dimension: int = DIMENSION
+) -> None:
     """Make vectors for some of those that wait, from the last one on: any order is allowed."""
     waiting = waiting_in(index)[::-1]
     chosen = waiting[:only]
     if not chosen:
         return
     rows = pack(np.array([vector_of(id_, generation, dimension) for id_ in chosen], np.float32))
-    with index.writing():
-        index.put_vectors(zip(chosen, rows, strict=True))
-        index.remember("vectors", MODEL)
+    index.put(vectors=zip(chosen, rows, strict=True), settings={"vectors": MODEL})
 
 
-def drop(index: Index) -> None:
-    with index.writing():
-        index.drop_vectors()
+def drop(index: SqliteIndex) -> None:
+    index.drop((), vectors=True)
 
 
-def kept(index: Index) -> tuple[list[int], Floats]:
+def refresh(matrix: Matrix, index: SqliteIndex) -> None:
+    matrix.refresh(index._vectors, index.stats().version, index.stats().settings, MODEL)
+
+
+def kept(index: SqliteIndex) -> tuple[list[int], Floats]:
     """What the index itself holds."""
-    rows: list[Any] = index.connection.execute("select chunk, vector from vectors order by chunk").fetchall()
+    rows: list[Any] = index._ask("select chunk, vector from vectors order by chunk")
     if not rows:
         return [], np.zeros((0, DIMENSION), np.float32)
     packed = np.frombuffer(b"".join(row[1] for row in rows), np.int8).reshape(len(rows), -1)
     return [row[0] for row in rows], unpack(packed)
 
 
-def agree(matrix: Matrix, index: Index, *, limit: int = 7) -> None:
+def agree(matrix: Matrix, index: SqliteIndex, *, limit: int = 7) -> None:
     """The matrix answers as a comparison of every vector in the index does."""
-    matrix.refresh(index, MODEL)
+    refresh(matrix, index)
     ids, vectors = kept(index)
     assert len(matrix) == len(ids)
     living = np.flatnonzero(matrix.living[: matrix.size])
@@ -92,7 +91,7 @@ def agree(matrix: Matrix, index: Index, *, limit: int = 7) -> None:
     if not ids:
         return
     assert np.allclose(matrix.exact(living), vectors, atol=1e-6)
-    marks = index.marks(ids)
+    marks = {id_: row.mark for id_, row in index.rows(ids).items()}
     assert matrix.marks(living) == marks
     known, rows = matrix.rows_of([*ids, 10**9, 0])
     assert [id_ for id_ in known if id_ in marks] == ids
@@ -127,7 +126,7 @@ steps = st.lists(
 )
 
 
-def take(index: Index, step: tuple[str, str, int], generation: int) -> None:
+def take(index: SqliteIndex, step: tuple[str, str, int], generation: int) -> None:
     what, name, number = step
     if what in ("put", "rewrite"):
         put_file(index, name, number, "The heron stands." if what == "put" else f"The stork {generation}.")
@@ -150,7 +149,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_whatever_is_put_in_and_taken_out_the_matrix_is_what_the_index_is(
     taken: list[tuple[str, str, int]], at_once: bool
 ) -> None:
-    index, matrix = Index(":memory:"), Matrix()
+    index, matrix = SqliteIndex(":memory:"), Matrix()
     for generation, step in enumerate(taken):
         take(index, step, generation)
         if at_once and step[0] == "put":
@@ -175,7 +174,7 @@ def test_a_large_matrix_is_what_the_index_is_when_enough_is_scored_again(
 ) -> None:
     monkeypatch.setattr(module, "EXACT", 4)
     monkeypatch.setattr(module, "RESCORED", 100)
-    index, matrix = Index(":memory:"), Matrix()
+    index, matrix = SqliteIndex(":memory:"), Matrix()
     for generation, step in enumerate(taken):
         take(index, step, generation)
         if step[0] == "refresh":
@@ -186,14 +185,14 @@ def test_a_large_matrix_is_what_the_index_is_when_enough_is_scored_again(
 
 
 @pytest.fixture
-def index() -> Iterator[Index]:
-    made = Index(":memory:")
+def index() -> Iterator[SqliteIndex]:
+    made = SqliteIndex(":memory:")
     yield made
     made.close()
 
 
 def test_a_matrix_that_grows_from_small_to_large_keeps_its_rows(
-    index: Index, monkeypatch: pytest.MonkeyPatch
+    index: SqliteIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "EXACT", 20)
     monkeypatch.setattr(module, "RESCORED", 200)
@@ -210,7 +209,7 @@ def test_a_matrix_that_grows_from_small_to_large_keeps_its_rows(
 
 
 def test_with_few_scored_again_most_of_the_nearest_are_still_found(
-    index: Index, monkeypatch: pytest.MonkeyPatch
+    index: SqliteIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Half of the dimensions choose, where the first ones tell most, as in the models that are shipped."""
     monkeypatch.setattr(module, "EXACT", 100)
@@ -222,11 +221,9 @@ def test_with_few_scored_again_most_of_the_nearest_are_still_found(
     ids = waiting_in(index)
     rows = chance.normal(size=(len(ids), DIMENSION)) * weights
     vectors = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
-    with index.writing():
-        index.put_vectors(zip(ids, pack(vectors), strict=True))
-        index.remember("vectors", MODEL)
+    index.put(vectors=zip(ids, pack(vectors), strict=True), settings={"vectors": MODEL})
     matrix = Matrix()
-    matrix.refresh(index, MODEL)
+    refresh(matrix, index)
     _, exact = kept(index)
     hits = 0
     for _ in range(20):
@@ -241,7 +238,7 @@ def test_with_few_scored_again_most_of_the_nearest_are_still_found(
 
 @pytest.mark.parametrize("exact", [100, 4])
 def test_the_mean_cosine_is_that_of_what_is_still_there(
-    index: Index, monkeypatch: pytest.MonkeyPatch, exact: int
+    index: SqliteIndex, monkeypatch: pytest.MonkeyPatch, exact: int
 ) -> None:
     monkeypatch.setattr(module, "EXACT", exact)
     matrix = Matrix()
@@ -256,12 +253,12 @@ def test_the_mean_cosine_is_that_of_what_is_still_there(
     assert matrix.nearest(query, 3, allowed=None).floor == pytest.approx(mean, abs=1e-5)
 
 
-def test_what_is_not_allowed_is_never_found_however_near_it_is(index: Index) -> None:
+def test_what_is_not_allowed_is_never_found_however_near_it_is(index: SqliteIndex) -> None:
     for name in NAMES:
         put_file(index, name, 2)
     embed(index)
     matrix = Matrix()
-    matrix.refresh(index, MODEL)
+    refresh(matrix, index)
     ids, vectors = kept(index)
     for row, id_ in enumerate(ids):
         others = matrix.mask(chunks=[each for each in ids if each != id_])
@@ -271,7 +268,7 @@ def test_what_is_not_allowed_is_never_found_however_near_it_is(index: Index) -> 
     assert nobody.rows.tolist() == []
 
 
-def test_vectors_that_come_out_of_order_are_all_there(index: Index) -> None:
+def test_vectors_that_come_out_of_order_are_all_there(index: SqliteIndex) -> None:
     matrix = Matrix()
     put_file(index, "a", 6)
     for count in (1, 2, 1, 2):  # from the last chunk to the first
@@ -280,7 +277,7 @@ def test_vectors_that_come_out_of_order_are_all_there(index: Index) -> None:
     assert len(matrix) == 6
 
 
-def test_a_model_of_another_length_takes_the_place_of_the_old_one(index: Index) -> None:
+def test_a_model_of_another_length_takes_the_place_of_the_old_one(index: SqliteIndex) -> None:
     matrix = Matrix()
     put_file(index, "a", 4)
     embed(index)
@@ -292,14 +289,12 @@ def test_a_model_of_another_length_takes_the_place_of_the_old_one(index: Index) 
 
 
 def test_vectors_of_another_model_are_none(tmp_path: Path) -> None:
-    one, other, matrix = Index(tmp_path / "x.db"), Index(tmp_path / "x.db"), Matrix()
+    one, other, matrix = SqliteIndex(tmp_path / "x.db"), SqliteIndex(tmp_path / "x.db"), Matrix()
     put_file(one, "a", 4)
     embed(one)
     agree(matrix, one)
-    with other.writing():
-        other.drop_vectors()
-        other.remember("vectors", "another model")
-    matrix.refresh(one, MODEL)
+    other.drop((), vectors=True, settings={"vectors": "another model"})
+    refresh(matrix, one)
     assert len(matrix) == 0
     for each in (one, other):
         each.close()
@@ -316,7 +311,7 @@ def test_two_who_write_and_read_one_index_both_hold_what_it_holds(
     path = folder / "two.db"
     for ending in ("", "-wal", "-shm"):
         path.with_name(f"two.db{ending}").unlink(missing_ok=True)
-    both = Index(path), Index(path)
+    both = SqliteIndex(path), SqliteIndex(path)
     matrices = Matrix(), Matrix()
     generation = 0
     for first, some in taken:
@@ -334,7 +329,7 @@ def test_two_who_write_and_read_one_index_both_hold_what_it_holds(
 
 
 def test_an_index_that_another_put_in_place_as_a_whole_is_read_anew(tmp_path: Path) -> None:
-    one, other, matrix = Index(tmp_path / "one.db"), Index(tmp_path / "other.db"), Matrix()
+    one, other, matrix = SqliteIndex(tmp_path / "one.db"), SqliteIndex(tmp_path / "other.db"), Matrix()
     for name in ("b", "a"):
         put_file(one, name, 2, text=name)
         embed(one, 1)
@@ -342,9 +337,8 @@ def test_an_index_that_another_put_in_place_as_a_whole_is_read_anew(tmp_path: Pa
     for name in ("a", "b"):
         put_file(other, name, 2, text=name)
         embed(other, 2)
-    adopting = Index(tmp_path / "one.db")
-    with adopting.connection.backup("main", other.connection, "main") as copying:
-        copying.step(-1)
+    adopting = SqliteIndex(tmp_path / "one.db")
+    adopting.replace_with(other)
     agree(matrix, one)
     for each in (one, other, adopting):
         each.close()

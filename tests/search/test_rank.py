@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from vademecum.index.base import Mark
 from vademecum.index.speech import NUMBER, TIME, Speech, wanted
-from vademecum.index.sqlite import Mark
 from vademecum.search import fuse, rank
 
 

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vademecum.errors import NotFound, UnknownName, UsageError
+from vademecum.search.snippet import PREVIEW
 from vademecum.store import identity, scopes
 from vademecum.store.home import Home
 from vademecum.transcripts.events import Said
 from vademecum.transcripts.messages import Message, Role, Text, ToolCall, ToolResult
 from vademecum.transcripts.recall import (
-    PREVIEW,
     ask,
     check_ranking,
     preview,

@@ -1,18 +1,23 @@
-"""What the index takes in: folders of files from small providers, and what tells that a file has changed."""
+"""The contract of an index: what goes in, what may be seen, and the verbs every implementation answers to.
+
+Knows values only. How rows are kept and found is the business of an implementation; how they are ranked is
+that of `search`.
+"""
 
 from __future__ import annotations
 
 import functools
 import os
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from vademecum.index.speech import SILENT, Speech
 from vademecum.store import files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from vademecum.store.folders import Folder
-    from vademecum.types import Finding, Place
+    from vademecum.types import Place
 
 MEMORY, JOURNAL, PINNED = "memory", "journal", "pinned"
 
@@ -98,11 +103,234 @@ class Stack(NamedTuple):
             return files.read(folder, name)
 
 
-class Corpus(Protocol):
-    """Provides the folders of one kind of thing."""
+class Filter(NamedTuple):
+    """What may be answered: who is looking comes first, then what was asked for.
 
-    def stacks(self) -> Iterator[Stack | Finding]:
-        """Every folder there is or may come to be; one that cannot be looked at is a finding."""
+    Of a session the labels are these: `key` is its id, `type` the agent it is of, `tags` its audience.
+    """
+
+    places: tuple[Place, ...] | None = None  # None: every one; no place at all sees nothing
+    root: str = ""  # of `.vade/` folders, those of this clone alone
+    group: bool = False  # records and the project's `context.md`: no journal, no source, no other document
+    type: str | None = None
+    tags: tuple[str, ...] = ()  # all of them
+    keys: tuple[str, ...] | None = None
+    path: str | None = None  # a part of it
+    sources: tuple[str, ...] = ()
+    items: tuple[str, ...] | None = None
+    after: str | None = None
+    before: str | None = None
+    as_of: str | None = None  # what held at this moment
+    only: tuple[int, ...] | None = None  # chunks
+    bare: bool = False  # what has no vector yet
+
+    @property
+    def by_file(self) -> bool:
+        """Whether files alone decide."""
+        times = self.after is None and self.before is None and self.as_of is None
+        return times and self.only is None and not self.bare
+
+
+EVERYTHING = Filter()
+
+
+class Known(NamedTuple):
+    """What the index holds of a file."""
+
+    id: int
+    hash: str
+    stamp: tuple[int, int, int, int]
+    reason: str | None  # why it could not be taken in
+    labels: tuple[str, ...]  # path, source, kind, root: a source can be attached again under another name
+    outdated: bool = False  # whether an earlier version made its rows
+    state: str = ""  # what its reader wants to know again
+
+
+class Labels(NamedTuple):
+    """What a file says of itself."""
+
+    title: str = ""
+    key: str | None = None
+    num: int | None = None
+    type: str | None = None
+    tags: tuple[str, ...] = ()
+    updated: str | None = None
+
+
+class Piece(NamedTuple):
+    """A passage on its way into the index."""
+
+    start: int
+    last: int
+    body: str  # what is kept and shown; empty where the file itself is read for that
+    heading: str = ""
+    time: str | None = None
+    moment: str | None = None  # the same as it is compared
+    origin: str | None = None
+    superseded: str | None = None
+    ended: str | None = None
+    speech: Speech = SILENT
+    text: str = ""  # what is looked for
+    head: str = ""  # what is looked for beside it
+    size: int = 0  # how many different words say something, where `words` are not given
+    words: frozenset[str] = frozenset()  # that it holds
+    place: bytes = b""  # where its reader finds it again
+
+
+class Document(NamedTuple):
+    """One file as it is now; without pieces it holds what it held, and only its stamp is noted."""
+
+    item: Item
+    hash: str
+    labels: Labels = Labels()
+    pieces: Sequence[Piece] | None = None
+    reason: str | None = None  # why it cannot be taken in
+    state: str = ""
+    grown: str | None = None  # the state that its pieces are added behind; else they take the place of all
+
+
+class Mark(NamedTuple):
+    """What ranking needs of a chunk: its place, and what counts for or against it."""
+
+    file: int
+    order: int
+    source: str
+    superseded: bool
+    alone: bool  # whether its file has no other chunk
+    speech: Speech = SILENT
+
+
+class Row(NamedTuple):
+    """A chunk with what its file says of it."""
+
+    id: int
+    file: int
+    order: int
+    item: str
+    path: str
+    source: str
+    kind: str
+    scope: str
+    scope_id: str
+    title: str
+    key: str | None
+    num: int | None
+    type: str | None
+    tags: tuple[str, ...]
+    updated: str | None
+    start: int
+    last: int
+    body: str
+    heading: str
+    time: str | None
+    origin: str | None
+    superseded: str | None
+    alone: bool
+    size: int  # how many different words say something
+    stems: bytes  # the marks of all its words; empty where they are not kept
+    speech: Speech
+    place: bytes
+
+    @property
+    def mark(self) -> Mark:
+        """What ranking needs of it."""
+        return Mark(self.file, self.order, self.source, self.superseded is not None, self.alone, self.speech)
+
+
+class Nearest(NamedTuple):
+    """The chunks nearest to a question with their cosines, and how near the whole store is."""
+
+    cosines: dict[int, float]
+    marks: dict[int, Mark]
+    mean: float
+    deviation: float  # of the cosines of the store from that
+    total: int  # vectors there are
+    dimension: int
+    vectors: Callable[[Sequence[int]], tuple[list[int], Any]]  # of some chunks: those that have one, and it
+
+
+class Stats(NamedTuple):
+    """What is known of the whole index."""
+
+    version: tuple[int, int]  # changed by others, and by ourselves
+    settings: Mapping[str, str]  # what it was made with
+    chunks: int
+    seen: Mapping[str, int] = {}  # in how many chunks each word stands that was asked about
+    marks: Mapping[str, bytes] = {}  # what stands for each in the `stems` of a row
+    files: int = 0  # that a filter lets through
+    indexed: int = 0  # of these
+    waiting: int = 0  # chunks that a filter lets through and that have no vector
+
+
+class Index(Protocol):
+    """What can be asked of an index; every failure is an `IndexFailed`.
+
+    `with index:` gives one view of it to several questions, whatever others write meanwhile.
+    """
+
+    patience: float | None  # seconds that a call may wait for other processes; None: as long as usual
+
+    def __enter__(self) -> object: ...
+    def __exit__(self, *error: object) -> None: ...
+
+    def known(self, filter: Filter) -> dict[str, Known]:
+        """Each file that it holds, by the id of its item."""
+        ...
+
+    def put(
+        self,
+        documents: Iterable[Document] = (),
+        *,
+        vectors: Iterable[tuple[int, bytes]] = (),
+        settings: Mapping[str, str] = {},
+        last: bool = False,
+    ) -> bool:
+        """Take in files, vectors of chunks and settings, in one transaction.
+
+        The answer is False, and nothing was written, when somebody else was quicker: a document has grown
+        from another state than the one that is kept, or the vectors that are kept have another `dimension`.
+        With the last of many, the words are put in order.
+        """
+        ...
+
+    def drop(
+        self, files: Iterable[int] | None, *, vectors: bool = False, settings: Mapping[str, str] = {}
+    ) -> None:
+        """Take files out, None means every one; with `vectors`, forget those of all."""
+        ...
+
+    def match(
+        self,
+        phrases: Sequence[Sequence[str]],
+        filter: Filter,
+        limit: int | None,
+        *,
+        every: bool = False,
+        wide: bool = False,
+    ) -> dict[int, float]:
+        """Chunks with any of some phrases, or with every one, the best first by their BM25.
+
+        A phrase is some words that stand together. `wide` asks whole files that have several chunks. Without
+        phrases, the newest first; what has no vector in the order it came.
+        """
+        ...
+
+    def nearest(
+        self, query: Any, filter: Filter, limit: int, *, made_by: str, also: Iterable[int] = ()
+    ) -> Nearest:
+        """The chunks nearest to a vector, with the true cosines of others too; another model's are none."""
+        ...
+
+    def rows(self, ids: Iterable[int], filter: Filter = EVERYTHING, *, text: bool = True) -> dict[int, Row]:
+        """Chunks with their files' labels, of those only that a filter lets through."""
+        ...
+
+    def stats(self, words: Iterable[str] = (), filter: Filter | None = None) -> Stats:
+        """What is known of all, of some words, and of what a filter lets through."""
+        ...
+
+    def close(self) -> None:
+        """Let go of it."""
         ...
 
 

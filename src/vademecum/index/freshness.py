@@ -14,8 +14,7 @@ from vademecum.index.base import Stack
 from vademecum.store.watch import Watch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
+    from vademecum.index.corpus import Corpus
     from vademecum.index.sync import Report, Sync
     from vademecum.types import Finding
 
@@ -29,12 +28,9 @@ PATIENCE = 2.0  # seconds that a write may spend on the index
 class Freshness:
     """Keeps one index up to date for one caller."""
 
-    def __init__(
-        self, sync: Sync, plan: Callable[[], Iterable[Stack | Finding]], decisions: Iterable[str]
-    ) -> None:
-        self.sync = sync
-        self._plan = plan
-        self._decisions = tuple(decisions)  # folders whose content decides what there is to see
+    def __init__(self, sync: Sync, corpus: Corpus) -> None:
+        self.sync, self._corpus = sync, corpus
+        self._decisions = corpus.decisions
         self._watch = Watch()
         self._stacks: dict[str, list[Stack]] = {}
         self._report: Report | None = None
@@ -55,14 +51,15 @@ class Freshness:
 
     def update(self, *, seconds: float, vectors: bool = True) -> Report:
         """Bring the index up to date within a time, looking no closer than needed."""
-        self.sync.index.wait_at_most(seconds)
+        self.sync.index.patience = seconds
         try:
-            return self._update(seconds=seconds, vectors=vectors)
+            with self._corpus.held():
+                return self._update(seconds=seconds, vectors=vectors)
         except BaseException:
             self._report = None  # what was heard is lost: everything is compared next time
             raise
         finally:
-            self.sync.index.wait_at_most(None)
+            self.sync.index.patience = None
 
     def _update(self, *, seconds: float, vectors: bool) -> Report:
         seen = self._watch.look()
@@ -82,27 +79,30 @@ class Freshness:
 
     def compare(self, *, seconds: float | None = None, check: bool = False, vectors: bool = True) -> Report:
         """Bring the index up to date by looking at every file."""
+        with self._corpus.held():
+            return self._compared_all(seconds=seconds, check=check, vectors=vectors)
+
+    def _compared_all(self, *, seconds: float | None, check: bool, vectors: bool) -> Report:
         begun = time.monotonic()
-        found = self._planned()
         # Watched before it is read: what changes meanwhile is seen by the next look. Not the first time: most
         # processes ask one question.
-        if self._report is not None or self._watched:
-            self._watched = True
-            covered: list[str] = []
-            while covered != [*self._stacks]:  # a folder may have come between the listing and the watch
-                covered = [*self._stacks]
-                self._watch.cover([*covered, *self._decisions])
-                self._watch.look()
-                found = self._planned()
+        self._watched = self._watched or self._report is not None
+        found = None if self._watched and self._stacks else self._planned()
+        covered: list[str] = []
+        while found is None or (self._watched and covered != [*self._stacks]):
+            covered = [*self._stacks]  # a folder may have come between the listing and the watch
+            self._watch.cover([*covered, *self._decisions])
+            self._watch.look()
+            found = self._planned()
         self._report = self.sync.run(found, seconds=seconds, check=check, vectors=vectors)
         self._compared = time.monotonic()
         self._cost = self._compared - begun if not self._report.changed else self._cost
-        self._made_by = (self.sync.index.version[0], self.sync.index.meta("made"))
+        self._made_by = self._made()
         return self._report
 
     def _planned(self) -> list[Stack | Finding]:
         """What there is to look at now."""
-        found = list(self._plan())
+        found = list(self._corpus.stacks())
         self._stacks = {}
         for stack in found:
             if isinstance(stack, Stack):
@@ -138,11 +138,16 @@ class Freshness:
 
     def _foreign(self, *, vectors: bool) -> bool:
         """Whether another process has left another index: made anew, or made with other settings."""
-        version, index = self.sync.index.version[0], self.sync.index
-        if version == self._made_by[0]:
+        made = self._made()
+        if made[0] == self._made_by[0]:
             return False
-        if index.meta("made") != self._made_by[1] or not self.sync.agrees(vectors=vectors):
+        if made[1] != self._made_by[1] or not self.sync.agrees(vectors=vectors):
             return True
         if vectors:  # words alone do not tell whether the vectors are still ours
-            self._made_by = (version, self._made_by[1])
+            self._made_by = made
         return False
+
+    def _made(self) -> tuple[int, str | None]:
+        """Who wrote last, and which index it is."""
+        stats = self.sync.index.stats()
+        return stats.version[0], stats.settings.get("made")

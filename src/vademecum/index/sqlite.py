@@ -1,12 +1,14 @@
-"""The index file: chunks, two keyword tables and vectors in one SQLite database that can be thrown away.
+"""The index in SQLite: chunks, two keyword tables and vectors in one database that can be thrown away.
 
-The narrow keyword table knows chunks, the wide one whole files: the two find more than either. Nothing here
-is the truth; every row comes from a file and goes with it.
+The narrow keyword table knows chunks, the wide one whole files: the two find more than either. Notes and
+sessions each have a file of this kind; of sessions it keeps words and places, never the text. Nothing here is
+the truth; every row comes from a file and goes with it.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import uuid
 from hashlib import blake2b
@@ -14,27 +16,52 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import apsw
 
-from vademecum.errors import IndexFailed, IndexNewer, Malformed
-from vademecum.index import pages, speech, words
-from vademecum.index.speech import SILENT, Speech
-from vademecum.store import clock, document, outgoing, texts
-from vademecum.store.joining import read_tags
+from vademecum.errors import IndexFailed, IndexNewer
+from vademecum.index import pages, words
+from vademecum.index.base import EVERYTHING, MEMORY, PINNED, Filter, Known, Nearest, Row, Stats
+from vademecum.index.speech import Speech
 from vademecum.types import Scope
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from vademecum.index.base import Item, Stamp
-    from vademecum.index.chunk import Chunk
-    from vademecum.types import Place
+    from vademecum.index.base import Document, Labels, Piece
+    from vademecum.index.vectors import Matrix
 
 VERSION = 3
-UPGRADED = 2  # the version that is brought up to date in place
+UPGRADED = 2  # the version of a notes' index that is brought up to date in place
 _MARK = 4  # bytes that stand for a stem
-_MOST_ALIASES, _LONGEST_ALIAS = 20, 100  # names that a note goes by beside its title, and their characters
 _MOST_WORDS = 200_000  # words whose stems are remembered
+# New chunks from which on the keyword tables are put in order: a number, and a share of all.
+_FEW, _MANY = 100, 0.1
 _TOKENIZER = "porter unicode61 remove_diacritics 2"
+# What is wrong with the file itself; all else is trouble of the disk, of other processes or of our own.
+_DAMAGE = (apsw.CorruptError, apsw.NotADBError, apsw.FormatError, apsw.SchemaChangeError, apsw.SQLError)
+
+
+class Kind(NamedTuple):
+    """What an index is of."""
+
+    called: str
+    scanned: str  # what is said while it is done without
+    mark: int = 0  # in the header, so that no other database passes for one of these
+    grows: bool = False  # whether files grow at their end and keep their text to themselves
+    cache: int = 65536  # KiB of pages that are held
+    ties: str = ""  # the order of what matches as well as each other
+
+
+NOTES = Kind("the index", "answered from a scan, not from the index")
+# The newest session first, then the last line: no order of writing shows.
+SESSIONS = Kind(
+    "the sessions' index",
+    "sessions were answered from a scan, not from their index",
+    0x76616465,
+    grows=True,
+    cache=32768,
+    ties=", f.updated desc, f.scope_id, f.key, c.start desc, c.ord",
+)
+
 _SCHEMA = f"""
 create table meta(
     key text primary key,
@@ -104,8 +131,11 @@ create virtual table vocabulary using fts5vocab('narrow', 'row');
 create virtual table narrow_words using fts5vocab('narrow', 'instance');
 create virtual table wide_words using fts5vocab('wide', 'instance');
 """
-
-
+# Where a reader goes on, and where it finds a passage again.
+_GROWING = """
+alter table files add column state text not null default '';
+alter table chunks add column place blob not null default x'';
+"""
 # A row of an earlier version has none of these until its file is looked at again: `asks` is null there.
 _UPGRADE = """
 alter table chunks add column speaker text;
@@ -116,570 +146,560 @@ insert or replace into meta values('upgrading', '1');
 
 _ORDER = " ".join(f"when '{scope}' then {at}" for at, scope in enumerate(Scope))
 _PRECEDENCE = f"case f.scope {_ORDER} end"
-# Asked for by name: sorting by FTS5's own `rank` column prepares another statement for every query.
-_SCORE = "-bm25(narrow)"
+_JOINED = "chunks c join files f on f.id = c.file"
+_WAITING = "waiting w join chunks c on c.id = w.chunk join files f on f.id = c.file"
+_LABELS = "title, key, num, type, tags, updated"
+# A group sees records and the project's `context.md`: no journal, no source, no other document.
+_FOR_GROUPS = f"(f.source = '{MEMORY}' or (f.source = '{PINNED}' and f.path like '%/context.md'))"
 
 
-class Known(NamedTuple):
-    """What the index holds of a file."""
-
-    id: int
-    hash: str
-    stamp: tuple[int, int, int, int]
-    reason: str | None
-    labels: tuple[str, ...]  # path, source, kind, root: a source can be attached again under another name
+def is_damage(error: BaseException) -> bool:
+    """Whether a failure is the file's own, so that a new one mends it."""
+    cause = error if isinstance(error, apsw.Error) else error.__cause__
+    return cause is None or isinstance(cause, _DAMAGE)
 
 
-class Labels(NamedTuple):
-    """What a file says of itself."""
+class SqliteIndex:
+    """An open index; every failure of it is an `IndexFailed`."""
 
-    title: str = ""
-    key: str | None = None
-    num: int | None = None
-    type: str | None = None
-    tags: tuple[str, ...] = ()
-    updated: str | None = None
-
-    @property
-    def tags_json(self) -> str:
-        """The tags as they are kept."""
-        return json.dumps(self.tags, ensure_ascii=False) if self.tags else "[]"
-
-
-_NO_LABELS = Labels()
-
-
-class Mark(NamedTuple):
-    """What ranking needs of a chunk: its place, and what counts for or against it."""
-
-    file: int
-    order: int
-    source: str
-    superseded: bool
-    alone: bool  # whether its file has no other chunk
-    speech: Speech = SILENT
-
-
-class Row(NamedTuple):
-    """A chunk with what its file says of it."""
-
-    id: int
-    file: int
-    item: str
-    path: str
-    source: str
-    kind: str
-    scope: str
-    scope_id: str
-    title: str
-    key: str | None
-    num: int | None
-    type: str | None
-    tags: tuple[str, ...]
-    updated: str | None
-    start: int
-    last: int
-    body: str
-    heading: str
-    time: str | None
-    origin: str | None
-    superseded: str | None
-    size: int  # how many different words say something
-    stems: bytes  # the marks of all its words
-
-
-class Index:
-    """An open index."""
-
-    def __init__(self, path: Path | str) -> None:
-        self.path = path
-        self.removed: list[int] = []  # ids that this process has taken out, for who keeps them in memory
-        self.inserted = 0  # chunks put in since the keyword tables were last put in order
-        self.lowest_put: int | None = None  # the lowest id that got a vector since they last looked
-        self._counts: tuple[Any, int] = (None, 0)
+    def __init__(self, path: Path | str, kind: Kind = NOTES) -> None:
+        self.path, self.kind = path, kind
+        self._inserted = 0  # chunks put in since the keyword tables were last put in order
+        self._matrix: Matrix | None = None
         self._stems: dict[str, tuple[str, ...]] = {}
         self._marked: dict[str, bytes] = {}
         self._frequencies: dict[str, int] = {}
-        self._seen: Any = None
-        try:
-            file = str(path) != ":memory:"
-            if file:
-                pages.damage(str(path))  # of a file that lay here before
-                _refuse_newer(pages.version_of(str(path)), path)
-            self.connection = pages.connect(str(path)) if file else apsw.Connection(":memory:")
-            self.connection.set_busy_timeout(pages.BUSY_MS)
-            if file:
-                self.connection.execute("pragma journal_mode = wal; pragma synchronous = normal").fetchall()
-            self.connection.execute(
-                "pragma trusted_schema = off; pragma cache_size = -65536; pragma temp_store = memory"
-            ).fetchall()
-            self._prepare()
-        except apsw.Error as error:
-            raise IndexFailed(f"the index {path} cannot be opened: {error}") from error
-        self._tokenizer = self.connection.fts5_tokenizer("porter", ["unicode61", "remove_diacritics", "2"])
+        self._frequencies_of: tuple[int, int] | None = None
+        self._upgrading = False
+        self._frozen = False  # whether several questions see one view
+        self._seen: tuple[int, int] | None = None  # the version that the next four are of
+        self._count: int | None = None
+        self._settings: dict[str, str] | None = None
+        self._hiding: dict[Filter, bool] = {}
+        self._masks: dict[Filter, Any] = {}
+        with self._reported("opened"):
+            self._connection = self._opened()
+            try:
+                self._prepare()
+            except BaseException:
+                self._connection.close()
+                raise
+        self._vectors = VectorTable(self._connection)
+        self._tokenizer = self._connection.fts5_tokenizer("porter", ["unicode61", "remove_diacritics", "2"])
+
+    def _opened(self) -> apsw.Connection:
+        path = str(self.path)
+        if path == ":memory:":
+            connection = apsw.Connection(path)
+        else:
+            pages.damage(path)  # of a file that lay here before
+            self._refuse_newer(pages.version_of(path))
+            connection = pages.connect(path)
+        connection.set_busy_timeout(pages.BUSY_MS)
+        if path != ":memory:":
+            connection.execute("pragma journal_mode = wal; pragma synchronous = normal").fetchall()
+        connection.execute(
+            f"pragma trusted_schema = off; pragma cache_size = -{self.kind.cache}; pragma temp_store = memory"
+        ).fetchall()
+        return connection
+
+    def _prepare(self) -> None:
+        """Make the tables in a new file; refuse one from a newer version."""
+        found = int(self._value("pragma user_version"))
+        self._refuse_newer(found)
+        if found == UPGRADED and not self.kind.grows:
+            with self._writing():
+                if self._value("pragma user_version") == UPGRADED:
+                    self._connection.execute(_UPGRADE)
+                    self._connection.execute(f"pragma user_version = {VERSION}")
+            return
+        if found not in (0, VERSION) or (found and self._value("pragma application_id") != self.kind.mark):
+            raise IndexFailed(f"{self.kind.called} {self.path} was made by an older version of vade")
+        if not found:
+            with self._writing():
+                if self._value("pragma user_version") == 0:
+                    self._connection.execute(_SCHEMA + (_GROWING if self.kind.grows else ""))
+                    self._connection.execute(f"pragma application_id = {self.kind.mark}")
+                    self._remember({"made": uuid.uuid4().hex})  # ids of another file mean other chunks
+                    self._connection.execute(f"pragma user_version = {VERSION}")
+
+    def _refuse_newer(self, version: int) -> None:
+        if version > VERSION:
+            raise IndexNewer(f"{self.kind.called} {self.path} was made by a newer version of vade")
 
     def close(self) -> None:
         """Let go of the file."""
-        self.connection.close()
+        self._connection.close()
 
-    def value(self, sql: str, values: Sequence[Any] = ()) -> Any:
-        """The first column of the first row, or None."""
-        row = self.connection.execute(sql, tuple(values)).fetchone()
-        return None if row is None else row[0]
+    # ---------------------------------------------------------------- transactions
 
-    @contextlib.contextmanager
-    def writing(self) -> Iterator[None]:
-        """One transaction that takes the write lock first, so that it never meets "locked" half-way."""
-        mark = len(self.removed)
-        try:
-            self.connection.execute("begin immediate")
-            try:
-                yield
-                self.connection.execute("commit")
-            except BaseException:
-                del self.removed[mark:]  # what was taken out is back
-                self._end()
-                raise
-        except apsw.Error as error:
-            raise IndexFailed(f"the index {self.path} cannot be written: {error}") from error
+    @property
+    def patience(self) -> float | None:
+        """Seconds that a call may wait for other processes; None: as long as usual."""
+        return self._patience
 
-    @contextlib.contextmanager
-    def reading(self) -> Iterator[None]:
-        """One view of the index for several questions to it, whatever others write meanwhile."""
-        self.connection.execute("begin")
-        try:
-            yield
-        finally:
-            self._end()
-
-    def _end(self) -> None:
-        """Leave a transaction; SQLite may have left it already, as on a full disk."""
-        if self.connection.in_transaction:
-            self.connection.execute("rollback")
-
-    def raise_damage(self) -> None:
-        """Fail when a page was found damaged since the last time, whoever kept quiet about it."""
-        said = pages.damage(str(self.path))
-        if said is not None:
-            raise IndexFailed(said)
-
-    # ---------------------------------------------------------------- meta
-
-    def meta(self, key: str) -> str | None:
-        """A remembered value."""
-        found = self.value("select value from meta where key = ?", (key,))
-        return None if found is None else str(found)
-
-    def remember(self, key: str, value: str) -> None:
-        """Remember a value, inside a transaction of the caller's."""
-        self.connection.execute("insert or replace into meta values(?, ?)", (key, value))
-
-    def wait_at_most(self, seconds: float | None) -> None:
-        """Wait no longer than this for another process; as long as usual when nothing is said."""
+    @patience.setter
+    def patience(self, seconds: float | None) -> None:
+        self._patience = seconds
         usual = pages.BUSY_MS
-        self.connection.set_busy_timeout(
+        self._connection.set_busy_timeout(
             usual if seconds is None else max(1, min(usual, int(seconds * 1000)))
         )
 
-    @property
-    def version(self) -> tuple[int, int]:
-        """Changes whenever anyone has changed the index."""
-        return int(self.value("pragma data_version")), self.connection.total_changes()
+    _patience: float | None = None
+
+    def __enter__(self) -> SqliteIndex:
+        with self._reported("read"):
+            self._connection.execute("begin")
+        self._look()
+        self._frozen = True
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._frozen = False
+        self._end()
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        """One transaction that takes the write lock first, so that it never meets "locked" half-way."""
+        with self._reported("written"):
+            self._connection.execute("begin immediate")
+            try:
+                yield
+                self._connection.execute("commit")
+            except BaseException:
+                self._end()
+                raise
+
+    def _end(self) -> None:
+        """Leave a transaction; SQLite may have left it already, as on a full disk."""
+        if self._connection.in_transaction:
+            self._connection.execute("rollback")
+
+    @contextlib.contextmanager
+    def _reported(self, done: str) -> Iterator[None]:
+        try:
+            yield
+        except apsw.Error as error:
+            raise IndexFailed(f"{self.kind.called} {self.path} cannot be {done}: {error}") from error
+
+    def _ask(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
+        """All rows of an answer; fails when a page was found damaged, whoever kept quiet about it."""
+        try:
+            found: list[Any] = self._connection.execute(sql, tuple(values)).fetchall()
+        except apsw.Error as error:
+            raise IndexFailed(f"{self.kind.called} {self.path} cannot be read: {error}") from error
+        said = pages.damage(str(self.path))
+        if said is not None:
+            raise IndexFailed(said)
+        return found
+
+    def _value(self, sql: str, values: Sequence[Any] = ()) -> Any:
+        """The first column of the first row, or None."""
+        found = self._ask(sql, values)
+        return found[0][0] if found else None
+
+    def _look(self) -> tuple[int, int]:
+        """The version of what is there; what was remembered of another is forgotten."""
+        if self._frozen and self._seen is not None:
+            return self._seen
+        version = (int(self._value("pragma data_version")), self._connection.total_changes())
+        if version != self._seen:
+            self._seen, self._count, self._settings = version, None, None
+            self._hiding.clear()
+            self._masks.clear()
+        return version
+
+    def _meta(self) -> dict[str, str]:
+        self._look()
+        if self._settings is None:
+            self._settings = {key: str(value) for key, value in self._ask("select key, value from meta")}
+        return self._settings
+
+    def _remember(self, settings: Mapping[str, str]) -> None:
+        self._connection.executemany("insert or replace into meta values(?, ?)", settings.items())
 
     # ---------------------------------------------------------------- writing
 
-    def known(self, places: Sequence[Place], root: str) -> dict[str, Known]:
-        """Every file the index holds of some places, as seen from one clone of a project."""
-        clause, values = places_where(places, root)
-        rows = self.connection.execute(
-            f"""select item, id, hash, size, mtime, ctime, inode, reason, path, source, kind, root
+    def known(self, filter: Filter) -> dict[str, Known]:
+        """Each file that it holds, by the id of its item."""
+        where, values = _files_where(filter)
+        state = "f.state" if self.kind.grows else "''"
+        rows = self._ask(
+            f"""select item, id, hash, size, mtime, ctime, inode, reason, path, source, kind, root, {state}
             from files f
-            where {clause}""",
+            where {where}""",
             values,
         )
-        return {row[0]: Known(row[1], row[2], row[3:7], row[7], row[8:]) for row in rows}
+        outdated: set[int] = set()
+        if "upgrading" in self._meta():
+            outdated = {row[0] for row in self._ask("select distinct file from chunks where asks is null")}
+        return {
+            row[0]: Known(row[1], row[2], row[3:7], row[7], row[8:12], row[1] in outdated, row[12])
+            for row in rows
+        }
 
-    def known_one(self, item: str, place: Place) -> Known | None:
-        """What the index holds of one file in a place."""
-        row = self.connection.execute(
-            """select id, hash, size, mtime, ctime, inode, reason, path, source, kind, root from files
-            where item = ? and scope = ? and scope_id = ?""",
-            (item, str(place.scope), place.id),
+    def put(
+        self,
+        documents: Iterable[Document] = (),
+        *,
+        vectors: Iterable[tuple[int, bytes]] = (),
+        settings: Mapping[str, str] = {},
+        last: bool = False,
+    ) -> bool:
+        """Take in files, vectors of chunks and settings, in one transaction; False when one was outrun."""
+        if documents or vectors or settings:
+            try:
+                with self._vectors.undone_on_failure(), self._writing():
+                    self._refuse_other_lengths(settings)
+                    self._upgrading = "upgrading" in self._meta()
+                    for document in documents:
+                        self._put(document)
+                    self._vectors.put(vectors)
+                    self._remember(settings)
+                    self._finish_upgrade()
+            except _OutrunError:
+                return False
+        if last and self._inserted > max(_FEW, self._chunks() * _MANY):
+            self._tidy()
+        return True
+
+    def _refuse_other_lengths(self, settings: Mapping[str, str]) -> None:
+        """Vectors of different lengths cannot be compared: those of whoever came first are kept."""
+        here, coming = self._meta().get("dimension"), settings.get("dimension")
+        if None not in (here, coming) and here != coming:
+            raise _OutrunError
+
+    def drop(
+        self, files: Iterable[int] | None, *, vectors: bool = False, settings: Mapping[str, str] = {}
+    ) -> None:
+        """Take files out, None means every one; with `vectors`, forget those of all."""
+        with self._vectors.undone_on_failure(), self._writing():
+            self._upgrading = "upgrading" in self._meta()
+            for file in [row[0] for row in self._ask("select id from files")] if files is None else files:
+                self._remove_chunks(file)
+                self._connection.execute("delete from files where id = ?", (file,))
+            if vectors:
+                self._vectors.forget()
+            self._remember(settings)
+            self._finish_upgrade()
+
+    def _put(self, document: Document) -> None:
+        item = document.item
+        identity = (item.id, str(item.place.scope), item.place.id)
+        row = self._connection.execute(
+            "select id, title, tags, source, kind from files where item = ? and scope = ? and scope_id = ?",
+            identity,
         ).fetchone()
-        return None if row is None else Known(row[0], row[1], row[2:6], row[6], row[7:])
+        if document.grown is not None:
+            self._append(document, row)
+        elif document.reason is not None:
+            self._remove_chunks(self._put_file(document))
+        elif document.pieces is None:
+            self._connection.execute(
+                """update files set size = ?, mtime = ?, ctime = ?, inode = ?
+                where item = ? and scope = ? and scope_id = ?""",
+                (*item.stamp, *identity),
+            )
+        else:
+            self._replace(document, document.pieces, row)
 
-    @property
-    def upgrading(self) -> bool:
-        """Whether some rows are still those of an earlier version."""
-        return self.meta("upgrading") is not None
+    def _replace(self, document: Document, pieces: Sequence[Piece], known: tuple[Any, ...] | None) -> None:
+        """Put a file in the place of what it was before; chunks before the first change stay."""
+        kept = 0 if known is None else self._unchanged(known, document, pieces)
+        file = self._put_file(document)
+        if known is not None:
+            self._put_speech(file, pieces[:kept])
+            if kept and kept == len(pieces):
+                return
+            self._remove_chunks(file, kept)
+        self._add(file, pieces[kept:], kept, alone=len(pieces) == 1)
+        if len(pieces) == 1:  # a file of one chunk says the same to both tables
+            return
+        # A heading above ten chunks counts once.
+        once = " ".join(dict.fromkeys(" ".join(each.head for each in pieces).split()))
+        whole = words.fold("\n".join([once, *(each.text for each in pieces)]))
+        self._connection.execute("insert into wide(rowid, body) values(?, ?)", (file, whole))
 
-    def outdated(self) -> set[int]:
-        """The files with rows of an earlier version; none are left when the upgrade is done."""
-        if not self.upgrading:
-            return set()
-        return {row[0] for row in self.connection.execute("select file from chunks where asks is null")}
+    def _append(self, document: Document, known: tuple[Any, ...] | None) -> None:
+        """Add what a file has grown by, unless another process has been at it."""
+        if known is None:
+            before, state = 0, ""
+        else:
+            before = int(
+                self._value("select coalesce(max(ord) + 1, 0) from chunks where file = ?", known[:1])
+            )
+            state = str(self._value("select state from files where id = ?", known[:1]))
+        if state != document.grown:
+            raise _OutrunError
+        file = self._put_file(document)
+        self._connection.execute("update files set state = ? where id = ?", (document.state, file))
+        self._add(file, document.pieces or (), before)
 
-    def finish_upgrade(self) -> None:
+    def _add(self, file: int, pieces: Sequence[Piece], before: int, *, alone: bool = False) -> None:
+        """Put chunks behind those of a file."""
+        self._inserted += len(pieces)
+        first = 1 + int(self._value("select seq from sqlite_sequence where name = 'chunks'") or 0)
+        ids = range(first, first + len(pieces))
+        place = ", place" if self.kind.grows else ""
+        self._connection.executemany(
+            f"""insert into chunks(id, file, ord, start, last, body, heading, time, moment, origin,
+            superseded, ended, speaker, asks, says, alone, size, stems{place})
+            values({", ".join("?" * (19 if place else 18))})""",
+            [
+                (
+                    id_,
+                    file,
+                    before + at,
+                    *piece[:9],
+                    *piece.speech,
+                    alone,
+                    *self._sized(piece),
+                    *((piece.place,) if place else ()),
+                )
+                for at, (id_, piece) in enumerate(zip(ids, pieces, strict=True))
+            ],
+        )
+        self._connection.executemany(
+            "insert into narrow(rowid, body) values(?, ?)",
+            [
+                (id_, words.fold(f"{piece.head}\n{piece.text}"))
+                for id_, piece in zip(ids, pieces, strict=True)
+            ],
+        )
+        self._connection.executemany("insert into waiting values(?)", [(id_,) for id_ in ids])
+
+    def _sized(self, piece: Piece) -> tuple[int, bytes]:
+        """How many different words say something, and the marks of all, each once."""
+        if not piece.words:
+            return piece.size, b""
+        return len(piece.words - words.LOW), b"".join(sorted({self._mark(word) for word in piece.words}))
+
+    def _put_file(self, document: Document) -> int:
+        """Note a file, over what was noted of it before."""
+        item, labels = document.item, document.labels
+        made = self._value(
+            f"""insert into files(item, scope, scope_id, path, source, kind, root, hash, size, mtime, ctime,
+            inode, reason, {_LABELS})
+            values({", ".join("?" * 19)})
+            on conflict(item, scope, scope_id) do update set
+            path = excluded.path, source = excluded.source, kind = excluded.kind, root = excluded.root,
+            hash = excluded.hash, size = excluded.size, mtime = excluded.mtime, ctime = excluded.ctime,
+            inode = excluded.inode, reason = excluded.reason, title = excluded.title, key = excluded.key,
+            num = excluded.num, type = excluded.type, tags = excluded.tags, updated = excluded.updated
+            returning id""",
+            (
+                item.id,
+                str(item.place.scope),
+                item.place.id,
+                *item.labels,
+                document.hash,
+                *item.stamp,
+                document.reason,
+                *labels[:4],
+                _tags(labels),
+                labels.updated,
+            ),
+        )
+        return int(made)
+
+    def _unchanged(self, known: tuple[Any, ...], document: Document, cut: Sequence[Piece]) -> int:
+        """How many of a file's first chunks can stay as they are: an append leaves all before the last."""
+        item, labels = document.item, document.labels
+        if known[1:] != (labels.title, _tags(labels), item.source, item.kind):
+            return 0
+        before = self._ask(
+            """select start, last, body, heading, time, origin, superseded from chunks
+            where file = ?
+            order by ord""",
+            known[:1],
+        )
+        same = 0
+        for row, now in zip(before, cut, strict=False):
+            if row != (*now[:5], now.origin, now.superseded):
+                break
+            same += 1
+        if same == len(cut) == len(before):
+            return same
+        return min(same, len(cut) - 1) if same > 1 else 0  # a first chunk may have been alone, or be so now
+
+    def _put_speech(self, file: int, pieces: Sequence[Piece]) -> None:
+        """Say again of a file's first chunks what an earlier version did not know."""
+        if self._upgrading:
+            self._connection.executemany(
+                "update chunks set speaker = ?, asks = ?, says = ? where file = ? and ord = ?",
+                [(*each.speech, file, order) for order, each in enumerate(pieces)],
+            )
+            self._vectors.count_up("respoken")
+
+    def _finish_upgrade(self) -> None:
         """Note that no row of an earlier version is left, when that is so."""
-        with self.writing():
-            self.connection.execute(
+        if self._upgrading:
+            self._connection.execute(
                 """delete from meta
                 where key = 'upgrading' and not exists (select 1 from chunks where asks is null)"""
             )
 
-    def every_file(self) -> list[int]:
-        """The ids of all files."""
-        return [row[0] for row in self.connection.execute("select id from files")]
+    def _remove_chunks(self, file: int, kept: int = 0) -> None:
+        """Take the chunks of a file out, but for the first ones."""
+        ids = [row[0] for row in self._ask("select id from chunks where file = ? and ord >= ?", (file, kept))]
+        each = [(id_,) for id_ in ids]
+        for table, column in (("narrow", "rowid"), ("waiting", "chunk"), ("chunks", "id")):
+            self._connection.executemany(f"delete from {table} where {column} = ?", each)
+        self._connection.execute("delete from wide where rowid = ?", (file,))
+        self._vectors.remove(ids)
 
-    def touch(self, file: int, stamp: Stamp) -> None:
-        """Note that a file was looked at and holds what it held."""
-        self.connection.execute(
-            "update files set size = ?, mtime = ?, ctime = ?, inode = ? where id = ?", (*stamp, file)
-        )
-
-    def remove(self, file: int) -> None:
-        """Take a file with all its chunks out."""
-        self._remove_chunks(file)
-        self.connection.execute("delete from files where id = ?", (file,))
-
-    def fail(self, item: Item, reason: str) -> None:
-        """Note a file that cannot be indexed, and why."""
-        self._remove_chunks(self._put_file(item, "", reason, _NO_LABELS))
-
-    def add(self, item: Item, content: bytes, digest: str, *, tokens: int, overlap: int) -> None:
-        """Take a file in, in place of what it was before; chunks before the first change stay."""
-        from vademecum.index.chunk import chunks  # not needed to ask
-
-        # What is found is handed to agents, and a passage may begin or end in the middle of a secret.
-        text = texts.decode(content)
-        clean = outgoing.clean_lines(text)
-        cut = [
-            each for each in chunks(clean, kind=item.kind, tokens=tokens, overlap=overlap) if not each.hidden
-        ]
-        labels = _labels(item, text)
-        known = self.connection.execute(
-            """select id, title, tags, source, kind from files
-            where item = ? and scope = ? and scope_id = ?""",
-            (item.id, str(item.place.scope), item.place.id),
-        ).fetchone()
-        kept = 0 if known is None else self._unchanged(known, item, labels, cut)
-        file = self._put_file(item, digest, None, labels)
-        said = [words.all_in(each.text) for each in cut]
-        speeches = _speeches(cut, said)
-        if known is not None and kept == len(cut):
-            self._put_speech(file, speeches)
-            return
-        if known is not None:
-            self._remove_chunks(file, kept)
-            self._put_speech(file, speeches[:kept])
-        heads = [head(labels.title, each.heading, each.time, labels.tags, each.text) for each in cut]
-        folded = [words.fold(f"{top}\n{each.text}") for top, each in zip(heads, cut, strict=True)]
-        alone = len(cut) == 1
-        self.inserted += len(cut) - kept
-        first = 1 + int(self.value("select seq from sqlite_sequence where name = 'chunks'") or 0) - kept
-        self.connection.executemany(
-            """insert into chunks(id, file, ord, start, last, body, heading, time, moment, origin, superseded,
-            ended, alone, size, stems, speaker, asks, says)
-            values(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
-            [
-                (
-                    *_chunk_row(first + order, file, order, cut[order]),
-                    alone,
-                    *self._marks(said[order] | words.all_in(heads[order])),
-                    *speeches[order],
-                )
-                for order in range(kept, len(cut))
-            ],
-        )
-        self.connection.executemany(
-            "insert into narrow(rowid, body) values(?, ?)",
-            [(first + order, folded[order]) for order in range(kept, len(cut))],
-        )
-        self.connection.executemany(
-            "insert into waiting values(?)", [(first + order,) for order in range(kept, len(cut))]
-        )
-        if alone:  # a file of one chunk says the same to both tables
-            return
-        once = " ".join(dict.fromkeys(" ".join(heads).split()))  # a heading above ten chunks counts once
-        whole = words.fold("\n".join([once, *(each.text for each in cut)]))
-        self.connection.execute("insert into wide(rowid, body) values(?, ?)", (file, whole))
-
-    def put_vectors(self, rows: Iterable[tuple[int, bytes]]) -> None:
-        """Keep the vectors of chunks; of one that has left meanwhile, nothing."""
-        kept = list(rows)
-        if kept:
-            lowest = min(id_ for id_, _ in kept)
-            self.lowest_put = lowest if self.lowest_put is None else min(lowest, self.lowest_put)
-            if lowest <= int(self.value("select coalesce(max(chunk), 0) from vectors")):
-                self._disturb()
-        self.connection.executemany(
-            """insert or replace into vectors
-            select chunk, ? from waiting where chunk = ?""",
-            [(vector, id_) for id_, vector in kept],
-        )
-        self.connection.executemany("delete from waiting where chunk = ?", [(id_,) for id_, _ in kept])
-
-    def without_vectors(
-        self, limit: int, places: Sequence[Place] | None = None, root: str = ""
-    ) -> list[tuple[int, str]]:
-        """Chunks that have no vector yet, with the text to make it from.
-
-        Of some places alone: another project's text may be meant for another embedder.
-        """
-        clause, values = ("1", []) if places is None else places_where(places, root)
-        rows = self.connection.execute(
-            f"""select c.id, f.title, c.body from waiting w
-            join chunks c on c.id = w.chunk
-            join files f on f.id = c.file
-            where {clause}
-            order by w.chunk
-            limit ?""",
-            (*values, limit),
-        )
-        return [(id_, _to_embed(title, body)) for id_, title, body in rows]
-
-    def count_without_vectors(self, places: Sequence[Place] | None = None, root: str = "") -> int:
-        """How many chunks have no vector yet."""
-        clause, values = ("1", []) if places is None else places_where(places, root)
-        return int(
-            self.value(
-                f"""select count(*) from waiting w
-                join chunks c on c.id = w.chunk
-                join files f on f.id = c.file
-                where {clause}""",
-                values,
-            )
-        )
-
-    def drop_vectors(self) -> None:
-        """Forget all vectors, as when the model has changed."""
-        self.lowest_put = 0  # whatever comes next comes before all that is in anyone's memory
-        self.connection.execute("delete from vectors")
-        self.connection.execute("delete from meta where key = 'dimension'")
-        self.connection.execute("insert or ignore into waiting select id from chunks")
+    def _tidy(self) -> None:
+        """Merge what many small writes have left: a question then looks in one place for a word."""
+        with self._writing():
+            for table in ("narrow", "wide"):
+                self._connection.execute(f"insert into {table}({table}) values('optimize')")
+        self._inserted = 0
 
     # ---------------------------------------------------------------- reading
 
-    def count(self) -> int:
-        """How many chunks there are."""
-        version = self.version
-        if self._counts[0] != version:
-            self._counts = version, int(self.value("select count(*) from chunks"))
-        return self._counts[1]
-
-    def match(self, expression: str, limit: int) -> list[tuple[int, float]]:
-        """The chunks of all there are that match best, with their BM25 and nothing else."""
-        return list(
-            self.connection.execute(
-                f"select rowid, {_SCORE} from narrow where narrow match ? order by 2 desc limit ?",
-                (expression, limit),
-            )
-        )
-
-    def marks(self, ids: Sequence[int]) -> dict[int, Mark]:
-        """What ranking needs of chunks."""
-        found: dict[int, Mark] = {}
-        for start in range(0, len(ids), 500):
-            part = ids[start : start + 500]
-            rows: Any = self.connection.execute(
-                f"""select c.id, c.file, c.ord, f.source, c.superseded is not null, c.alone, c.speaker,
-                c.asks, c.says
-                from chunks c join files f on f.id = c.file
-                where c.id in ({",".join("?" * len(part))})""",
-                tuple(part),
-            )
-            for row in rows:
-                said = Speech(row[6], row[7] or 0, row[8] or 0)
-                found[row[0]] = Mark(row[1], row[2], row[3], row[4], row[5], said)
-        return found
-
-    def tidy(self) -> None:
-        """Merge what many small writes have left: a question then looks in one place for a word."""
-        with self.writing():
-            for table in ("narrow", "wide"):
-                self.connection.execute(f"insert into {table}({table}) values('optimize')")
-        self.inserted = 0
-
-    def places(self, ids: Sequence[int]) -> dict[int, tuple[str, str, int]]:
-        """The scope, the path and the place in the file of chunks."""
-        found: dict[int, tuple[str, str, int]] = {}
-        for start in range(0, len(ids), 500):
-            part = ids[start : start + 500]
-            rows = self.connection.execute(
-                f"""select c.id, f.scope, f.path, c.ord from chunks c
-                join files f on f.id = c.file
-                where c.id in ({",".join("?" * len(part))})""",
-                tuple(part),
-            )
-            found.update((row[0], row[1:]) for row in rows)
-        return found
-
-    def words_of(self, ids: Sequence[int]) -> dict[int, tuple[int, bytes]]:
-        """How many words chunks have, and the marks of these."""
-        found: dict[int, tuple[int, bytes]] = {}
-        for start in range(0, len(ids), 500):
-            part = ids[start : start + 500]
-            rows = self.connection.execute(
-                f"select id, size, stems from chunks where id in ({','.join('?' * len(part))})", tuple(part)
-            )
-            found.update((row[0], row[1:]) for row in rows)
-        return found
-
-    def match_where(
-        self, expression: str, where: str, values: Sequence[Any], limit: int
-    ) -> list[tuple[int, float]]:
-        """The chunks that match best among those that a condition lets through."""
-        rows = self.connection.execute(
-            f"""select narrow.rowid, {_SCORE} from narrow
-            join chunks c on c.id = narrow.rowid
-            join files f on f.id = c.file
-            where narrow match ? and {where}
-            order by 2 desc
-            limit ?""",
-            (expression, *values, limit),
-        )
-        return list(rows)
-
-    def match_wide(
-        self, expression: str, where: str | None, values: Sequence[Any], limit: int
+    def match(
+        self,
+        phrases: Sequence[Sequence[str]],
+        filter: Filter,
+        limit: int | None,
+        *,
+        every: bool = False,
+        wide: bool = False,
     ) -> dict[int, float]:
-        """The files that match best."""
-        condition = (
-            "" if where is None else f"and exists (select 1 from files f where f.id = wide.rowid and {where})"
-        )
-        rows = self.connection.execute(
-            f"select rowid, -bm25(wide) from wide where wide match ? {condition} order by 2 desc limit ?",
-            (expression, *(() if where is None else values), limit),
-        )
-        return dict(rows)
+        """Chunks with any of some phrases, or with every one, the best first by their BM25."""
+        # BM25 is asked for by name: sorting by FTS5's own `rank` column prepares a statement for every query.
+        most = -1 if limit is None else limit
+        if not phrases:
+            return dict.fromkeys(self._newest(filter, most), 0.0)
+        expression = (" AND " if every else " OR ").join(map(_quoted, phrases))
+        hiding = self._hides(filter)
+        if wide:
+            where, values = _files_where(filter) if hiding else ("", ())
+            seen = f"and exists (select 1 from files f where f.id = wide.rowid and {where})" if where else ""
+            sql = f"select rowid, -bm25(wide) from wide where wide match ? {seen} order by 2 desc limit ?"
+        elif hiding or self.kind.ties:
+            where, values = _where(filter)
+            sql = f"""select narrow.rowid, -bm25(narrow) from narrow
+                join chunks c on c.id = narrow.rowid
+                join files f on f.id = c.file
+                where narrow match ? and {where}
+                order by 2 desc{self.kind.ties}
+                limit ?"""
+        else:
+            sql = "select rowid, -bm25(narrow) from narrow where narrow match ? order by 2 desc limit ?"
+            values = ()
+        return dict(self._ask(sql, (expression, *values, most)))
 
-    def holding(self, phrases: Sequence[str], where: str, values: Sequence[Any]) -> list[int]:
-        """The chunks that hold each of some phrases word for word, with what stands above them."""
-        rows: Any = self.connection.execute(
-            f"""select c.id, f.title, c.heading, c.time, f.tags, c.body from narrow
-            join chunks c on c.id = narrow.rowid
-            join files f on f.id = c.file
-            where narrow match ? and {where}""",
-            (words.whole(phrases), *values),
-        )
-        return [
-            id_
-            for id_, title, heading, time, tags, body in rows
-            if words.holds(f"{head(title, heading, time, json.loads(tags), body)}\n{body}", phrases)
-        ]
-
-    def labels(self, ids: Sequence[int], most: int) -> list[tuple[int, str]]:
-        """What chunks are labelled with and how each begins, in the order asked for."""
-        found: dict[int, str] = {}
-        for row in self.connection.execute(
-            """select c.id, coalesce(f.key, ''), f.title, coalesce(f.type, ''), f.tags, c.heading,
-            substr(c.body, 1, ?)
-            from chunks c join files f on f.id = c.file
-            where c.id in (select value from json_each(?))""",
-            (most, json.dumps(ids)),
-        ):
-            id_, *parts = row
-            parts[3] = " ".join(json.loads(str(parts[3])))
-            found[int(str(id_))] = "\n".join(map(str, parts))
-        return [(id_, found[id_]) for id_ in ids if id_ in found]
-
-    def count_files(self, where: str, values: Sequence[Any]) -> tuple[int, int]:
-        """How many files a condition lets through, and how many of them were taken in."""
-        row: Any = self.connection.execute(
-            f"select count(*), count(*) filter (where reason is null) from files f where {where}",
-            tuple(values),
-        ).fetchone()
-        return int(row[0]), int(row[1])
-
-    def select(self, where: str, values: Sequence[Any], limit: int) -> list[int]:
-        """Chunks by their labels alone, the newest first."""
-        rows = self.connection.execute(
-            f"""select c.id from chunks c
-            join files f on f.id = c.file
-            where {where}
-            order by coalesce(c.moment, f.updated, '') desc, {_PRECEDENCE}, f.path, c.ord desc
-            limit ?""",
-            (*values, limit),
-        )
+    def _newest(self, filter: Filter, limit: int) -> list[int]:
+        """Chunks by their labels alone."""
+        where, values = _where(filter)
+        table, order = _JOINED, f"coalesce(c.moment, f.updated, '') desc, {_PRECEDENCE}, f.path, c.ord desc"
+        if filter.bare:
+            table, order = _WAITING, "w.chunk"
+        rows = self._ask(f"select c.id from {table} where {where} order by {order} limit ?", (*values, limit))
         return [row[0] for row in rows]
 
-    def hides(self, where: str, values: Sequence[Any], *, chunks: bool) -> bool:
-        """Whether there is anything that a condition leaves out."""
-        table = "chunks c join files f on f.id = c.file" if chunks else "files f"
-        return bool(self.value(f"select exists (select 1 from {table} where not ({where}))", values))
-
-    def allowed_files(self, where: str, values: Sequence[Any]) -> list[int]:
-        """The files that a condition lets through."""
-        rows = self.connection.execute(f"select f.id from files f where {where}", tuple(values))
-        return [row[0] for row in rows]
-
-    def allowed_chunks(self, where: str, values: Sequence[Any]) -> list[int]:
-        """The chunks that a condition lets through."""
-        rows = self.connection.execute(
-            f"select c.id from chunks c join files f on f.id = c.file where {where}", tuple(values)
-        )
-        return [row[0] for row in rows]
-
-    def rows(self, ids: Sequence[int], where: str = "1", values: Sequence[Any] = ()) -> dict[int, Row]:
-        """Chunks with their files' labels; of those only that a condition lets through."""
-        found = {}
-        for start in range(0, len(ids), 500):
-            part = ids[start : start + 500]
-            marks = ",".join("?" * len(part))
-            for row in self.connection.execute(
-                f"""select c.id, f.id, f.item, f.path, f.source, f.kind, f.scope, f.scope_id, f.title, f.key,
-                f.num, f.type, f.tags, f.updated, c.start, c.last, c.body, c.heading, c.time, c.origin,
-                c.superseded, c.size, c.stems
-                from chunks c join files f on f.id = c.file
-                where c.id in ({marks}) and {where}""",
-                (*part, *values),
-            ):
-                cells: list[Any] = list(row)
-                cells[12] = () if row[12] == "[]" else tuple(json.loads(cells[12]))
-                found[cells[0]] = Row(*cells)
+    def _hides(self, filter: Filter) -> bool:
+        """Whether there is anything that a filter leaves out: else no row need be asked for its place."""
+        if filter == EVERYTHING:
+            return False
+        self._look()
+        found = self._hiding.get(filter)
+        if found is None:
+            where, values = _where(filter)
+            table = "files f" if filter.by_file else _JOINED
+            asked = f"select exists (select 1 from {table} where ({where}) is not true)"
+            found = self._hiding[filter] = bool(self._value(asked, values))
         return found
 
-    def vectors(self, after: int) -> list[tuple[Any, ...]]:
-        """Of chunks with a greater id: the id, the eight values of its mark, the vector."""
-        return list(
-            self.connection.execute(
-                """select v.chunk, c.file, c.ord, f.source, c.superseded is not null, c.alone, c.speaker,
-                coalesce(c.asks, 0), coalesce(c.says, 0), v.vector
-                from vectors v
-                join chunks c on c.id = v.chunk
-                join files f on f.id = c.file
-                where v.chunk > ?
-                order by v.chunk""",
-                (after,),
-            )
+    def nearest(
+        self, query: Any, filter: Filter, limit: int, *, made_by: str, also: Iterable[int] = ()
+    ) -> Nearest:
+        """The chunks nearest to a vector, with the true cosines of others too; another model's are none."""
+        if self._matrix is None:
+            from vademecum.index.vectors import Matrix  # and numpy with it, which words alone do without
+
+            self._matrix = Matrix()
+        matrix = self._matrix
+        with self._reported("read"):
+            matrix.refresh(self._vectors, self._look(), self._meta(), made_by)
+        mask = None
+        if self._hides(filter):
+            mask = self._masks.get(filter)
+            if mask is None:
+                mask = self._masks[filter] = self._mask(filter, matrix)
+        return matrix.search(query, limit, allowed=mask, also=also)
+
+    def _mask(self, filter: Filter, matrix: Matrix) -> Any:
+        """Which vectors may be answered."""
+        where, values = _where(filter)
+        column, table = ("f.id", "files f") if filter.by_file else ("c.id", _JOINED)
+        ids = [row[0] for row in self._ask(f"select {column} from {table} where {where}", values)]
+        return matrix.mask(files=ids) if filter.by_file else matrix.mask(chunks=ids)
+
+    def rows(self, ids: Iterable[int], filter: Filter = EVERYTHING, *, text: bool = True) -> dict[int, Row]:
+        """Chunks with their files' labels, of those only that a filter lets through."""
+        where, values = _where(filter)
+        body = "c.body, c.heading" if text else "'', ''"
+        place = "c.place" if self.kind.grows else "x''"
+        found = self._ask(
+            f"""select c.id, f.id, c.ord, f.item, f.path, f.source, f.kind, f.scope, f.scope_id, f.title,
+            f.key, f.num, f.type, f.tags, f.updated, c.start, c.last, {body}, c.time, c.origin, c.superseded,
+            c.alone, c.size, c.stems, c.speaker, c.asks, c.says, {place}
+            from {_JOINED}
+            where c.id in (select value from json_each(?)) and {where}""",
+            (json.dumps([*ids]), *values),
         )
+        return {row[0]: _row(row) for row in found}
 
-    def vector_ids(self) -> list[int]:
-        """The chunks that have a vector."""
-        return [row[0] for row in self.connection.execute("select chunk from vectors order by chunk")]
+    def stats(self, words: Iterable[str] = (), filter: Filter | None = None) -> Stats:
+        """What is known of all, of some words, and of what a filter lets through."""
+        found = Stats(self._look(), self._meta(), self._chunks())
+        asked = [*words]
+        if asked:
+            seen = {word: self._frequency(word) for word in asked}
+            found = found._replace(seen=seen, marks={word: self._mark(word) for word in asked})
+        if filter is None:
+            return found
+        if filter.bare:
+            where, values = _where(filter)
+            waiting = self._value(f"select count(*) from {_WAITING} where {where}", values)
+            return found._replace(waiting=waiting)
+        where, values = _files_where(filter)
+        counted = f"select count(*), count(*) filter (where reason is null) from files f where {where}"
+        files, indexed = self._ask(counted, values)[0]
+        return found._replace(files=files, indexed=indexed)
 
-    def frequency(self, word: str) -> int:
+    def _chunks(self) -> int:
+        """How many chunks there are."""
+        self._look()
+        if self._count is None:
+            self._count = int(self._value("select count(*) from chunks"))
+        return self._count
+
+    def _frequency(self, word: str) -> int:
         """In how many chunks a word stands, whatever its ending; at times a little out of date."""
-        stems = self.stems(word)
+        stems = self._stems_of(word)
         if not stems:
             return 0
-        version = self.version
-        if version != self._seen:
-            count = self.count()
+        version = self._look()
+        if version != self._frequencies_of:
+            count = self._chunks()
             # A count of all occurrences is dear, and a few more or less change no weight that matters.
             if not self._frequencies or abs(count - self._frequencies.get("", 0)) > count // 20:
                 self._frequencies = {"": count}
             self._frequencies = {stem: seen for stem, seen in self._frequencies.items() if seen}
-            self._seen = version
+            self._frequencies_of = version
         found = self._frequencies.get(stems[0])
         if found is None:
-            found = int(self.value("select doc from vocabulary where term = ?", (stems[0],)) or 0)
+            found = int(self._value("select doc from vocabulary where term = ?", (stems[0],)) or 0)
             if len(self._frequencies) > 100_000:
                 self._frequencies = {"": self._frequencies.get("", 0)}
             self._frequencies[stems[0]] = found
         return found
 
-    def stems(self, word: str) -> tuple[str, ...]:
+    def _stems_of(self, word: str) -> tuple[str, ...]:
         """A word as the keyword tables keep it."""
         found = self._stems.get(word)
         if found is None:
@@ -691,196 +711,242 @@ class Index:
             found = self._stems[word] = tuple(str(stem) for group in raw for stem in group)
         return found
 
-    def mark(self, word: str) -> bytes:
+    def _mark(self, word: str) -> bytes:
         """What stands for a word and all its endings among a chunk's stems; empty for a word that is none."""
         found = self._marked.get(word)
         if found is None:
             if len(self._marked) > _MOST_WORDS:
                 self._marked.clear()
             found = self._marked[word] = b"".join(
-                blake2b(stem.encode(), digest_size=_MARK).digest() for stem in self.stems(word)
+                blake2b(stem.encode(), digest_size=_MARK).digest() for stem in self._stems_of(word)
             )
         return found
 
+    # ---------------------------------------------------------------- looking after it
+
     def check(self) -> list[str]:
         """What SQLite and FTS5 find wrong with the file."""
-        problems = []
-        for row in self.connection.execute("pragma integrity_check"):
-            if row[0] != "ok":
-                problems.append(str(row[0]))
+        problems = [str(row[0]) for row in self._ask("pragma integrity_check") if row[0] != "ok"]
         for table in ("narrow", "wide"):
             try:
-                self.connection.execute(f"insert into {table}({table}) values('integrity-check')")
+                self._connection.execute(f"insert into {table}({table}) values('integrity-check')")
                 wrong = self._sums(table) or self._lost_words(table)
-            except apsw.Error as error:
+            except (apsw.Error, IndexFailed) as error:
                 wrong = f"{table}: {error}"
             problems += [wrong] if wrong else []
+        if self._value("select count(*) from narrow_docsize") != self._value("select count(*) from chunks"):
+            problems.append("narrow: its rows are not those of the chunks")
         return problems
 
-    def fingerprints(self, places: Sequence[Place], root: str) -> dict[tuple[str, int], tuple[Any, ...]]:
-        """All that is kept of each chunk of some places, its words in the keyword tables included."""
-        clause, values = places_where(places, root)
-        rows: Any = self.connection.execute(
+    def contents(self, filter: Filter = EVERYTHING) -> dict[tuple[str, int], tuple[Any, ...]]:
+        """All that is kept of each chunk but its number: its row, its words, and last its vector.
+
+        Two indexes of the same files agree in it.
+        """
+        where, values = _files_where(filter)
+        grown = "f.state, c.place" if self.kind.grows else "'', x''"
+        rows = self._ask(
             f"""select c.id, f.id, f.item, c.ord, f.path, f.source, f.kind, f.hash, f.reason, f.title, f.key,
             f.num, f.type, f.tags, f.updated, c.start, c.last, c.body, c.heading, c.time, c.moment, c.origin,
-            c.superseded, c.ended, c.alone, c.size, c.stems, c.speaker, c.asks, c.says, v.vector
-            from chunks c join files f on f.id = c.file
+            c.superseded, c.ended, c.alone, c.size, c.stems, c.speaker, c.asks, c.says, {grown}, v.vector
+            from {_JOINED}
             left join vectors v on v.chunk = c.id
-            where {clause}""",
+            where {where}""",
             values,
         )
         narrow, wide = self._said("narrow"), self._said("wide")
-        return {(row[2], row[3]): (*row[4:], narrow.get(row[0]), wide.get(row[1])) for row in rows}
+        return {(row[2], row[3]): (*row[4:-1], narrow.get(row[0]), wide.get(row[1]), row[-1]) for row in rows}
 
     def _said(self, table: str) -> dict[int, tuple[bytes, int]]:
         """For each row of a keyword table its length, and a number for all its words at all their places."""
         found: dict[int, int] = {}
-        words_at: Any = self.connection.execute(f"select term, doc, offset from {table}_words")
-        for term, row, place in words_at:
+        for term, row, place in self._ask(f"select term, doc, offset from {table}_words"):
             found[row] = found.get(row, 0) ^ hash((term, place))
-        lengths: Any = self.connection.execute(f"select id, sz from {table}_docsize")
+        lengths = self._ask(f"select id, sz from {table}_docsize")
         return {row: (length, found.get(row, 0)) for row, length in lengths}
 
     def _lost_words(self, table: str) -> str | None:
         """Whether a word that stands in a keyword table is not found when it is asked for."""
-        rows: Any = self.connection.execute(
-            f"select term, count(*) from {table}_words group by term"
-        ).fetchall()
-        for term, count in rows:
-            if self.value(f"select count(*) from {table}_words where term = ?", (term,)) != count:
+        for term, count in self._ask(f"select term, count(*) from {table}_words group by term"):
+            if self._value(f"select count(*) from {table}_words where term = ?", (term,)) != count:
                 return f"{table}: words that stand there are not found"
         return None
 
     def _sums(self, table: str) -> str | None:
         """What is wrong with the numbers that FTS5 keeps of a whole table: how many rows, how many words."""
-        sizes: Any = self.connection.execute(f"select sz from {table}_docsize").fetchall()
+        sizes = self._ask(f"select sz from {table}_docsize")
         real = [len(sizes), sum(_number(size, 0)[0] for (size,) in sizes)]
-        block = self.value(f"select block from {table}_data where id = 1") or b""
+        block = self._value(f"select block from {table}_data where id = 1") or b""
         kept, at = [], 0
         while at < len(block):
             number, at = _number(block, at)
             kept.append(number)
         return None if (kept or [0, 0]) == real else f"{table}: its sums are not those of its rows"
 
-    # ---------------------------------------------------------------- parts
-
-    def _prepare(self) -> None:
-        """Make the tables in a new file; refuse one from a newer version."""
-        found = int(self.value("pragma user_version"))
-        _refuse_newer(found, self.path)
-        if found == VERSION:
-            return
-        if found == UPGRADED:
-            with self.writing():
-                if self.value("pragma user_version") == UPGRADED:
-                    self.connection.execute(_UPGRADE)
-                    self.connection.execute(f"pragma user_version = {VERSION}")
-            return
-        if found:
-            raise IndexFailed(f"the index {self.path} was made by an older version of vade")
-        with self.writing():
-            if self.value("pragma user_version") == 0:
-                self.connection.execute(_SCHEMA)
-                self.remember("made", uuid.uuid4().hex)  # ids of another file mean other chunks
-                self.connection.execute(f"pragma user_version = {VERSION}")
-
-    def _put_file(self, item: Item, digest: str, reason: str | None, labels: Labels) -> int:
-        """Note a file, over what was noted of it before."""
-        made = self.value(
-            """insert into files(item, path, source, kind, scope, scope_id, root, hash, size, mtime, ctime,
-            inode, reason, title, key, num, type, tags, updated)
-            values(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-            on conflict(item, scope, scope_id) do update set
-            path = excluded.path, source = excluded.source, kind = excluded.kind, root = excluded.root,
-            hash = excluded.hash, size = excluded.size, mtime = excluded.mtime, ctime = excluded.ctime,
-            inode = excluded.inode, reason = excluded.reason, title = excluded.title, key = excluded.key,
-            num = excluded.num, type = excluded.type, tags = excluded.tags, updated = excluded.updated
-            returning id""",
-            (
-                item.id,
-                item.path,
-                item.source,
-                item.kind,
-                str(item.place.scope),
-                item.place.id,
-                item.root,
-                digest,
-                *item.stamp,
-                reason,
-                labels.title,
-                labels.key,
-                labels.num,
-                labels.type,
-                labels.tags_json,
-                labels.updated,
-            ),
-        )
-        return int(made)
-
-    def _put_speech(self, file: int, speeches: Sequence[Speech]) -> None:
-        """Say again of a file's first chunks what an earlier version did not know."""
-        if self.upgrading:
-            self.connection.executemany(
-                "update chunks set speaker = ?, asks = ?, says = ? where file = ? and ord = ?",
-                [(*each, file, order) for order, each in enumerate(speeches)],
-            )
-            self._disturb_all()
-
-    def _marks(self, found: set[str]) -> tuple[int, bytes]:
-        """How many different words say something, and the marks of all, each once."""
-        return len(found - words.LOW), b"".join(sorted({self.mark(word) for word in found}))
-
-    def _unchanged(self, known: tuple[Any, ...], item: Item, labels: Labels, cut: Sequence[Chunk]) -> int:
-        """How many of a file's first chunks can stay as they are: an append leaves all before the last."""
-        if known[1:] != (labels.title, labels.tags_json, item.source, item.kind):
-            return 0
-        old = self.connection.execute(
-            """select start, last, body, heading, time, origin, superseded from chunks
-            where file = ?
-            order by ord""",
-            (known[0],),
-        )
-        before = old.fetchall()
-        same = 0
-        for row, now in zip(before, cut, strict=False):
-            origin = None if now.origin is None else str(now.origin)
-            if row != (now.start, now.end, now.text, now.heading, now.time, origin, now.superseded):
-                break
-            same += 1
-        if same == len(cut) == len(before):
-            return same
-        return min(same, len(cut) - 1) if same > 1 else 0  # a first chunk may have been alone, or be so now
-
-    def _remove_chunks(self, file: int, kept: int = 0) -> None:
-        """Take the chunks of a file out, but for the first ones."""
-        rows = self.connection.execute("select id from chunks where file = ? and ord >= ?", (file, kept))
-        ids = [row[0] for row in rows]
-        each = [(id_,) for id_ in ids]
-        for table, column in (
-            ("narrow", "rowid"),
-            ("vectors", "chunk"),
-            ("waiting", "chunk"),
-            ("chunks", "id"),
+    def replace_with(self, other: SqliteIndex) -> None:
+        """Put what another one holds in the place of all in one transaction: readers see either."""
+        with (
+            self._reported("replaced now"),
+            self._connection.backup("main", other._connection, "main") as copying,
         ):
-            self.connection.executemany(f"delete from {table} where {column} = ?", each)
-        self.connection.execute("delete from wide where rowid = ?", (file,))
+            while not copying.done:
+                copying.step(1000)
+
+
+class VectorTable:
+    """The vectors as they are kept, and what has become of them since their reader last looked."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._connection = connection
+        self.removed: list[int] = []  # chunks that this process has taken out
+        self.lowest_put: int | None = None  # the lowest chunk that got a vector
+
+    def put(self, rows: Iterable[tuple[int, bytes]]) -> None:
+        """Keep the vectors of chunks; of one that has left meanwhile, nothing."""
+        kept = list(rows)
+        if not kept:
+            return
+        lowest = min(id_ for id_, _ in kept)
+        self.lowest_put = lowest if self.lowest_put is None else min(lowest, self.lowest_put)
+        highest: Any = self._connection.execute("select coalesce(max(chunk), 0) from vectors").fetchone()
+        if lowest <= highest[0]:
+            self.count_up("disturbed")
+        self._connection.executemany(
+            """insert or replace into vectors
+            select chunk, ? from waiting where chunk = ?""",
+            [(vector, id_) for id_, vector in kept],
+        )
+        self._connection.executemany("delete from waiting where chunk = ?", [(id_,) for id_, _ in kept])
+
+    def remove(self, ids: Sequence[int]) -> None:
+        """Take the vectors of chunks out."""
+        self._connection.executemany("delete from vectors where chunk = ?", [(id_,) for id_ in ids])
         self.removed += ids
         if ids:
-            self._disturb()
+            self.count_up("disturbed")
 
-    def _disturb_all(self) -> None:
-        """Note that rows say more than before: who keeps them in memory has to read them again."""
-        self.connection.execute(
-            """insert into meta values('respoken', 1)
-            on conflict(key) do update set value = value + 1"""
+    def forget(self) -> None:
+        """Forget all vectors, as when the model has changed."""
+        self.lowest_put = 0  # whatever comes next comes before all that is in anyone's memory
+        self._connection.execute("delete from vectors")
+        self._connection.execute("delete from meta where key = 'dimension'")
+        self._connection.execute("insert or ignore into waiting select id from chunks")
+
+    def count_up(self, name: str) -> None:
+        """Note what who keeps vectors in memory has to know.
+
+        `disturbed`: they did not just grow at the end, so they have to be compared. `respoken`: rows say more
+        than before, so they have to be read again.
+        """
+        self._connection.execute(
+            """insert into meta values(?, 1)
+            on conflict(key) do update set value = value + 1""",
+            (name,),
         )
 
-    def _disturb(self) -> None:
-        """Note that vectors did not just grow at the end: who keeps them in memory has to compare."""
-        self.connection.execute(
-            """insert into meta values('disturbed', 1)
-            on conflict(key) do update set value = value + 1"""
+    @contextlib.contextmanager
+    def undone_on_failure(self) -> Iterator[None]:
+        """What was taken out by a transaction that fails is back."""
+        mark = len(self.removed)
+        try:
+            yield
+        except BaseException:
+            del self.removed[mark:]
+            raise
+
+    def after(self, chunk: int) -> list[tuple[Any, ...]]:
+        """Of chunks with a greater id: the id, the eight values of its mark, the vector."""
+        return list(
+            self._connection.execute(
+                """select v.chunk, c.file, c.ord, f.source, c.superseded is not null, c.alone, c.speaker,
+                coalesce(c.asks, 0), coalesce(c.says, 0), v.vector
+                from vectors v
+                join chunks c on c.id = v.chunk
+                join files f on f.id = c.file
+                where v.chunk > ?
+                order by v.chunk""",
+                (chunk,),
+            )
         )
+
+    def ids(self) -> list[int]:
+        """The chunks that have one."""
+        rows: Any = self._connection.execute("select chunk from vectors order by chunk")
+        return [row[0] for row in rows]
+
+
+class _OutrunError(Exception):
+    """Another process has been at a file since it was read."""
+
+
+@functools.lru_cache(maxsize=64)
+def _files_where(filter: Filter) -> tuple[str, tuple[Any, ...]]:
+    """What of a filter is about files `f`, as SQL; all values are bound."""
+    clauses, values = ["1"], list[Any]()
+
+    def add(clause: str, *bound: Any) -> None:
+        clauses.append(clause)
+        values.extend(bound)
+
+    if filter.places is not None:
+        any_of = " or ".join(["(f.scope = ? and f.scope_id = ?)"] * len(filter.places)) or "0"
+        add(f"({any_of})", *(value for place in filter.places for value in (str(place.scope), place.id)))
+        add("f.root in ('', ?)", filter.root)
+    if filter.group:
+        add(_FOR_GROUPS)
+    if filter.type is not None:
+        add("f.type = ?", filter.type)
+    if filter.tags:  # however many: one clause
+        lacking = "w.value not in (select value from json_each(f.tags))"
+        add(f"not exists (select 1 from json_each(?) w where {lacking})", json.dumps(filter.tags))
+    if filter.path is not None:
+        add("instr(f.path, ?) > 0", filter.path)
+    for column, wanted in (
+        ("key", filter.keys),
+        ("source", filter.sources or None),
+        ("item", filter.items),
+    ):
+        if wanted is not None:
+            add(f"f.{column} in (select value from json_each(?))", json.dumps(wanted))
+    return " and ".join(clauses), tuple(values)
+
+
+def _where(filter: Filter) -> tuple[str, tuple[Any, ...]]:
+    """A whole filter for chunks `c` with their files `f`, as SQL; all values are bound."""
+    where, values = _files_where(filter)
+    if filter.by_file:
+        return where, values
+    clauses, more = [where], [*values]
+    only = None if filter.only is None else json.dumps(filter.only)
+    for clause, value in (
+        ("coalesce(c.moment, f.updated, '') >= ?", filter.after),
+        ("coalesce(c.moment, f.updated, '9') < ?", filter.before),
+        ("(c.moment is null or c.moment <= ?)", filter.as_of),
+        ("(c.ended is null or c.ended > ?)", filter.as_of),
+        ("c.id in (select value from json_each(?))", only),
+    ):
+        if value is not None:
+            clauses.append(clause)
+            more.append(value)
+    if filter.bare:
+        clauses.append("exists (select 1 from waiting w where w.chunk = c.id)")
+    return " and ".join(clauses), tuple(more)
+
+
+def _row(cells: tuple[Any, ...]) -> Row:
+    tags = () if cells[13] == "[]" else tuple(json.loads(cells[13]))
+    speech = Speech(cells[25], cells[26] or 0, cells[27] or 0)
+    return Row._make((*cells[:13], tags, *cells[14:25], speech, cells[28]))
+
+
+def _quoted(phrase: Sequence[str]) -> str:
+    """A phrase that FTS5 takes as text, whatever is in it."""
+    return '"' + " ".join(word.replace('"', '""') for word in phrase) + '"'
+
+
+def _tags(labels: Labels) -> str:
+    """The tags as they are kept."""
+    return json.dumps(labels.tags, ensure_ascii=False) if labels.tags else "[]"
 
 
 def _number(block: bytes, at: int) -> tuple[int, int]:
@@ -894,109 +960,3 @@ def _number(block: bytes, at: int) -> tuple[int, int]:
         if byte < 0x80:
             return number, at + step + 1
     raise AssertionError  # the ninth byte always ends it
-
-
-def _refuse_newer(version: int, path: Path | str) -> None:
-    if version > VERSION:
-        raise IndexNewer(f"the index {path} was made by a newer version of vade")
-
-
-def _chunk_row(id_: int, file: int, order: int, chunk: Chunk) -> tuple[Any, ...]:
-    return (
-        id_,
-        file,
-        order,
-        chunk.start,
-        chunk.end,
-        chunk.text,
-        chunk.heading,
-        chunk.time,
-        moment(chunk.time),
-        None if chunk.origin is None else str(chunk.origin),
-        chunk.superseded,
-        moment(chunk.superseded),
-    )
-
-
-def _speeches(cut: Sequence[Chunk], said: Sequence[set[str]]) -> list[Speech]:
-    """Who speaks in each chunk and of what; a later part of an entry, or of a line, is its first one's."""
-    found: list[Speech] = []
-    for at, (chunk, own) in enumerate(zip(cut, said, strict=True)):
-        last = cut[at - 1] if at else None
-        cut_off = last is not None and (
-            (chunk.entry is not None and chunk.entry == last.entry) or chunk.start == last.start
-        )
-        found.append(speech.of(chunk.text, own, before=found[-1].speaker if cut_off else None))
-    return found
-
-
-def _labels(item: Item, text: str) -> Labels:
-    """What a file says of itself, for filters and for the indexed text."""
-    from vademecum.store.records import key_of
-
-    try:
-        parsed = document.parse(text)
-    except Malformed:
-        if item.kind != "markdown":  # a source's frontmatter is its own business
-            raise
-        parsed = None
-    values = {} if parsed is None else parsed.front.values
-    name = item.path.rpartition("/")[2]
-    title = values.get("title") or (parsed and parsed.title) or name.rpartition(".")[0]
-    if item.kind == "markdown":
-        title = _with_aliases(str(title), read_tags(values.get("aliases") or values.get("alias")))
-    num = values.get("num")
-    return Labels(
-        title=outgoing.clean_text(str(title)),
-        key=key_of(name) if item.kind == "record" else None,
-        num=num if type(num) is int else None,
-        type=str(values.get("type") or "project") if item.kind == "record" else None,
-        tags=outgoing.clean_all(read_tags(values.get("tags"))),
-        updated=None if values.get("updated") is None else moment(str(values["updated"])),
-    )
-
-
-def _with_aliases(title: str, aliases: Sequence[str]) -> str:
-    """A title with the other names that a note of someone else's goes by: it is asked for by any of them."""
-    others = [each[:_LONGEST_ALIAS] for each in aliases if each.lower() != title.lower()][:_MOST_ALIASES]
-    return f"{title} ({', '.join(others)})" if others else title
-
-
-def head(title: str, heading: str, time: str | None, tags: Sequence[str], body: str) -> str:
-    """What goes into the indexed text beside the chunk itself, nothing twice.
-
-    A day is written out: people ask for a Saturday in May, not for 2023-05-20.
-    """
-    when = clock.parse(time)
-    day = "" if when is None else f"{when:%Y-%m-%d %A %d %B %Y}"
-    path = "" if heading and (day.startswith(heading) or _opens(body, heading)) else heading
-    name = "" if day.startswith(title) or path.startswith(title) or _opens(body, title) else title
-    return " ".join(part for part in (name, path, day, *tags) if part)
-
-
-def _opens(body: str, title: str) -> bool:
-    """Whether a text begins with its own title."""
-    return body.lstrip("# \n").startswith(title)
-
-
-def _to_embed(title: str, body: str) -> str:
-    """The text a vector is made from; a date for a title would only blur its meaning."""
-    return body if not title or clock.parse(title) or _opens(body, title) else f"{title}. {body}"
-
-
-def moment(stamp: str | None) -> str | None:
-    """A time as it is compared: in UTC, whatever offset it was written with."""
-    found = clock.parse(stamp)
-    return None if found is None else clock.stamp(found)
-
-
-def places_where(places: Sequence[Place], root: str) -> tuple[str, list[str]]:
-    """The one predicate of visibility, as SQL: these places, and of `.vade/` folders this clone's alone.
-
-    No place at all sees nothing.
-    """
-    if not places:
-        return "0", []
-    clause = " or ".join("(f.scope = ? and f.scope_id = ?)" for _ in places)
-    values = [value for place in places for value in (str(place.scope), place.id)]
-    return f"({clause}) and f.root in ('', ?)", [*values, root]

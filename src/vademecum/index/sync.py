@@ -11,24 +11,23 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from vademecum.errors import EmbedderChanged, EmbedderFailed, Malformed, OutsideMemory
+from vademecum.index.base import Document, Filter
+from vademecum.index.documents import read_document, to_embed
 from vademecum.index.embed.base import PROBES, renews, within
 from vademecum.store import files
 from vademecum.types import Finding
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from vademecum.index.base import Item, Stack
+    from vademecum.index.base import Index, Item, Known, Row, Stack
     from vademecum.index.embed.base import Embedder
-    from vademecum.index.sqlite import Index, Known
     from vademecum.types import Place
 
     Waiting = tuple[Item, Known | None]
 
 NO_VECTORS = "no new vectors"
 _TURN = 0.5  # seconds that one transaction may last
-# New chunks from which on the keyword tables are put in order: a number, and a share of all.
-_FEW, _MANY = 100, 0.1
 _VECTORS = 512  # texts given to the embedder at once
 _UPGRADE = 0.2  # seconds that a question may spend on rows of an earlier version
 
@@ -81,15 +80,15 @@ class Sync:
     def __init__(
         self,
         index: Index,
-        places: Sequence[Place],
-        root: str,
+        filter: Filter,
         *,
         embedder: Callable[[], Embedder | None],
         tokens: int = 400,
         overlap: int = 80,
         progress: Callable[[str, int, int], None] | None = None,
+        text_of: Callable[[Row], str] = to_embed,
     ) -> None:
-        self.index, self.places, self.root = index, places, root
+        self.index, self.filter, self._text_of = index, filter, text_of
         self._embedder, self.tokens, self.overlap = embedder, tokens, overlap
         self.progress = progress  # told what is done: how many of how many
 
@@ -116,14 +115,14 @@ class Sync:
         else:
             report.vectors_pending = self._without_vectors()
         report.count()
-        if not report.pending and self.index.inserted > max(_FEW, self.index.count() * _MANY):
-            self.index.tidy()
+        if not report.pending:
+            self.index.put(last=True)
         return report
 
     def survey(self, found: Iterable[Stack | Finding]) -> Survey:
         """Compare the index with what is there, and leave both as they are."""
-        survey = Survey(chunks=self.index.count())
-        known = self.index.known(self.places, self.root)
+        survey = Survey(chunks=self.index.stats().chunks)
+        known = self.index.known(self.filter)
         for stack in found:
             if isinstance(stack, Finding):
                 survey.failed.append(stack)
@@ -146,7 +145,7 @@ class Sync:
                 survey.files += 1
         survey.gone = len(known)
         if self.embedder is not None:
-            survey.vectors_pending = self.index.count_without_vectors(self.places, self.root)
+            survey.vectors_pending = self._waiting()
         return survey
 
     def run_some(
@@ -170,7 +169,8 @@ class Sync:
             if not _is_text(name):
                 report.findings.append(_not_text(path))
                 continue
-            known = self.index.known_one(f"{stack.prefix}/{name}", stack.place)
+            here = Filter((stack.place,), stack.root, items=(f"{stack.prefix}/{name}",))
+            known = self.index.known(here).get(f"{stack.prefix}/{name}")
             try:
                 stamp = stack.state(name)
             except (OutsideMemory, OSError) as error:
@@ -180,8 +180,7 @@ class Sync:
             if stamp is None:
                 report.ids.discard(id_)
                 if known is not None:
-                    with self.index.writing():
-                        self.index.remove(known.id)
+                    self.index.drop([known.id])
                     report.removed += 1
                 continue
             report.ids.add(id_)
@@ -218,37 +217,37 @@ class Sync:
 
     def agrees(self, *, vectors: bool) -> bool:
         """Whether the index was made with these settings; without `vectors`, its words."""
-        if self.index.meta("keywords") != self._keywords:
+        if self._setting("keywords") != self._keywords:
             return False
-        return not vectors or self.identity[1] in (None, self.index.meta("vectors"))
+        return not vectors or self.identity[1] in (None, self._setting("vectors"))
 
     def _without_vectors(self) -> int:
         """How many chunks wait for vectors, in an index that has any."""
-        return (
-            0
-            if self.index.meta("vectors") is None
-            else self.index.count_without_vectors(self.places, self.root)
-        )
+        return 0 if self._setting("vectors") is None else self._waiting()
+
+    def _waiting(self) -> int:
+        return self.index.stats(filter=self.filter._replace(bare=True)).waiting
+
+    def _setting(self, name: str) -> str | None:
+        return self.index.stats().settings.get(name)
 
     def _renew(self, report: Report, *, vectors: bool) -> None:
         """Start over with the half of the index that other settings have made."""
         if self.agrees(vectors=vectors):
             return
         keywords, made_by = self.identity
-        with self.index.writing():
-            if self.index.meta("keywords") not in (None, keywords):
-                for file in self.index.every_file():
-                    self.index.remove(file)
-            self.index.remember("keywords", keywords)
-            if made_by is not None and self.index.meta("vectors") != made_by:
-                if self.index.meta("vectors") is not None:
-                    report.degraded.append(self._why_anew())
-                self.index.drop_vectors()
-                self.index.remember("vectors", made_by)
+        settings = {"keywords": keywords}
+        others = made_by is not None and self._setting("vectors") != made_by
+        if made_by is not None and others:
+            if self._setting("vectors") is not None:
+                report.degraded.append(self._why_anew())
+            settings["vectors"] = made_by
+        every = self._setting("keywords") not in (None, keywords)
+        self.index.drop(None if every else (), vectors=others, settings=settings)
 
     def _why_anew(self) -> str:
         """What to say when vectors are made anew: another model, or texts that are cut elsewhere."""
-        before = (self.index.meta("vectors") or "").rpartition(" ")[0]
+        before = (self._setting("vectors") or "").rpartition(" ")[0]
         same = self.embedder is not None and self.embedder.identity == before
         return f"another {'chunk size' if same else 'embedder'}: all vectors are made anew"
 
@@ -262,7 +261,7 @@ class Sync:
     def probe(self, report: Report) -> None:
         """Ask the model for one vector, to find out whether it is still the one that made these."""
         embedder = self.embedder
-        if embedder is None or not renews(embedder) or self.index.meta("dimension") is None:
+        if embedder is None or not renews(embedder) or self._setting("dimension") is None:
             return
         try:
             said = self.start_over(embedder.embed(PROBES[:1], query=True).shape[1])
@@ -276,11 +275,10 @@ class Sync:
 
     def start_over(self, dimension: int) -> str:
         """Drop vectors of another length than the model's, and say so; those of this one stay."""
-        known = self.index.meta("dimension")
+        known = self._setting("dimension")
         if known == str(dimension):
             return ""
-        with self.index.writing():
-            self.index.drop_vectors()
+        self.index.drop((), vectors=True)
         before = f" instead of {known}" if known else ""
         return f"the model gives {dimension} dimensions now{before}: all vectors are made anew"
 
@@ -288,8 +286,7 @@ class Sync:
         self, found: Iterable[Stack | Finding], report: Report, *, check: bool
     ) -> tuple[list[Waiting], list[Waiting]]:
         """What has to be read, and what an earlier version has read; what has left is taken out at once."""
-        known = self.index.known(self.places, self.root)
-        earlier = self.index.outdated()
+        known = self.index.known(self.filter)
         waiting: list[Waiting] = []
         outdated: list[Waiting] = []
         for stack in found:
@@ -312,29 +309,25 @@ class Sync:
                         waiting.append((stack.item(name, stamp), old))
                     elif old.reason:
                         report.findings.append(_not_indexed(path, old.reason))
-                    elif old.id in earlier:
+                    elif old.outdated:
                         outdated.append((stack.item(name, stamp), old))
             except (OutsideMemory, OSError) as error:
                 report.beside += 1
                 report.findings.append(_unreadable(stack, error))
         if known:
-            with self.index.writing():
-                for gone in known.values():
-                    self.index.remove(gone.id)
-                    report.removed += 1
+            self.index.drop([gone.id for gone in known.values()])
+            report.removed += len(known)
         return waiting, outdated
 
     def _upgrade(self, outdated: Sequence[Waiting], report: Report, deadline: float | None) -> None:
         """Bring rows of an earlier version up to date, a few at a time: they are found all the while."""
-        if not self.index.upgrading:
+        if not outdated:
             return
         until = None if deadline is None else min(deadline, time.monotonic() + _UPGRADE)
         changed = report.changed
         done = self._take_some(outdated, report, until)
         report.changed = changed  # they say what they said
         report.outdated = len(outdated) - done
-        if not report.outdated:
-            self.index.finish_upgrade()
 
     def _take_all(self, waiting: Sequence[Waiting], report: Report, deadline: float | None) -> None:
         """Take files in, in short transactions, so that a waiting writer gets its turn between two."""
@@ -344,62 +337,72 @@ class Sync:
         """Take in as many files as there is time for, and say how many."""
         done = 0
         while done < len(waiting) and not _over(deadline):
+            gone: list[int] = []
             turn = time.monotonic() + _TURN
-            with self.index.writing():
+
+            def documents(turn: float = turn, gone: list[int] = gone) -> Iterator[Document]:
+                nonlocal done
                 while done < len(waiting) and not _over(deadline) and not _over(turn):
-                    self._take(*waiting[done], report)
+                    item, known = waiting[done]
+                    document = self._read(item, known, report)
+                    if document is not None:
+                        yield document
+                    elif known is not None:
+                        gone.append(known.id)
                     done += 1
+
+            self.index.put(documents())
+            if gone:
+                self.index.drop(gone)
             if self.progress is not None:
                 self.progress("files", done, len(waiting))
         return done
 
-    def _take(self, item: Item, known: Known | None, report: Report) -> None:
-        """Read one file and put it in, unless it holds what it held."""
+    def _read(self, item: Item, known: Known | None, report: Report) -> Document | None:
+        """One file as it is now; None when it is gone."""
         try:
             content = item.load()
             if content is None:
-                if known is not None:
-                    self.index.remove(known.id)
                 report.ids.discard((item.id, item.place))
-                return
+                return None
             digest = files.digest(content)
             same = known is not None and known.hash == digest and known.labels == item.labels
-            if known is not None and same and not self.index.upgrading:
-                self.index.touch(known.id, item.stamp)
-                return
-            self.index.add(item, content, digest, tokens=self.tokens, overlap=self.overlap)
-            report.changed += 1
+            if known is not None and same and not known.outdated:
+                return Document(item, digest)
+            document = read_document(item, content, digest, tokens=self.tokens, overlap=self.overlap)
         except (Malformed, OutsideMemory, OSError) as error:
             reason = str(error)
-            self.index.fail(item, reason)
             report.findings.append(_not_indexed(item.path, reason))
+            return Document(item, "", reason=reason)
+        report.changed += 1
+        return document
 
     def embed(self, report: Report, deadline: float | None) -> None:
         """Make the vectors that are missing."""
         report.vectors_pending = 0
-        total = 0 if self.embedder is None else self.index.count_without_vectors(self.places, self.root)
+        total = 0 if self.embedder is None else self._waiting()
         if self.embedder is None or not total:
             return
         from vademecum.index.vectors import pack  # and numpy with it, which words alone do without
 
         done = 0
         renewed = False
-        while waiting := self.index.without_vectors(_VECTORS, self.places, self.root):
+        bare = self.filter._replace(bare=True)
+        while waiting := self.index.rows(self.index.match((), bare, _VECTORS)):
             if _over(deadline):
-                report.vectors_pending = self.index.count_without_vectors(self.places, self.root)
+                report.vectors_pending = self._waiting()
                 return
             try:
                 with within(deadline):
-                    made = self.embedder.embed([text for _, text in waiting])
-                with self.index.writing():
-                    self._one_length(made.shape[1])
-                    self.index.put_vectors(zip((id_ for id_, _ in waiting), pack(made), strict=True))
+                    made = self.embedder.embed([self._text_of(row) for row in waiting.values()])
+                settings = {"dimension": self._one_length(made.shape[1])}
+                self.index.put(vectors=zip(waiting, pack(made), strict=True), settings=settings)
             except EmbedderChanged as error:
                 said = "" if renewed else self.changed(error)
                 renewed = True
-                if said or self.index.meta("dimension") == str(error.dimension):
+                if said or self._setting("dimension") == str(error.dimension):
                     report.degraded += [said] if said else []
-                    total = self.index.count_without_vectors(self.places, self.root)
+                    total = self._waiting()
                     continue
                 self._no_vectors(report, error)
                 return
@@ -411,19 +414,18 @@ class Sync:
                 self.progress("vectors", done, max(done, total))
 
     def _no_vectors(self, report: Report, error: EmbedderFailed) -> None:
-        report.vectors_pending = self.index.count_without_vectors(self.places, self.root)
+        report.vectors_pending = self._waiting()
         report.degraded.append(f"{NO_VECTORS}: {error}")
 
-    def _one_length(self, length: int) -> None:
+    def _one_length(self, length: int) -> str:
         """Refuse vectors of another length than those that are here: they cannot be compared."""
-        known = self.index.meta("dimension")
-        if known is None:
-            self.index.remember("dimension", str(length))
-        elif known != str(length):
+        known = self._setting("dimension")
+        if known is not None and known != str(length):
             raise EmbedderChanged(
                 f"the model now gives {length} dimensions, and the index holds vectors of {known}",
                 dimension=length,
             )
+        return str(length)
 
 
 def _not_indexed(path: str, reason: str) -> Finding:

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from vademecum.index.base import Mark, Nearest
 from vademecum.index.speech import Speech
-from vademecum.index.sqlite import Mark
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from vademecum.index.sqlite import Index
+    from vademecum.index.sqlite import VectorTable
 
     Floats = NDArray[np.float32]
     Bytes = NDArray[np.int8]
@@ -27,7 +27,7 @@ _COLUMNS = ("ids", "files", "orders", "source", "replaced", "alone", "living", "
 _SPARSE = 0.5  # the share of dead rows from which on the matrix is made anew
 
 
-class Nearest(NamedTuple):
+class Closest(NamedTuple):
     """The best chunks by their rows in the matrix, with their cosines, and the mean cosine of the store."""
 
     rows: Ids
@@ -80,21 +80,22 @@ class Matrix:
     def __len__(self) -> int:
         return self.alive
 
-    def refresh(self, index: Index, identity: str) -> None:
+    def refresh(
+        self, table: VectorTable, version: tuple[int, int], settings: Mapping[str, str], identity: str
+    ) -> None:
         """Take in what has changed since the last time; vectors of another model are none."""
-        version = index.version
         if version == self._version:
             return
         foreign = self._version is None or version[0] != self._version[0]
-        gone, lowest = index.removed, index.lowest_put
-        index.removed, index.lowest_put = [], None
+        gone, lowest = table.removed, table.lowest_put
+        table.removed, table.lowest_put = [], None
         self._version = version
-        if foreign and index.meta("vectors") != identity:
+        if foreign and settings.get("vectors") != identity:
             self._clear()
             return
         # Of another length, vectors were all made anew, under the same ids.
-        disturbed = (f"{index.meta('made')} {index.meta('dimension')}", index.meta("disturbed"))
-        respoken = index.meta("respoken")
+        disturbed = (f"{settings.get('made')} {settings.get('dimension')}", settings.get("disturbed"))
+        respoken = settings.get("respoken")
         if disturbed[0] != self._disturbed[0] or respoken != self._respoken:
             self._clear()  # another file, where the same ids are other chunks, or rows that say more now
         self._respoken = respoken
@@ -103,7 +104,7 @@ class Matrix:
         if self.size and lowest is not None and lowest <= self.ids[self.size - 1]:
             self._clear()  # vectors came out of order, or were made anew
         if foreign and self.size:  # somebody else wrote: what they took out or put in is found by comparing
-            here = np.array(index.vector_ids(), np.int64)
+            here = np.array(table.ids(), np.int64)
             last = self.ids[self.size - 1]
             if len(np.setdiff1d(here[here <= last], self.ids[: self.size], assume_unique=True)):
                 self._clear()
@@ -113,9 +114,30 @@ class Matrix:
             self._kill(self.rows_of(gone)[1])
         if self.size and self.alive < self.size * (1 - _SPARSE):
             self._clear()
-        self._append(index.vectors(int(self.ids[self.size - 1]) if self.size else 0))
+        self._append(table.after(int(self.ids[self.size - 1]) if self.size else 0))
 
-    def nearest(self, query: Floats, limit: int, *, allowed: Mask | None) -> Nearest:
+    def search(self, query: Floats, limit: int, *, allowed: Mask | None, also: Iterable[int]) -> Nearest:
+        """What is nearest to a query vector, and how near some others are."""
+        if not self.alive or len(query) != self.dimension:
+            return Nearest({}, {}, 0.0, 1.0, self.alive, self.dimension, self._exact_of)
+        found = self.nearest(query, limit, allowed=allowed)
+        cosines = dict(zip(self.ids[found.rows].tolist(), found.cosines.tolist(), strict=True))
+        rows = found.rows
+        missing = [id_ for id_ in also if id_ not in cosines]
+        if missing:
+            known, more = self.rows_of(missing)
+            cosines.update(zip(known, (self.exact(more) @ query).tolist(), strict=True))
+            rows = np.concatenate([rows, more])
+        marks = self.marks(rows)
+        return Nearest(
+            cosines, marks, found.floor, found.deviation, self.alive, self.dimension, self._exact_of
+        )
+
+    def _exact_of(self, ids: Sequence[int]) -> tuple[list[int], Floats]:
+        known, rows = self.rows_of(ids)
+        return known, self.exact(rows)
+
+    def nearest(self, query: Floats, limit: int, *, allowed: Mask | None) -> Closest:
         """The chunks nearest to a query vector, among those allowed.
 
         The dimensions are sorted by what they tell apart, so in a large store half of them choose the
@@ -139,7 +161,7 @@ class Matrix:
         if len(exact) > limit:
             top = np.argpartition(exact, len(exact) - limit)[len(exact) - limit :]
             chosen, exact = chosen[top], exact[top]
-        return Nearest(chosen, np.asarray(exact, np.float32), floor, deviation)
+        return Closest(chosen, np.asarray(exact, np.float32), floor, deviation)
 
     def exact(self, rows: Ids) -> Floats:
         """The whole vectors of some rows."""
@@ -152,11 +174,6 @@ class Matrix:
         places[places == self.size] = 0
         have = self.ids[places] == wanted if self.size else np.zeros(len(wanted), bool)
         return wanted[have].tolist(), places[have]
-
-    @staticmethod
-    def both(some: Ids, more: Ids) -> Ids:
-        """Two lists of rows as one, for callers without numpy."""
-        return np.concatenate([some, more])
 
     def marks(self, rows: Ids) -> dict[int, Mark]:
         """What ranking needs of the chunks of some rows."""

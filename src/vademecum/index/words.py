@@ -108,11 +108,6 @@ def all_in(text: str) -> set[str]:
     return set(WORD.findall(fold(text).lower()))
 
 
-def quoted(words: tuple[str, ...] | list[str]) -> str:
-    """A phrase that FTS5 takes as text, whatever is in it."""
-    return '"' + " ".join(word.replace('"', '""') for word in words) + '"'
-
-
 def as_compared(text: str) -> str:
     """A text as phrases are compared: its words in lower case, without accents, one space between."""
     if "++" in text or "#" in text:
@@ -144,19 +139,19 @@ def phrases_in(question: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(each for each in cut if WORD.search(each)))[:MOST_REQUIRED]
 
 
-def whole(phrases: Iterable[str]) -> str:
-    """What to match so that no text that holds all these phrases is missed."""
-    parts: dict[str, None] = {}
+def required(phrases: Iterable[str]) -> list[tuple[str, ...]]:
+    """What to match every one of so that no text that holds all these phrases is missed."""
+    parts: dict[tuple[str, ...], None] = {}
     for phrase in phrases:
         if phrase.isascii() or not cjk_run().search(phrase):
             found = WORD.findall(fold(phrase).lower())
-            parts.update(((quoted(found), None),) if found else ())
+            parts.update(((tuple(found), None),) if found else ())
         else:  # pairs and words around them lie apart in the index
             for word in WORD.findall(phrase.lower()):
                 for run in cjk_run().findall(word):
-                    parts.update((quoted((pair,)), None) for pair in _pairs(run))
-                parts.update((quoted((each,)), None) for each in cjk_run().sub(" ", word).split())
-    return " AND ".join(parts)
+                    parts.update(((pair,), None) for pair in _pairs(run))
+                parts.update(((each,), None) for each in cjk_run().sub(" ", word).split())
+    return list(parts)
 
 
 def units(question: str, phrases: Sequence[str]) -> tuple[str, ...]:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from vademecum.search.searcher import Searcher
     from vademecum.store import purge as purging
     from vademecum.store import reading, retries, sources
-    from vademecum.transcripts.finding import Earlier
+    from vademecum.transcripts.search import Earlier
     from vademecum.types import RecordType
 else:
     retries = LazyModule("vademecum.store.retries")
@@ -278,7 +278,7 @@ class Searching(Base):
     @functools.cached_property
     def _earlier(self) -> Earlier:
         """The index of what was said in sessions, and what answers from it."""
-        from vademecum.transcripts.finding import Earlier
+        from vademecum.transcripts.search import Earlier
 
         return Earlier(self.home, self.caller, self.transcripts, name=self.settings.agent)
 

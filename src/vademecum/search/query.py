@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.errors import UsageError
 from vademecum.index import words
-from vademecum.index.base import MEMORY, PINNED
-from vademecum.index.sqlite import moment, places_where
+from vademecum.index.documents import moment
 from vademecum.store import names
 from vademecum.types import RecordType, Scope
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from vademecum.types import Place
+    from vademecum.index.base import Filter
 
 _FILTER = re.compile(r'(?<!\S)(scope|type|tag|after|before|path):("[^"]*"|\S+)', re.IGNORECASE)
 _YEAR_OR_MONTH = re.compile(r"(\d{4})(?:-(\d\d))?", re.ASCII)
@@ -128,67 +124,18 @@ def as_of(text: str) -> str:
     return f"{when[:10]}T23:59:59Z" if re.fullmatch(r"\s*\d{4}-\d\d-\d\d\s*", text) else when
 
 
-class View(NamedTuple):
-    """Who is looking: the places in sight, the clone they stand in, and whether a group listens."""
-
-    places: tuple[Place, ...]
-    root: str = ""
-    group: bool = False
-
-
-class Predicate(NamedTuple):
-    """What may be answered, as SQL: for chunks with their files (`c`, `f`), and for files alone."""
-
-    chunks: str
-    chunk_values: tuple[Any, ...]
-    files: str
-    file_values: tuple[Any, ...]
-
-    @property
-    def by_file(self) -> bool:
-        """Whether files alone decide."""
-        return self.chunks == self.files
-
-    def only(self, chunks: Sequence[int]) -> Predicate:
-        """The same for a few chunks."""
-        clause = f"{self.chunks} and c.id in (select value from json_each(?))"
-        return self._replace(chunks=clause, chunk_values=(*self.chunk_values, json.dumps(chunks)))
-
-
-# A group sees records and the project's `context.md`: no journal, no source, no other document.
-_FOR_GROUPS = f"(f.source = '{MEMORY}' or (f.source = '{PINNED}' and f.path like '%/context.md'))"
-
-
-def predicate(query: Query, view: View) -> Predicate:
-    """Visibility first, then the filters, all bound."""
-    seen = [place for place in view.places if query.scope is None or place.scope is query.scope]
-    clause, values = places_where(seen, view.root)
-    file, file_values = [clause], list[Any](values)
-    if view.group:
-        file.append(_FOR_GROUPS)
-    if query.type is not None:
-        file.append("f.type = ?")
-        file_values.append(query.type)
-    if query.tags:  # however many: one clause
-        file.append(
-            """not exists (select 1 from json_each(?) w
-            where w.value not in (select value from json_each(f.tags)))"""
-        )
-        file_values.append(json.dumps(query.tags))
-    if query.path is not None:
-        file.append("instr(f.path, ?) > 0")
-        file_values.append(query.path)
-    if query.sources:
-        file.append("f.source in (select value from json_each(?))")
-        file_values.append(json.dumps(query.sources))
-    chunk, chunk_values = list(file), list(file_values)
-    if query.after is not None:
-        chunk.append("coalesce(c.moment, f.updated, '') >= ?")
-        chunk_values.append(query.after)
-    if query.before is not None:
-        chunk.append("coalesce(c.moment, f.updated, '9') < ?")
-        chunk_values.append(query.before)
-    if query.as_of is not None:
-        chunk.append("(c.moment is null or c.moment <= ?) and (c.ended is null or c.ended > ?)")
-        chunk_values += [query.as_of, query.as_of]
-    return Predicate(" and ".join(chunk), tuple(chunk_values), " and ".join(file), tuple(file_values))
+def narrowed(visible: Filter, query: Query) -> Filter:
+    """Of what somebody sees, what a question asks for."""
+    places = visible.places
+    if query.scope is not None and places is not None:
+        places = tuple(place for place in places if place.scope is query.scope)
+    return visible._replace(
+        places=places,
+        type=query.type,
+        tags=query.tags,
+        path=query.path,
+        sources=query.sources,
+        after=query.after,
+        before=query.before,
+        as_of=query.as_of,
+    )

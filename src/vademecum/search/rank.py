@@ -10,8 +10,8 @@ from vademecum.index import speech
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Mapping, Sequence
 
+    from vademecum.index.base import Mark, Row
     from vademecum.index.speech import Speech, Wanted
-    from vademecum.index.sqlite import Mark, Row
 
 CROWDING = 0.93  # what a further chunk of the same file keeps of its score
 SUPERSEDED = 0.85  # what an entry keeps that a later one has replaced

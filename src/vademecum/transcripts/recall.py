@@ -1,7 +1,7 @@
 """What was said in earlier sessions, found again by its words.
 
 By the points of the keywords: reads logs, newest session first, a line at a time, and knows no index
-(`finding` has one). A result needs a word of the question in
+(`search` has one). A result needs a word of the question in
 it: what a message gains by its role or its session's title only orders those that have one.
 """
 
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.errors import NotFound, OutsideMemory, StorageFailed, UnknownName, UsageError
 from vademecum.search import relevance
+from vademecum.search.snippet import PREVIEW, around, lowered
 from vademecum.store import names
 from vademecum.store.outgoing import clean_text
 from vademecum.transcripts.events import Event, Said
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 RANKINGS = ("relevance", "keywords")
 MAX_SESSIONS, MOST_SESSIONS = 10, 50
 MAX_RESULTS, MOST_RESULTS = 5, 20
-PREVIEW = 600
 
 _SPLIT = re.compile(r"[\s\-_.,;:!?()\[\]{}'\"/\\]+")
 _SHORTEST = 10  # characters; what is no longer says nothing by itself
@@ -243,20 +243,12 @@ def preview(text: str, wanted: Question, size: int = PREVIEW) -> str:
     """The part of a text around the question, or around the middle one of the keywords in it."""
     if len(text) <= size:
         return text
-    lower = text.lower()
-    if len(lower) != len(text):  # a few letters change their length, and places would shift
-        lower = text
+    lower = lowered(text)
     at = lower.find(wanted.text)
-    if at < 0:
-        places = sorted(place for each in wanted.keywords if (place := lower.find(each)) >= 0)
-        at, length = (places[len(places) // 2], 0) if places else (0, 0)
-    else:
-        length = len(wanted.text)
-    start = min(max(0, at + length // 2 - size // 2), len(text) - size)
-    cut = text[start : start + size]
-    if start:
-        cut = "…" + cut[1:]
-    return cut if start + size == len(text) else cut[:-1] + "…"
+    if at >= 0:
+        return around(text, at + len(wanted.text) // 2, size)
+    places = sorted(place for each in wanted.keywords if (place := lower.find(each)) >= 0)
+    return around(text, places[len(places) // 2] if places else 0, size)
 
 
 def _words(message: Message) -> str:

@@ -6,37 +6,39 @@ anew. Whatever state the index is in, a look makes it what a rebuild would make 
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
+import struct
 import time
 from dataclasses import replace
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.errors import InvalidKey, OutsideMemory, StorageFailed
 from vademecum.index import speech, words
+from vademecum.index.base import Document, Filter, Item, Labels, Piece, Stamp
 from vademecum.index.base import stamp as stamp_of
-from vademecum.index.sqlite import head, moment
-from vademecum.index.turns import Kept, Part
+from vademecum.index.documents import head, moment
+from vademecum.index.speech import Speech
 from vademecum.store import files, names
 from vademecum.transcripts import views
 from vademecum.transcripts.events import Renamed, Said, Started
 from vademecum.transcripts.log import ENDING, FOLDER, Log, OnDisk
 from vademecum.transcripts.messages import Role, Text, ToolCall, ToolResult
-from vademecum.types import Audience, Finding
+from vademecum.types import Audience, Finding, Place, Scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from vademecum.index.base import Index, Row
     from vademecum.index.sync import Report, Survey
-    from vademecum.index.turns import Turns
     from vademecum.store.home import Home
     from vademecum.transcripts.log import Raw
     from vademecum.transcripts.messages import Message
 
     Key = tuple[str, str]  # a project and a session
-    State = tuple[int, int, int, int]  # size, times and inode of a file
     Progress = Callable[[str, int, int], None]
 
 LONGEST = 200_000  # characters of one text, call or result that are looked at, most from its beginning
@@ -50,6 +52,92 @@ _TURN = 0.5  # seconds that are read for one
 _MARK = 4_096  # bytes at the beginning and before the end that must not have changed
 _BLOB = re.compile(r"[A-Za-z0-9+/=_-]{500,}")  # a picture or a key: nobody asks for one
 _SPOKEN = (Role.USER, Role.ASSISTANT, Role.TOOL)
+_SPOT = struct.Struct(">QQIII12s")
+SOURCE = "transcript"
+
+
+class Kept(NamedTuple):
+    """How far a log was taken in, and what is known of its session by then."""
+
+    project: str
+    session: str
+    agent: str = ""
+    audience: str = ""
+    begun: bool = False  # whether the line that says whose it is was met
+    given: str = ""  # the name somebody gave it last
+    made: str = ""  # the name made from the first real request
+    looked: int = 0  # messages in which such a request was looked for
+    updated: str = ""
+    stamp: tuple[int, ...] = (0, 0, 0, 0)  # what the system said of the file
+    done: bool = False  # whether everything was taken in that was there by that stamp
+    upto: int = 0
+    lines: int = 0
+    turns: int = 0
+    mark: str = ""  # of the bytes at the beginning, and of those before `upto`
+    id: int = 0
+
+    @property
+    def name(self) -> str:
+        """What the session is called."""
+        return self.given or self.made
+
+    @property
+    def key(self) -> Key:
+        """Its project and its id."""
+        return self.project, self.session
+
+    @property
+    def state(self) -> str:
+        """The same as it is kept in an index."""
+        return json.dumps(self[:-1], separators=(",", ":"))
+
+    def document(self, pieces: list[Piece], grown: str) -> Document:
+        """The log for an index, with what it has grown by."""
+        labels = Labels(
+            self.name,
+            self.session,
+            None,
+            self.agent,
+            (str(self.audience),),
+            moment(self.updated) or self.updated,
+        )
+        path = path_of(self.key)
+        place = Place(Scope.PROJECT, self.project)
+        item = Item(path, path, SOURCE, "session", place, "", Stamp(*self.stamp), lambda: None)
+        return Document(item, "", labels, pieces, state=self.state, grown=grown)
+
+
+@functools.lru_cache(maxsize=65_536)
+def _kept(state: str, id_: int) -> Kept:
+    kept = Kept._make((*json.loads(state), id_))
+    return kept._replace(stamp=tuple(kept.stamp))
+
+
+class Spot(NamedTuple):
+    """Where a piece of a message stands in its log."""
+
+    start: int  # of the line, in bytes
+    last: int
+    turn: int
+    at: int  # where the piece begins in what the message says, in characters
+    length: int
+    digest: bytes
+
+    @classmethod
+    def of(cls, row: Row) -> Spot:
+        """That of a row of the index."""
+        return cls(*_SPOT.unpack(row.place))
+
+
+def logs_in(index: Index, projects: Iterable[str] | None) -> dict[Key, Kept]:
+    """The logs of some projects that an index holds, or of all."""
+    known = index.known(Filter(_places(projects)))
+    logs = (_kept(each.state, each.id) for each in known.values())
+    return {log.key: log for log in logs}
+
+
+def _places(projects: Iterable[str] | None) -> tuple[Place, ...] | None:
+    return None if projects is None else tuple(Place(Scope.PROJECT, each) for each in projects)
 
 
 class View(NamedTuple):
@@ -67,19 +155,11 @@ class View(NamedTuple):
             and (self.sessions is None or (log.session in self.sessions and log.audience == Audience.GROUP))
         )
 
-    def where(self) -> tuple[list[str], list[Any]]:
-        """The same as SQL, for logs `l`."""
-        clauses, values = ["1"], list[Any]()
-        if self.projects is not None:
-            clauses.append("l.project in (select value from json_each(?))")
-            values.append(json.dumps(self.projects))
-        if self.agent is not None:
-            clauses.append("l.agent = ?")
-            values.append(self.agent)
-        if self.sessions is not None:
-            clauses.append("l.session in (select value from json_each(?)) and l.audience = ?")
-            values += [json.dumps(self.sessions), str(Audience.GROUP)]
-        return clauses, values
+    @property
+    def filter(self) -> Filter:
+        """The same for what is asked of an index."""
+        group = () if self.sessions is None else (str(Audience.GROUP),)
+        return Filter(_places(self.projects), type=self.agent, keys=self.sessions, tags=group)
 
 
 class Followed(NamedTuple):
@@ -127,9 +207,9 @@ class Followed(NamedTuple):
 
 def bring(
     home: Home,
-    index: Turns,
+    index: Index,
     view: View,
-    there: dict[Key, State],
+    there: dict[Key, Stamp],
     wrong: dict[Key, str],
     *,
     until: float | None,
@@ -137,7 +217,7 @@ def bring(
 ) -> Followed:
     """Take in what is new in the logs that are there, the newest first, and take out those that are gone."""
     unreadable = dict(wrong)
-    known = index.logs(view.projects)
+    known = logs_in(index, view.projects)
     missing = [
         log
         for key, log in known.items()
@@ -146,7 +226,7 @@ def bring(
     # One may have come, and have been taken in by somebody else, since the folder was listed.
     gone = [log for log in missing if _is_gone(home, log)]
     if gone:
-        index.drop(gone)
+        index.drop([log.id for log in gone])
     newest = sorted(there, key=lambda key: (there[key][1], key), reverse=True)
     waiting = [key for key in newest if behind(known.get(key), there[key], view)]
     changed, logs = 0, dict(known)
@@ -169,18 +249,18 @@ def bring(
         for key in seen
         if key not in unreadable and ((log := logs.get(key)) is None or behind(log, there[key], view))
     ]
-    told = [(_path(key), why) for key, why in unreadable.items()]
+    told = [(path_of(key), why) for key, why in unreadable.items()]
     beside = sum(key not in there for key in unreadable)
     return Followed(len(seen) + beside, changed, len(gone), len(pending), tuple(told))
 
 
 def survey(
-    view: View, there: dict[Key, State], wrong: dict[Key, str], *, known: dict[Key, Kept], into: Survey
+    view: View, there: dict[Key, Stamp], wrong: dict[Key, str], *, known: dict[Key, Kept], into: Survey
 ) -> None:
     """Count how far the logs that are there were taken in, and leave all as it is."""
     seen = _in_sight(view, there, known)
     into.files += len(seen) + len(wrong)
-    into.failed += [Finding("a session cannot be read", _path(key), why) for key, why in wrong.items()]
+    into.failed += [Finding("a session cannot be read", path_of(key), why) for key, why in wrong.items()]
     for key in seen:
         log = known.get(key)
         if log is None:
@@ -205,15 +285,16 @@ def _is_gone(home: Home, log: Kept) -> bool:
         return True
 
 
-def _path(key: Key) -> str:
+def path_of(key: Key) -> str:
+    """Where a log lies, as it is shown and asked for."""
     return f"{FOLDER}/{key[0]}/{key[1]}{ENDING}"
 
 
 def follow(
     home: Home,
-    index: Turns,
+    index: Index,
     key: Key,
-    state: State,
+    state: Stamp,
     *,
     before: Kept | None,
     view: View,
@@ -222,7 +303,7 @@ def follow(
     """Take in what is new in one log."""
     paper = OnDisk(home, *key)
     if before is not None and _rewritten(before, state, paper):
-        index.drop([before])
+        index.drop([before.id])
         before = None
     while True:
         batch = Batch(before or Kept(*key), state)
@@ -240,20 +321,25 @@ def follow(
         now = batch.log._replace(mark=_mark(paper, batch.log.upto))
         if now == before:
             return now
-        put = index.put(before, now, batch.parts)
-        if put is None:  # another process was quicker: go on from there
-            before = index.logs((key[0],)).get(key)
+        grown = "" if before is None else before.state
+        taken = index.put([now.document(batch.pieces, grown)])
+        before = now if taken and before is not None else _log_in(index, key)
+        if not taken or before is None:  # another process was quicker: go on from there
             continue
-        before = put
         if before.done or (before.begun and not view.shows(before)):
             return before
         if until is not None and time.monotonic() >= until:
             return before
 
 
-def listed(home: Home, view: View) -> tuple[dict[Key, State], dict[Key, str]]:
+def _log_in(index: Index, key: Key) -> Kept | None:
+    found = index.known(Filter(_places(key[:1]), items=(path_of(key),)))
+    return next((_kept(each.state, each.id) for each in found.values()), None)
+
+
+def listed(home: Home, view: View) -> tuple[dict[Key, Stamp], dict[Key, str]]:
     """The stamps of all logs that may be in sight, and those whose name or kind is none of ours."""
-    found: dict[Key, State] = {}
+    found: dict[Key, Stamp] = {}
     wrong: dict[Key, str] = {}
     projects = home.names(FOLDER) if view.projects is None else view.projects
     for project in projects:
@@ -281,24 +367,28 @@ def listed(home: Home, view: View) -> tuple[dict[Key, State], dict[Key, str]]:
     return found, wrong
 
 
-def right(home: Home, index: Turns, log: Kept) -> bool:
+def right(home: Home, index: Index, log: Kept) -> bool:
     """Whether a log, read again up to where it was taken in, gives what the index holds of it."""
     batch = Batch(Kept(log.project, log.session), log.stamp)
-    fits, held = True, index.parts(log)
+    ids = index.match((), Filter(items=(path_of(log.key),)), None)
+    held = iter(sorted(index.rows(ids, text=False).values(), key=lambda row: row.order))
+    fits = True
     try:
         for raw in Log(log.session, OnDisk(home, log.project, log.session)).raw():
             if raw.end > log.upto or not fits:
                 break
             batch.take(raw)
-            fresh = [part._replace(body="") for part in batch.parts]
-            batch.parts.clear()
-            fits = all(part == next(held, None) for part in fresh)
-        fits = fits and next(held, None) is None
+            fits = all(_is(piece, next(held, None)) for piece in batch.pieces)
+            batch.pieces.clear()
     except (OutsideMemory, StorageFailed):
         return False
-    finally:
-        held.close()
-    return fits and batch.log._replace(id=log.id, mark=log.mark, done=log.done) == log
+    same = batch.log._replace(id=log.id, mark=log.mark, done=log.done) == log
+    return fits and same and next(held, None) is None
+
+
+def _is(piece: Piece, row: Row | None) -> bool:
+    now = piece.start, piece.time, piece.speech, piece.size, piece.place
+    return row is not None and now == (row.start, row.time, row.speech, row.size, row.place)
 
 
 # -------------------------------------------------------------------- from lines to rows
@@ -307,10 +397,9 @@ def right(home: Home, index: Turns, log: Kept) -> bool:
 class Batch:
     """Lines of a log, taken in one after the other."""
 
-    def __init__(self, log: Kept, stamp: State) -> None:
-        size, mtime, ctime, inode = stamp
-        self.log = log._replace(size=size, mtime=mtime, ctime=ctime, inode=inode, done=False)
-        self.parts: list[Part] = []
+    def __init__(self, log: Kept, stamp: tuple[int, ...]) -> None:
+        self.log = log._replace(stamp=tuple(stamp), done=False)
+        self.pieces: list[Piece] = []
         self._chars = 0
         self._until = time.monotonic() + _TURN
 
@@ -354,22 +443,19 @@ class Batch:
             piece = text[at : at + length]
             own = words.all_in(piece[:_WEIGHED])
             said = speech.of(piece[:_WEIGHED], own)
-            self.parts.append(
-                Part(
+            spot = Spot(raw.start, raw.end, log.turns, at, length, digest(piece))
+            self.pieces.append(
+                Piece(
                     raw.number,
-                    raw.start,
-                    raw.end,
-                    log.turns,
-                    str(message.role),
-                    when,
-                    moment(when),
-                    at,
-                    length,
-                    len(own - words.LOW),
-                    said.asks,
-                    said.says,
-                    digest(piece),
-                    f"{day}\n{_BLOB.sub(' ', piece)}",
+                    raw.number,
+                    "",
+                    time=when,
+                    moment=moment(when),
+                    speech=Speech(str(message.role), said.asks, said.says),
+                    text=_BLOB.sub(" ", piece),
+                    head=day,
+                    size=len(own - words.LOW),
+                    place=_SPOT.pack(*spot),
                 )
             )
         self._chars += len(text)
@@ -445,34 +531,35 @@ def digest(text: str) -> bytes:
     return blake2b(text.encode(), digest_size=12).digest()
 
 
-def behind(log: Kept | None, state: State, view: View) -> bool:
+def behind(log: Kept | None, state: Stamp, view: View) -> bool:
     """Whether there is something in a log that should be taken in and is not."""
     if log is None:
         return True
-    grown = state[3] == log.inode and state[0] >= log.size
+    grown = state[3] == log.stamp[3] and state[0] >= log.stamp[0]
     if log.begun and not view.shows(log) and grown:
         return False  # somebody else's, as it was
     return not log.done or log.stamp != state
 
 
-def _rewritten(log: Kept, state: State, paper: OnDisk) -> bool:
+def _rewritten(log: Kept, state: Stamp, paper: OnDisk) -> bool:
     """Whether a log did not just grow: then nothing of what was taken in counts any more."""
     if state == log.stamp:
         return False
-    same_size = state[0] == log.size  # and yet another time: written over in place
-    return state[3] != log.inode or state[0] < log.size or same_size or _mark(paper, log.upto) != log.mark
+    size, _, _, inode = log.stamp
+    # Of the same size, and yet of another time, it was written over in place.
+    return state[3] != inode or state[0] <= size or _mark(paper, log.upto) != log.mark
 
 
-def _mark(paper: OnDisk, upto: int) -> bytes:
+def _mark(paper: OnDisk, upto: int) -> str:
     """A number for the bytes that a log begins with, and for those before a place in it."""
     with files.reported(f"read the transcript {paper.path}"):
         file = paper.opened()
         if file is None:
-            return b""
+            return ""
         with file:
             first = file.read(min(_MARK, upto))
             file.seek(max(0, upto - _MARK))
-            return blake2b(first + file.read(min(_MARK, upto)), digest_size=12).digest()
+            return blake2b(first + file.read(min(_MARK, upto)), digest_size=12).hexdigest()
 
 
 def beginnings(log: Log) -> Iterator[Started]:

@@ -1,0 +1,146 @@
+"""What an index finds for a question: by words, by phrases that stand as they are, and by meaning.
+
+One way for notes and for sessions; in which order the candidates come is decided elsewhere.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from vademecum.errors import IndexFailed
+from vademecum.index import lexicon
+from vademecum.search import relevance
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from vademecum.index.base import Filter, Index, Mark, Nearest
+    from vademecum.index.speech import Speech
+    from vademecum.index.words import Terms
+    from vademecum.search.rank import Heard
+
+COMMON = 0.25  # a word in more than this share of all chunks is dropped, in a store of some size,
+COMMON_FROM = 2_000  # when at least two rarer ones remain
+MOST_WORDS = 64  # of a long question the rarest words are looked for
+EXACT_ROWS = 20  # a phrase in more places than this tells nothing apart
+FEW = 10  # vectors whose mean says little yet
+NEIGHBOURS = 0.6  # what a chunk counts of what its neighbours say
+
+
+class Legs:
+    """What each leg found for one question."""
+
+    def __init__(self, index: Index, asked: Terms, query: Any = None) -> None:
+        stats = index.stats(asked.words)
+        self.index, self.asked = index, asked
+        self.count = stats.chunks
+        self.frequency, self.stems = stats.seen, stats.marks
+        self.marks: dict[int, Mark] = {}
+        self.narrow: dict[int, float] = {}
+        self.wide: dict[int, float] = {}
+        self.exact: dict[int, float] = {}
+        self.vector: dict[int, float] = {}
+        self.cosine: dict[int, float] = {}
+        self.nearest: Nearest | None = None
+        self.floor = 0.0
+        self.worded: set[int] = set()  # hold words of the question themselves
+        self.certain: set[int] = set()  # hold an identifier of the question as it stands: never hidden
+        self.query = query  # its vector
+        self.heard: dict[Speech, Heard] = {}
+        self.raised: dict[int, float] = {}  # what was added so that a rare word is not lost
+        self.unknown = False  # whether the model knows nothing of the question
+        self.lacking = ""
+
+    def find_words(self, filter: Filter, limit: int, *, wide: bool = False) -> None:
+        """Ask for the words that tell something apart, and for what a person copies whole."""
+        match, asked = self.index.match, self.asked
+        telling = _telling(self.frequency, self.count)
+        if telling:
+            self.narrow = match(telling, filter, limit)
+            self.wide = match(telling, filter, limit, wide=True) if wide else {}
+        for phrase, certain in asked.phrases:
+            rows = match([phrase], filter, EXACT_ROWS + 1)
+            if len(rows) <= EXACT_ROWS:
+                self.certain.update(rows if certain else ())
+                share = min(1.0, len(phrase) / max(1, len(asked.words)))
+                for id_ in rows:
+                    self.exact[id_] = self.exact.get(id_, 0.0) + share * share
+
+    def find_meaning(self, filter: Filter, limit: int, *, made_by: str) -> None:
+        """Ask for the nearest chunks; those with the words get their true cosine as well."""
+        asked = self.query
+        near = self.index.nearest(asked, filter, limit, made_by=made_by, also={**self.narrow, **self.exact})
+        if not near.total or len(asked) != near.dimension:
+            self.query = None
+            self.lacking = (
+                f"the model gives {len(asked)} dimensions now, and the index holds {near.dimension}"
+                if near.total
+                else "no vectors have been made yet"
+            )
+            return
+        self.nearest, self.cosine = near, near.cosines
+        # The mean of a few texts is about those texts: there it must not push one of two good answers to 0.
+        floor = self.floor = near.mean * near.total / (near.total + FEW)
+        self.vector = {id_: cosine - floor for id_, cosine in self.cosine.items() if cosine > floor}
+        self.marks = near.marks
+
+    def mark_all(self) -> None:
+        """Learn what ranking needs of each candidate."""
+        self.worded = {*self.narrow, *self.exact}
+        unmarked = [id_ for id_ in {**self.narrow, **self.exact} if id_ not in self.marks]
+        if unmarked:  # keywords alone, or chunks whose vectors are still to be made
+            rows = self.index.rows(unmarked, text=False)
+            if len(rows) < len(unmarked):
+                raise IndexFailed("the index finds passages that it does not hold")
+            self.marks.update((id_, rows[id_].mark) for id_ in unmarked)
+
+    def hear_neighbours(self) -> None:
+        """Let a chunk count some of what its neighbours say: an answer often stands beside its question.
+
+        For a file of one chunk, the chunk says what the file says.
+        """
+        scored = {(self.marks[id_].file, self.marks[id_].order): score for id_, score in self.narrow.items()}
+        heard = scored.get
+        for id_, (file, order, _, _, alone, _) in self.marks.items():
+            if alone:
+                if id_ in self.narrow:
+                    self.wide[file] = self.narrow[id_]
+            else:
+                beside = heard((file, order - 1), 0.0) + heard((file, order + 1), 0.0)
+                if beside:
+                    self.narrow[id_] = self.narrow.get(id_, 0.0) + NEIGHBOURS * beside
+
+    def keyword_shares(self) -> dict[int, float]:
+        """The BM25 of each chunk as a part of the best."""
+        best = max(self.narrow.values(), default=0.0) or 1.0
+        return {id_: score / best for id_, score in self.narrow.items()}
+
+    def weigher(self, question: str) -> relevance.Weigher:
+        """What gathers the signs of relevance for this question."""
+        return relevance.Weigher(
+            question,
+            self.asked.words,
+            frequency=self.frequency,
+            count=self.count,
+            scores=self.narrow.values(),
+            rank=lexicon.rank,
+        )
+
+    def identified(self, id_: int) -> float:
+        """How far a chunk is what was asked for as it stands."""
+        return relevance.identified(self.exact.get(id_, 0.0), certain=id_ in self.certain)
+
+    def apart(self, id_: int) -> float:
+        """How far the meaning of a chunk stands out from that of the rest."""
+        if self.nearest is None:
+            return 0.0
+        return (self.cosine.get(id_, 0.0) - self.nearest.mean) / self.nearest.deviation
+
+
+def _telling(frequency: Any, count: int) -> list[Sequence[str]]:
+    """What to match: any of the words that tell something apart, the rarest first."""
+    live = sorted((word for word in frequency if frequency[word]), key=frequency.__getitem__)
+    if count >= COMMON_FROM:
+        rare = [word for word in live if frequency[word] <= COMMON * count]
+        live = rare if len(rare) >= 2 else live
+    return [(word,) for word in live[:MOST_WORDS]]

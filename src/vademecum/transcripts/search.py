@@ -1,0 +1,448 @@
+"""What was said in earlier sessions, found again through an index of its words that can be thrown away.
+
+The index says where something was said; what is shown comes from the log itself, and only if that still says
+what was taken in. Who may see what is one condition inside the question.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import threading
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from vademecum.errors import IndexFailed, InvalidKey, OutsideMemory, StorageFailed
+from vademecum.index import speech, words
+from vademecum.index.documents import moment
+from vademecum.index.sqlite import SESSIONS, SqliteIndex
+from vademecum.index.upkeep import IndexFile, in_turn
+from vademecum.search import rank, relevance
+from vademecum.search.answer import TRANSCRIPT, Passage
+from vademecum.search.legs import Legs
+from vademecum.search.query import readable
+from vademecum.search.snippet import window
+from vademecum.store import files, names, reading, scopes, secrets
+from vademecum.store.outgoing import clean_text
+from vademecum.text.words import WORD
+from vademecum.transcripts import sync as following
+from vademecum.transcripts.events import Said, Started, Torn
+from vademecum.transcripts.events import parse as parse_event
+from vademecum.transcripts.events import render as render_event
+from vademecum.transcripts.log import ENDING, FOLDER, Log, OnDisk, clean_event
+from vademecum.transcripts.recall import Hit, Recalled
+from vademecum.transcripts.sync import Followed, Kept, Spot, View, path_of
+from vademecum.types import Audience, Place, Scope
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from vademecum.index.base import Filter, Index, Row
+    from vademecum.index.sync import Survey
+    from vademecum.search.engine import Options
+    from vademecum.search.query import Query
+    from vademecum.store.home import Home
+    from vademecum.transcripts.sessions import Sessions
+
+    Progress = Callable[[str, int, int], None]
+
+_DEPTH = 200  # candidates at least
+_STEP = 50  # candidates that are weighed at once
+_STEMMED = 5  # times as many messages as wanted, among which a phrase is looked for word for word
+
+
+class Wanted(NamedTuple):
+    """What is asked of the sessions."""
+
+    text: str
+    max_results: int
+    min_score: float = 0.0
+    max_sessions: int | None = None
+    after: str | None = None
+    before: str | None = None
+    as_of: str | None = None
+    path: str | None = None
+    phrases: tuple[str, ...] = ()  # that a message must hold
+    newest: bool = False  # by time alone: nothing is asked, or it does not count
+
+
+class _Changed(Exception):
+    """A log is no longer what was taken in, though nothing showed it."""
+
+    def __init__(self, row: Row) -> None:
+        super().__init__(row.path)
+        self.file = row.file
+
+
+class Earlier:
+    """The sessions that a caller can see, followed and searched."""
+
+    def __init__(self, home: Home, caller: scopes.Caller, sessions: Sessions, *, name: str) -> None:
+        self.home, self.caller, self.name = home, caller, name
+        self._sessions = sessions
+        self._file = IndexFile(home, self.path, SESSIONS)
+        self._turn = threading.RLock()
+
+    @property
+    def path(self) -> Path:
+        """The file; no agent's name has a tilde, so that it is never the notes' index of another."""
+        return self.home.path / "index" / f"{names.check_id(self.name, 'an agent')}~sessions.db"
+
+    # ---------------------------------------------------------------- asking
+
+    @in_turn
+    def recall(
+        self,
+        query: str,
+        *,
+        max_sessions: int,
+        max_results: int,
+        min_score: float,
+        seconds: float,
+        all: bool = False,
+    ) -> Recalled:
+        """The messages that answer best, from so many sessions at most, after a look at what is new."""
+        text = readable(query)
+        wanted = Wanted(text, max_results, min_score, max_sessions, phrases=words.phrases_in(text))
+        found = self._without_weak(self._recalled(wanted, self._view(all=all), seconds))
+        if found.hits or not wanted.phrases:
+            return found
+        again = self._without_weak(self._recalled(wanted._replace(phrases=()), self._view(all=all), seconds))
+        said = " and ".join(names.shown(each) for each in wanted.phrases)
+        return again._replace(
+            degraded=(*again.degraded, f"no message holds the phrase {said}; its words were searched")
+        )
+
+    @in_turn
+    def answer(
+        self, query: Query, options: Options, *, places: int, seconds: float
+    ) -> tuple[tuple[Passage, ...], Recalled]:
+        """Passages for a search of everything, and what was covered to find them."""
+        wanted = Wanted(
+            query.text,
+            places,
+            options.min_score,
+            after=query.after,
+            before=query.before,
+            as_of=query.as_of,
+            path=query.path,
+            phrases=words.units(query.text, query.phrases) if options.mode == "metadata" else query.phrases,
+            newest=not query.text,
+        )
+        found = self._recalled(wanted, self._view(), seconds)
+        hits = list(found.hits)
+        if options.sort_by == "recency" or options.mode == "metadata":
+            hits.sort(key=lambda hit: moment(hit.time) or "", reverse=True)
+        if options.mode == "vector":
+            found = found._replace(degraded=(*found.degraded, "keywords only: sessions have no vectors"))
+        place = scopes.place_for(self.caller, Scope.PROJECT)
+        return tuple(passage(hit, place, explain=options.explain) for hit in hits), found
+
+    def _without_weak(self, found: Recalled) -> Recalled:
+        """What was found; of weak matches alone, a few."""
+        weak = all(hit.match == relevance.WEAK for hit in found.hits)
+        return found._replace(hits=found.hits[: relevance.MOST_WEAK]) if weak else found
+
+    def _recalled(self, wanted: Wanted, view: View, seconds: float) -> Recalled:
+        until = time.monotonic() + seconds
+        for last in (False, False, True):
+            try:
+                followed = self._look(view, until=until)
+                hits = self._ask(wanted, view) if followed.sessions else []
+                return Recalled(tuple(hits), followed.searched, followed.said)
+            except _Changed as changed:
+                with contextlib.suppress(IndexFailed):  # the next look tells of it
+                    self._file.open().drop([changed.file])
+            except (IndexFailed, OSError) as error:
+                if last:
+                    raise
+                self._file.begin_anew(error)
+                until = time.monotonic() + seconds  # all has to be read again
+        return Recalled((), 0, ("sessions were rewritten while they were read; ask again",))
+
+    def _ask(self, wanted: Wanted, view: View) -> list[Hit]:
+        if wanted.max_results < 1:
+            return []
+        filter = view.filter._replace(
+            after=wanted.after, before=wanted.before, as_of=wanted.as_of, path=wanted.path
+        )
+        with self._file.open() as index:
+            if wanted.newest:
+                chosen = [_Scored(row, 0.0, 1.0, 0, exact=False) for row in _newest(index, wanted, filter)]
+            elif needed := words.required(wanted.phrases):
+                only = filter._replace(only=tuple(index.match(needed, filter, None, every=True)))
+                found = _best(index, wanted._replace(max_results=wanted.max_results * _STEMMED), only)
+                # The index knows phrases by their stems.
+                holding = (each for each in found if words.holds(self._text(each.row), wanted.phrases))
+                chosen = list(itertools.islice(holding, wanted.max_results))
+            else:
+                chosen = _best(index, wanted, filter)
+        return [self._hit(each, wanted) for each in chosen]
+
+    def _hit(self, scored: _Scored, wanted: Wanted) -> Hit:
+        row, spot = scored.row, Spot.of(scored.row)
+        said = self._text(row)
+        text = clean_text(said)
+        start, end = (spot.at, spot.at + spot.length) if text == said else (0, len(text))
+        whole = " ".join(wanted.text.lower().split())
+        return Hit(
+            row.key or "",
+            row.scope_id,
+            clean_text(row.title),
+            row.speech.speaker or "",
+            spot.turn,
+            row.start,
+            row.time or "",
+            window(text, words.terms(wanted.text).words, start=start, end=end),
+            round(scored.score, 4),
+            scored.held,
+            scored.exact or bool(whole and whole in " ".join(text.lower().split())),
+            round(scored.relevance, 4),
+        )
+
+    def _text(self, row: Row) -> str:
+        """What a message says, read from its log, and only if that is what was taken in."""
+        spot = Spot.of(row)
+        try:
+            paper = OnDisk(self.home, row.scope_id, row.key or "")
+            with files.reported(f"read the transcript {paper.path}"):
+                file = paper.opened()
+                if file is None:
+                    raise _Changed(row)
+                with file:
+                    file.seek(spot.start)
+                    event = parse_event(file.read(spot.last - spot.start).removesuffix(b"\n"))
+        except (OutsideMemory, StorageFailed, InvalidKey) as error:
+            raise _Changed(row) from error
+        text = following.told(event.message) if isinstance(event, Said) else ""
+        if following.digest(text[spot.at : spot.at + spot.length]) != spot.digest:
+            raise _Changed(row)
+        return text
+
+    # ---------------------------------------------------------------- following
+
+    @in_turn
+    def sync(self, *, check: bool = False, progress: Progress | None = None) -> Followed:
+        """Bring the index up to date with every log in sight; a broken one is thrown away and made anew."""
+        view = self._owners()
+        if not following.listed(self.home, view)[0] and not self.path.exists():
+            return Followed()
+        try:
+            if check:
+                self._check(view)
+            return self._finished(view, progress)
+        except (IndexFailed, OSError) as error:
+            self._file.begin_anew(error)
+            return self._finished(view, progress)
+
+    @in_turn
+    def rebuild(self, *, progress: Progress | None = None) -> Followed:
+        """Make the index anew from the logs, aside, and put it in place in one transaction."""
+        view = self._owners()
+        if not following.listed(self.home, view)[0] and not self.path.exists():
+            return Followed()
+        with self._file.rebuilding() as fresh:
+            found = following.listed(self.home, view)
+            followed = following.bring(self.home, fresh, view, *found, until=None, progress=progress)
+            fresh.put(last=True)
+        return followed
+
+    @in_turn
+    def survey(self, notes: Survey) -> Survey:
+        """What the notes' index covers, with the sessions counted among the files; nothing is changed."""
+        view = self._owners()
+        there, wrong = following.listed(self.home, view)
+        known: dict[following.Key, Kept] = {}
+        if self.path.exists():
+            try:
+                with contextlib.closing(SqliteIndex(self.path, SESSIONS)) as index:
+                    known = following.logs_in(index, view.projects)
+            except IndexFailed as error:
+                notes.trouble = notes.trouble or str(error)
+        following.survey(view, there, wrong, known=known, into=notes)
+        return notes
+
+    @in_turn
+    def close(self) -> None:
+        """Let go of the file; the next question opens it again."""
+        self._file.close()
+
+    def _finished(self, view: View, progress: Progress | None) -> Followed:
+        followed = self._look(view, until=None, progress=progress)
+        if followed.sessions:
+            self._file.open().put(last=True)
+        return followed
+
+    def _look(self, view: View, *, until: float | None, progress: Progress | None = None) -> Followed:
+        """Follow what is in sight, as far as the time goes."""
+        listed, wrong = following.listed(self.home, view)
+        if not listed and not wrong and not self.path.exists():
+            return Followed()  # nothing was ever said here: no file is made for it
+        index = self._file.open()
+        index.patience = None if until is None else max(until - time.monotonic(), 0.05)
+        try:
+            followed = following.bring(self.home, index, view, listed, wrong, until=until, progress=progress)
+        finally:
+            index.patience = None
+        return followed._replace(degraded=tuple(self._file.told))
+
+    def _check(self, view: View) -> None:
+        """Compare what the index holds with what the logs say; a log it has wrong is taken in anew."""
+        index = self._file.open()
+        problems = index.check()
+        if problems:
+            raise IndexFailed(f"the sessions' index is damaged: {problems[0]}")
+        listed, _ = following.listed(self.home, view)
+        known = following.logs_in(index, view.projects)
+        wrong = [
+            log.id
+            for key, log in known.items()
+            if key in listed and not following.right(self.home, index, log)
+        ]
+        if wrong:
+            index.drop(wrong)
+            count = f"{len(wrong)} {'session' if len(wrong) == 1 else 'sessions'}"
+            self._file.trouble.append(f"the index did not hold what {count} said; taken in anew")
+
+    # ---------------------------------------------------------------- who is looking
+
+    def _view(self, *, all: bool = False) -> View:
+        if all:
+            return View()
+        place = scopes.place_for(self.caller, Scope.PROJECT)
+        shelves = scopes.shelves(self.home, self.caller, place)
+        projects = dict.fromkeys([place.id, *(shelf.parts[-1] for shelf in shelves if not shelf.shared)])
+        if self.caller.audience is Audience.PRIVATE:
+            return View(tuple(projects), self.caller.agent or "")
+        own = tuple(each.id for each in self._sessions.list() if not each.trouble)
+        return View(tuple(projects), self.caller.agent or "", own)
+
+    def _owners(self) -> View:
+        """What the index is kept up to date with; of no project, nothing."""
+        return View((), "") if self.caller.project is None else self._view()
+
+    def read(self, path: str, *, start: int = 1, count: int | None = None) -> reading.Text:
+        """Lines of the log with this path, if it is in sight; else it is as if it were not there."""
+        top, _, rest = path.partition("/")
+        project, _, name = rest.partition("/")
+        session = name.removesuffix(ENDING)
+        refused = OutsideMemory(f"{names.shown(path)} is not a file of this memory")
+        view = View(()) if self.caller.project is None else self._view()
+        if top != FOLDER or not name.endswith(ENDING) or project not in (view.projects or ()):
+            raise refused
+        try:
+            paper = OnDisk(self.home, project, session)
+            begun = next(following.beginnings(Log(session, paper)), Started())
+        except InvalidKey as error:
+            raise refused from error
+        seen = view.shows(Kept(project, session, begun.agent, begun.audience))
+        file = paper.opened() if seen else None
+        if file is None:
+            raise refused
+        with file:
+            found = reading.streamed(path, file, start=start, count=count)
+        return replace(found, text="\n".join(map(_clean_line, found.text.split("\n"))))
+
+
+def passage(hit: Hit, place: Place, *, explain: bool = False) -> Passage:
+    """A message as a search of everything returns it; what was said came through many doors."""
+    return Passage(
+        path_of((hit.project, hit.session)),
+        hit.line,
+        hit.line,
+        hit.preview,
+        hit.score,
+        hit.relevance,
+        TRANSCRIPT,
+        place,
+        {"keywords": hit.score},
+        hit.title,
+        time=hit.time or None,
+        origin="tool",
+        arithmetic={"words": float(hit.keyword_hits), "turn": float(hit.turn)} if explain else None,
+    )
+
+
+# -------------------------------------------------------------------- what is looked for
+
+
+class _Scored(NamedTuple):
+    row: Row
+    score: float
+    relevance: float
+    held: int  # words of the question
+    exact: bool
+
+
+def _newest(index: Index, wanted: Wanted, filter: Filter) -> list[Row]:
+    """Messages by their time alone, the newest first, each once however many pieces it has."""
+    limit = wanted.max_results
+    while True:
+        ids = index.match((), filter, limit)
+        rows = index.rows(ids, text=False)
+        pieces = sorted((rows[id_] for id_ in ids), key=lambda row: row.order)
+        firsts = {(row.file, row.start): row.id for row in reversed(pieces)}
+        chosen = [rows[id_] for id_ in ids if firsts[rows[id_].file, rows[id_].start] == id_]
+        if len(chosen) >= wanted.max_results or len(ids) < limit:
+            return chosen[: wanted.max_results]
+        limit *= 4
+
+
+def _best(index: Index, wanted: Wanted, filter: Filter) -> list[_Scored]:
+    """The messages that answer at all, the best first, each text once, from so many sessions at most."""
+    asked = words.terms(wanted.text)
+    legs = Legs(index, asked)
+    legs.find_words(filter, max(_DEPTH, 8 * wanted.max_results))
+    matched, exact = legs.keyword_shares(), legs.exact
+    scores = {id_: matched.get(id_, 0.0) + exact.get(id_, 0.0) for id_ in {**matched, **exact}}
+    rows = index.rows(scores, filter, text=False)
+    question = speech.wanted(wanted.text, WORD.findall(wanted.text.lower()))
+    for id_, row in rows.items():
+        scores[id_] += sum(rank.heard(row.speech, question))
+    weigh, curve = legs.weigher(wanted.text), relevance.curve("none")
+    chosen: list[_Scored] = []
+    sessions: set[int] = set()
+    seen: set[object] = set()
+    ordered = _ordered(scores, rows)
+    for start in range(0, len(ordered), _STEP):
+        ids = tuple(ordered[start : start + _STEP])
+        these = filter._replace(only=ids)
+        holding = [index.match([(word,)], these, None) for word in asked.words]
+        for id_ in ids:
+            row = rows[id_]
+            marks: tuple[object, ...] = ((row.file, row.start), Spot.of(row).digest)
+            held = tuple([id_ in having for having in holding])
+            score = legs.narrow.get(id_, 0.0)
+            signs = weigh(held, row.size, around=score, score=score, exact=legs.identified(id_))
+            weight = curve(signs)
+            if weight < wanted.min_score or not (any(held) or id_ in exact) or not seen.isdisjoint(marks):
+                continue
+            full = wanted.max_sessions is not None and len(sessions) >= wanted.max_sessions
+            if full and row.file not in sessions:
+                continue
+            seen.update(marks)
+            sessions.add(row.file)
+            chosen.append(_Scored(row, scores[id_], weight, int(sum(held)), id_ in legs.certain))
+            if len(chosen) >= wanted.max_results:
+                return chosen
+    return chosen
+
+
+def _ordered(scores: dict[int, float], rows: dict[int, Row]) -> list[int]:
+    """The best first; among equals the newest session, in a session the last line."""
+
+    def place(id_: int) -> tuple[float, str, str, str, int, int]:
+        row = rows[id_]
+        return round(scores[id_], 9), row.updated or "", row.scope_id, row.key or "", row.start, -row.order
+
+    return sorted(rows, key=place, reverse=True)
+
+
+def _clean_line(line: str) -> str:
+    """A line of a log as it may leave: an event whole, and anything else as a text."""
+    if not any(secrets.clues(line)):
+        return line
+    event = parse_event(line.encode(errors="replace"))
+    return clean_text(line) if isinstance(event, Torn) else render_event(clean_event(event)).decode()

@@ -1,0 +1,352 @@
+"""An index of dictionaries: the contract of `Index` kept in the plainest way, for tests.
+
+Words are cut and stemmed as FTS5 does it, and weighed by the same BM25, so that what it answers can be
+compared with what SQLite answers. It says what any implementation has to do and nothing of how to be quick.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+import apsw
+import numpy as np
+
+from vademecum.index import words as wording
+from vademecum.index.base import (
+    EVERYTHING,
+    MEMORY,
+    PINNED,
+    Document,
+    Filter,
+    Index,
+    Known,
+    Mark,
+    Nearest,
+    Piece,
+    Row,
+    Stats,
+)
+from vademecum.index.vectors import unpack
+from vademecum.types import Scope
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from vademecum.types import Place
+
+K1, B = 1.2, 0.75  # of FTS5's BM25
+PRECEDENCE = [*Scope]
+
+
+class Chunk(NamedTuple):
+    id: int
+    file: int
+    order: int
+    alone: bool
+    piece: Piece
+
+
+class MemoryIndex:
+    """Files, chunks and vectors in dictionaries."""
+
+    patience: float | None = None
+
+    def __init__(self) -> None:
+        self.files: dict[int, Document] = {}
+        self.chunks: dict[int, Chunk] = {}
+        self.vectors: dict[int, bytes] = {}
+        self.settings: dict[str, str] = {"made": "here"}
+        self.version = 0
+        self._narrow: dict[int, list[str]] = {}
+        self._wide: dict[int, list[str]] = {}
+        self._next = 1
+        tokenizer = apsw.Connection(":memory:").fts5_tokenizer(
+            "porter", ["unicode61", "remove_diacritics", "2"]
+        )
+        self._tokenizer: Any = tokenizer
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    # --- writing
+
+    def known(self, filter: Filter) -> dict[str, Known]:
+        return {
+            each.item.id: Known(
+                id_, each.hash, each.item.stamp, each.reason, each.item.labels, state=each.state
+            )
+            for id_, each in self.files.items()
+            if self._shows_file(filter, each)
+        }
+
+    def put(
+        self,
+        documents: Iterable[Document] = (),
+        *,
+        vectors: Iterable[tuple[int, bytes]] = (),
+        settings: Mapping[str, str] = {},
+        last: bool = False,
+    ) -> bool:
+        here, coming = self.settings.get("dimension"), settings.get("dimension")
+        if None not in (here, coming) and here != coming:
+            return False
+        kept = dict(self.files), dict(self.chunks), dict(self._narrow), dict(self._wide)
+        for document in documents:
+            if not self._put(document):
+                self.files, self.chunks, self._narrow, self._wide = kept
+                return False
+        self.vectors.update((id_, vector) for id_, vector in vectors if id_ in self.chunks)
+        self.settings.update(settings)
+        self.version += 1
+        return True
+
+    def drop(
+        self, files: Iterable[int] | None, *, vectors: bool = False, settings: Mapping[str, str] = {}
+    ) -> None:
+        for file in [*self.files] if files is None else files:
+            self._clear(file)
+            self.files.pop(file, None)
+        if vectors:
+            self.vectors.clear()
+            self.settings.pop("dimension", None)
+        self.settings.update(settings)
+        self.version += 1
+
+    def _put(self, document: Document) -> bool:
+        item = document.item
+        found = (
+            id_
+            for id_, each in self.files.items()
+            if (each.item.id, each.item.place) == (item.id, item.place)
+        )
+        file = next(found, None)
+        if document.grown is not None:
+            if document.grown != ("" if file is None else self.files[file].state):
+                return False
+        elif document.reason is None and document.pieces is None:
+            if file is not None:
+                self.files[file] = self.files[file]._replace(item=item)
+            return True
+        elif file is not None:
+            self._clear(file)
+        if file is None:
+            file = self._id()
+        self.files[file] = document
+        self._add(file, document.pieces or (), grown=document.grown is not None)
+        return True
+
+    def _add(self, file: int, pieces: Sequence[Piece], *, grown: bool) -> None:
+        first = sum(each.file == file for each in self.chunks.values())
+        for order, piece in enumerate(pieces, first):
+            id_ = self._id()
+            self.chunks[id_] = Chunk(id_, file, order, not grown and len(pieces) == 1, piece)
+            self._narrow[id_] = self._tokens(wording.fold(f"{piece.head}\n{piece.text}"))
+        if not grown and len(pieces) != 1:
+            once = " ".join(dict.fromkeys(" ".join(each.head for each in pieces).split()))
+            self._wide[file] = self._tokens(wording.fold("\n".join([once, *(each.text for each in pieces)])))
+
+    def _clear(self, file: int) -> None:
+        for id_ in [each.id for each in self.chunks.values() if each.file == file]:
+            for kept in (self.chunks, self._narrow, self.vectors):
+                kept.pop(id_, None)
+        self._wide.pop(file, None)
+
+    def _id(self) -> int:
+        self._next += 1
+        return self._next
+
+    # --- reading
+
+    def match(
+        self,
+        phrases: Sequence[Sequence[str]],
+        filter: Filter,
+        limit: int | None,
+        *,
+        every: bool = False,
+        wide: bool = False,
+    ) -> dict[int, float]:
+        if not phrases:
+            shown = [each for each in self.chunks.values() if self._shows(filter, each)]
+            if not filter.bare:  # those come in the order of their numbers
+                shown.sort(key=self._age)
+                shown.sort(key=self._moment, reverse=True)
+            return dict.fromkeys([each.id for each in shown[:limit]], 0.0)
+        table = self._wide if wide else self._narrow
+        scores = self._bm25([self._tokens(" ".join(each)) for each in phrases], table, every=every)
+        seen = {
+            id_: score
+            for id_, score in scores.items()
+            if (self._shows_file(filter, self.files[id_]) if wide else self._shows(filter, self.chunks[id_]))
+        }
+        ordered = sorted(seen, key=lambda id_: (-seen[id_], id_))
+        return {id_: seen[id_] for id_ in ordered[:limit]}
+
+    def _bm25(
+        self, phrases: list[list[str]], table: dict[int, list[str]], *, every: bool
+    ) -> dict[int, float]:
+        average = sum(map(len, table.values())) / max(1, len(table))
+        found: dict[int, float] = {}
+        counts = [{id_: _count(tokens, phrase) for id_, tokens in table.items()} for phrase in phrases]
+        for id_, tokens in table.items():
+            held = [count[id_] for count in counts]
+            if not (all(held) if every else any(held)):
+                continue
+            found[id_] = 0.0
+            for frequency, count in zip(held, counts, strict=True):
+                hits = sum(map(bool, count.values()))
+                idf = math.log((len(table) - hits + 0.5) / (hits + 0.5))
+                weight = K1 * (1 - B + B * len(tokens) / average)
+                found[id_] += max(idf, 1e-6) * frequency * (K1 + 1) / (frequency + weight)
+        return found
+
+    def nearest(
+        self, query: Any, filter: Filter, limit: int, *, made_by: str, also: Iterable[int] = ()
+    ) -> Nearest:
+        ids = sorted(self.vectors) if self.settings.get("vectors") == made_by else []
+        if not ids:
+            return Nearest({}, {}, 0.0, 1.0, 0, 0, self._vectors_of)
+        _, all_of = self._vectors_of(ids)
+        if all_of.shape[1] != len(query):
+            return Nearest({}, {}, 0.0, 1.0, len(ids), all_of.shape[1], self._vectors_of)
+        near = dict(zip(ids, (all_of @ query).tolist(), strict=True))
+        shown = [id_ for id_ in ids if self._shows(filter, self.chunks[id_])]
+        best = sorted(shown, key=lambda id_: -near[id_])[:limit]
+        cosines = {id_: near[id_] for id_ in dict.fromkeys((*best, *also)) if id_ in near}
+        numbers = np.array([*near.values()])
+        return Nearest(
+            cosines,
+            {id_: self._mark(self.chunks[id_]) for id_ in cosines},
+            float(numbers.mean()),
+            max(float(numbers.std()), 1e-3),
+            len(ids),
+            all_of.shape[1],
+            self._vectors_of,
+        )
+
+    def _vectors_of(self, ids: Sequence[int]) -> tuple[list[int], Any]:
+        known = [id_ for id_ in ids if id_ in self.vectors]
+        rows = np.frombuffer(b"".join(self.vectors[id_] for id_ in known), np.int8)
+        return known, unpack(rows.reshape(len(known), -1) if known else rows.reshape(0, 0))
+
+    def rows(self, ids: Iterable[int], filter: Filter = EVERYTHING, *, text: bool = True) -> dict[int, Row]:
+        found = [self.chunks[id_] for id_ in ids if id_ in self.chunks]
+        return {each.id: self._row(each, text=text) for each in found if self._shows(filter, each)}
+
+    def _row(self, chunk: Chunk, *, text: bool) -> Row:
+        file, piece = self.files[chunk.file], chunk.piece
+        item, labels = file.item, file.labels
+        stems = b"".join(self._stem(word) for word in sorted(piece.words))
+        return Row(
+            chunk.id,
+            chunk.file,
+            chunk.order,
+            item.id,
+            item.path,
+            item.source,
+            item.kind,
+            str(item.place.scope),
+            item.place.id,
+            *labels,
+            piece.start,
+            piece.last,
+            piece.body if text else "",
+            piece.heading if text else "",
+            piece.time,
+            piece.origin,
+            piece.superseded,
+            chunk.alone,
+            len(piece.words - wording.LOW) if piece.words else piece.size,
+            stems,
+            piece.speech,
+            piece.place,
+        )
+
+    def stats(self, words: Iterable[str] = (), filter: Filter | None = None) -> Stats:
+        asked = [*words]
+        seen = {
+            word: sum(bool(_count(tokens, self._tokens(word)[:1])) for tokens in self._narrow.values())
+            for word in asked
+        }
+        found = Stats((0, self.version), dict(self.settings), len(self.chunks), seen)
+        found = found._replace(marks={word: self._stem(word) for word in asked})
+        if filter is None:
+            return found
+        files = [each for each in self.files.values() if self._shows_file(filter, each)]
+        bare = [each for each in self.chunks.values() if self._shows(filter._replace(bare=True), each)]
+        return found._replace(
+            files=len(files), indexed=sum(each.reason is None for each in files), waiting=len(bare)
+        )
+
+    # --- parts
+
+    def _mark(self, chunk: Chunk) -> Mark:
+        return self._row(chunk, text=False).mark
+
+    def _stem(self, word: str) -> bytes:
+        tokens = self._tokens(word)
+        return f"|{' '.join(tokens)}|".encode() if tokens else b""
+
+    def _tokens(self, text: str) -> list[str]:
+        raw = self._tokenizer(
+            text.encode(errors="ignore"), apsw.FTS5_TOKENIZE_DOCUMENT, None, include_offsets=False
+        )
+        return [str(stem) for group in raw for stem in group]
+
+    def _moment(self, chunk: Chunk) -> str:
+        return chunk.piece.moment or self.files[chunk.file].labels.updated or ""
+
+    def _age(self, chunk: Chunk) -> tuple[int, str, int]:
+        item = self.files[chunk.file].item
+        return PRECEDENCE.index(item.place.scope), item.path, -chunk.order
+
+    def _shows(self, filter: Filter, chunk: Chunk) -> bool:
+        piece = chunk.piece
+        moment = piece.moment or self.files[chunk.file].labels.updated
+        return (
+            self._shows_file(filter, self.files[chunk.file])
+            and (filter.after is None or (moment or "") >= filter.after)
+            and (filter.before is None or (moment or "9") < filter.before)
+            and (filter.as_of is None or piece.moment is None or piece.moment <= filter.as_of)
+            and (filter.as_of is None or piece.ended is None or piece.ended > filter.as_of)
+            and (filter.only is None or chunk.id in filter.only)
+            and (not filter.bare or chunk.id not in self.vectors)
+        )
+
+    @staticmethod
+    def _shows_file(filter: Filter, file: Document) -> bool:
+        item, labels = file.item, file.labels
+        shared = item.source == MEMORY or (item.source == PINNED and item.path.endswith("/context.md"))
+        return (
+            _sees(filter.places, filter.root, item.place, item.root)
+            and (not filter.group or shared)
+            and (filter.type is None or labels.type == filter.type)
+            and set(filter.tags) <= set(labels.tags)
+            and (filter.keys is None or labels.key in filter.keys)
+            and (filter.path is None or filter.path in item.path)
+            and (not filter.sources or item.source in filter.sources)
+            and (filter.items is None or item.id in filter.items)
+        )
+
+
+def _sees(places: tuple[Place, ...] | None, root: str, place: Place, of: str) -> bool:
+    return places is None or (place in places and of in ("", root))
+
+
+def _count(tokens: list[str], phrase: list[str]) -> int:
+    """How often some tokens stand together."""
+    if not phrase:
+        return 0
+    size = len(phrase)
+    return sum(tokens[at : at + size] == phrase for at in range(len(tokens) - size + 1))
+
+
+def _is_an_index() -> Index:
+    return MemoryIndex()  # as mypy sees it
