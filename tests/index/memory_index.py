@@ -17,14 +17,14 @@ from vademecum.index.base import (
     EVERYTHING,
     MEMORY,
     PINNED,
-    Document,
+    ChunkRow,
     Filter,
     Index,
-    Known,
+    IndexDocument,
+    KnownFile,
     Mark,
     Nearest,
     Piece,
-    Row,
     Stats,
 )
 from vademecum.index.vectors import unpack
@@ -53,7 +53,7 @@ class MemoryIndex:
     patience: float | None = None
 
     def __init__(self) -> None:
-        self.files: dict[int, Document] = {}
+        self.files: dict[int, IndexDocument] = {}
         self.chunks: dict[int, Chunk] = {}
         self.vectors: dict[int, bytes] = {}
         self.settings: dict[str, str] = {"made": "here"}
@@ -77,9 +77,9 @@ class MemoryIndex:
 
     # --- writing
 
-    def known(self, filter: Filter) -> dict[str, Known]:
+    def known(self, filter: Filter) -> dict[str, KnownFile]:
         return {
-            each.item.id: Known(
+            each.item.id: KnownFile(
                 id_, each.hash, each.item.stamp, each.reason, each.item.labels, state=each.state
             )
             for id_, each in self.files.items()
@@ -88,7 +88,7 @@ class MemoryIndex:
 
     def put(
         self,
-        documents: Iterable[Document] = (),
+        documents: Iterable[IndexDocument] = (),
         *,
         vectors: Iterable[tuple[int, bytes]] = (),
         settings: Mapping[str, str] = {},
@@ -119,7 +119,7 @@ class MemoryIndex:
         self.settings.update(settings)
         self.version += 1
 
-    def _put(self, document: Document) -> bool:
+    def _put(self, document: IndexDocument) -> bool:
         item = document.item
         found = (
             id_
@@ -236,15 +236,17 @@ class MemoryIndex:
         rows = np.frombuffer(b"".join(self.vectors[id_] for id_ in known), np.int8)
         return known, unpack(rows.reshape(len(known), -1) if known else rows.reshape(0, 0))
 
-    def rows(self, ids: Iterable[int], filter: Filter = EVERYTHING, *, text: bool = True) -> dict[int, Row]:
+    def rows(
+        self, ids: Iterable[int], filter: Filter = EVERYTHING, *, text: bool = True
+    ) -> dict[int, ChunkRow]:
         found = [self.chunks[id_] for id_ in ids if id_ in self.chunks]
         return {each.id: self._row(each, text=text) for each in found if self._shows(filter, each)}
 
-    def _row(self, chunk: Chunk, *, text: bool) -> Row:
+    def _row(self, chunk: Chunk, *, text: bool) -> ChunkRow:
         file, piece = self.files[chunk.file], chunk.piece
         item, labels = file.item, file.labels
         stems = b"".join(self._stem(word) for word in sorted(piece.words))
-        return Row(
+        return ChunkRow(
             chunk.id,
             chunk.file,
             chunk.order,
@@ -321,7 +323,7 @@ class MemoryIndex:
         )
 
     @staticmethod
-    def _shows_file(filter: Filter, file: Document) -> bool:
+    def _shows_file(filter: Filter, file: IndexDocument) -> bool:
         item, labels = file.item, file.labels
         shared = item.source == MEMORY or (item.source == PINNED and item.path.endswith("/context.md"))
         return (

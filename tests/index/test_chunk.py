@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from vademecum.errors import Malformed
-from vademecum.index.chunk import Chunk, chunks, tokens_of
+from vademecum.index.chunk import TextChunk, chunks, tokens_of
 from vademecum.store import document
 from vademecum.types import Entry, Origin
 
@@ -26,7 +26,7 @@ def paragraph(words: str, *, lines: int = 1) -> str:
     return "\n".join(f"{words} {number}: {SENTENCE}" for number in range(lines))
 
 
-def shown(text: str, *, kind: str = "markdown", tokens: int = 400, overlap: int = 80) -> list[Chunk]:
+def shown(text: str, *, kind: str = "markdown", tokens: int = 400, overlap: int = 80) -> list[TextChunk]:
     return [each for each in chunks(text, kind=kind, tokens=tokens, overlap=overlap) if not each.hidden]
 
 
@@ -54,8 +54,8 @@ Do not use unittest.
 @pytest.mark.parametrize("kind", ["record", "journal"])
 def test_each_entry_is_a_chunk_with_its_text_as_it_was_given(kind: str) -> None:
     front, first, second = chunks(RECORD, kind=kind)
-    assert front == Chunk(1, 4, "---\ntype: feedback\nkey: testing-framework\n---", hidden=True)
-    assert first == Chunk(
+    assert front == TextChunk(1, 4, "---\ntype: feedback\nkey: testing-framework\n---", hidden=True)
+    assert first == TextChunk(
         5,
         10,
         "Use unittest for new tests.",
@@ -65,7 +65,7 @@ def test_each_entry_is_a_chunk_with_its_text_as_it_was_given(kind: str) -> None:
         Origin.AGENT,
         "2026-05-02T08:00:00Z",
     )
-    assert second == Chunk(
+    assert second == TextChunk(
         11,
         15,
         "Always use pytest.\n## 2026-01-01\nDo not use unittest.",
@@ -78,7 +78,7 @@ def test_each_entry_is_a_chunk_with_its_text_as_it_was_given(kind: str) -> None:
 
 
 def test_a_title_without_entries_is_shown() -> None:
-    assert chunks("# 2026-11-15\n\n", kind="journal") == [Chunk(1, 2, "# 2026-11-15\n", "2026-11-15")]
+    assert chunks("# 2026-11-15\n\n", kind="journal") == [TextChunk(1, 2, "# 2026-11-15\n", "2026-11-15")]
 
 
 def test_text_before_the_first_dated_heading_is_an_undated_entry() -> None:
@@ -147,10 +147,10 @@ version: 1
 """
     front, people, tools = chunks(text, kind="pinned")
     assert front.hidden
-    assert people == Chunk(
+    assert people == TextChunk(
         4, 9, "# Memory\n\n## People\n- Ann likes tea.\n- Bob does not.", "Memory › People"
     )
-    assert tools == Chunk(10, 12, "## Tools\n- `uv` everywhere", "Memory › Tools", origin=Origin.AGENT)
+    assert tools == TextChunk(10, 12, "## Tools\n- `uv` everywhere", "Memory › Tools", origin=Origin.AGENT)
 
 
 def test_a_list_of_a_pinned_document_stays_together_while_it_fits() -> None:
@@ -184,7 +184,7 @@ def test_pinned_sections_read_as_the_store_reads_them() -> None:
 
 def test_a_small_file_is_one_chunk() -> None:
     text = "# Title\n\nIntro.\n\n## One\n\n1\n\n## Two\n\n2\n"
-    assert chunks(text, kind="markdown") == [Chunk(1, 11, text[:-1], "Title")]
+    assert chunks(text, kind="markdown") == [TextChunk(1, 11, text[:-1], "Title")]
 
 
 def test_small_sections_stay_together_but_never_across_a_first_level_heading() -> None:
@@ -340,13 +340,13 @@ def test_marks_without_end_are_cut_all_the_same() -> None:
 
 
 def test_carriage_returns_and_byte_order_marks_are_not_shown() -> None:
-    assert chunks("\ufeff# A\r\n\r\ntext\r\n", kind="markdown") == [Chunk(1, 3, "# A\n\ntext", "A")]
+    assert chunks("\ufeff# A\r\n\r\ntext\r\n", kind="markdown") == [TextChunk(1, 3, "# A\n\ntext", "A")]
     assert [each.hidden for each in chunks("\ufeff---\r\na: b\r\n---\r\nx", kind="markdown")] == [True, False]
 
 
 def test_only_a_line_feed_ends_a_line() -> None:
     text = "one\u2028two\x0bthree\x0cfour\x85five\rsix\nseven"
-    assert chunks(text, kind="markdown") == [Chunk(1, 2, text)]
+    assert chunks(text, kind="markdown") == [TextChunk(1, 2, text)]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -389,7 +389,7 @@ def test_four_characters_make_a_token_and_so_does_each_cjk_character() -> None:
 # --- properties ---------------------------------------------------------------------------------------------
 
 
-def check(text: str, kind: str, pieces: list[Chunk], *, tokens: int, overlap: int) -> None:
+def check(text: str, kind: str, pieces: list[TextChunk], *, tokens: int, overlap: int) -> None:
     """What must hold of the chunks of any text; names the first thing that does not."""
     lines = text.removeprefix("\ufeff").split("\n")
     lines = [line.removesuffix("\r") for line in (lines if lines[-1] else lines[:-1])]
@@ -553,7 +553,7 @@ def test_a_chunker_that_drops_changes_or_repeats_something_is_caught() -> None:
         [first, replace(second, text=second.text[:-1]), *rest],
         [first, replace(second, start=second.start - 9), *rest],
         [second, first, *rest],
-        [Chunk(1, text.count("\n"), text[:-1])],
+        [TextChunk(1, text.count("\n"), text[:-1])],
     ]
     for pieces in planted:
         with pytest.raises(AssertionError):

@@ -9,7 +9,7 @@ import pytest
 
 from index.memory_index import MemoryIndex
 from vademecum.index import words
-from vademecum.index.base import EVERYTHING, Document, Filter, Index, Item, Labels, Piece, Stamp
+from vademecum.index.base import EVERYTHING, Filter, Index, IndexDocument, IndexItem, Labels, Piece, Stamp
 from vademecum.index.corpus import Corpus
 from vademecum.index.embed.select import shipped
 from vademecum.index.speech import Speech
@@ -55,8 +55,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Any],
     running.cleanup()
 
 
-def item(name: str, place: Place = EVERYWHERE, **given: Any) -> Item:
-    made = Item(name, f"memory/{name}", "memory", "record", place, "", Stamp(1, 2, 3, 4), lambda: b"")
+def item(name: str, place: Place = EVERYWHERE, **given: Any) -> IndexItem:
+    made = IndexItem(name, f"memory/{name}", "memory", "record", place, "", Stamp(1, 2, 3, 4), lambda: b"")
     return made._replace(**given)
 
 
@@ -65,9 +65,9 @@ def piece(text: str, **given: Any) -> Piece:
     return made._replace(**given)
 
 
-def document(name: str, *texts: str, labels: Labels | None = None, **given: Any) -> Document:
+def document(name: str, *texts: str, labels: Labels | None = None, **given: Any) -> IndexDocument:
     pieces = [piece(text, start=at, last=at) for at, text in enumerate(texts, 1)]
-    return Document(item(name, **given), f"hash of {texts}", labels or Labels(title=name), pieces)
+    return IndexDocument(item(name, **given), f"hash of {texts}", labels or Labels(title=name), pieces)
 
 
 def bodies(index: Index, ids: Any) -> list[str]:
@@ -106,14 +106,14 @@ def test_a_file_takes_the_place_of_what_it_was(index: Index) -> None:
 
 def test_a_document_without_pieces_is_noted_and_keeps_what_it_held(index: Index) -> None:
     index.put([document("a", "The heron stands.")])
-    index.put([Document(item("a", stamp=Stamp(9, 9, 9, 9)), "hash of ('The heron stands.',)")])
+    index.put([IndexDocument(item("a", stamp=Stamp(9, 9, 9, 9)), "hash of ('The heron stands.',)")])
     assert index.known(EVERYTHING)["a"].stamp == (9, 9, 9, 9)
     assert matched(index, "heron") == ["The heron stands."]
 
 
 def test_a_file_that_cannot_be_taken_in_says_why_and_holds_nothing(index: Index) -> None:
     index.put([document("a", "The heron stands.")])
-    index.put([Document(item("a"), "", reason="no text")])
+    index.put([IndexDocument(item("a"), "", reason="no text")])
     assert index.known(EVERYTHING)["a"].reason == "no text"
     assert matched(index, "heron") == []
     assert index.stats(filter=EVERYTHING)[5:7] == (1, 0)

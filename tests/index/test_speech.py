@@ -85,7 +85,7 @@ def test_any_text_has_a_speech_of_a_few_bytes(text: str) -> None:
     assert found.speaker is None or len(found.speaker) <= 40
 
 
-def asked(question: str) -> speech.Wanted:
+def asked(question: str) -> speech.QuestionCues:
     return speech.wanted(question, WORD.findall(question.lower()))
 
 

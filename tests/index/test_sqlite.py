@@ -8,8 +8,8 @@ import apsw
 import pytest
 
 from vademecum.errors import IndexFailed, IndexNewer
-from vademecum.index.base import EVERYTHING, Document, Filter, Item, Labels, Piece, Stamp
-from vademecum.index.sqlite import NOTES, SESSIONS, VERSION, Kind, SqliteIndex, is_damage
+from vademecum.index.base import EVERYTHING, Filter, IndexDocument, IndexItem, Labels, Piece, Stamp
+from vademecum.index.sqlite import NOTES, SESSIONS, VERSION, IndexKind, SqliteIndex, is_damage
 from vademecum.types import Place, Scope
 
 if TYPE_CHECKING:
@@ -18,12 +18,14 @@ if TYPE_CHECKING:
 KINDS = pytest.mark.parametrize("kind", [NOTES, SESSIONS], ids=["notes", "sessions"])
 
 
-def log(session: str, *said: str, grown: str = "") -> Document:
+def log(session: str, *said: str, grown: str = "") -> IndexDocument:
     path = f"transcripts/acme/{session}.jsonl"
     place = Place(Scope.PROJECT, "acme")
-    item = Item(path, path, "transcript", "session", place, "", Stamp(1, 1, 1, 1), lambda: None)
+    item = IndexItem(path, path, "transcript", "session", place, "", Stamp(1, 1, 1, 1), lambda: None)
     pieces = [Piece(line, line, "", text=text, place=text.encode()) for line, text in enumerate(said, 1)]
-    return Document(item, "", Labels(session, session, updated=session), pieces, state=session, grown=grown)
+    return IndexDocument(
+        item, "", Labels(session, session, updated=session), pieces, state=session, grown=grown
+    )
 
 
 def matched(index: SqliteIndex, word: str, filter: Filter = EVERYTHING) -> list[bytes]:
@@ -42,7 +44,7 @@ def test_of_what_matches_as_well_the_newest_session_and_the_last_line_come_first
 
 
 @KINDS
-def test_other_files_are_refused_and_only_damage_is_told_as_such(tmp_path: Path, kind: Kind) -> None:
+def test_other_files_are_refused_and_only_damage_is_told_as_such(tmp_path: Path, kind: IndexKind) -> None:
     for version, error in ((VERSION + 1, IndexNewer), (1, IndexFailed)):
         path = tmp_path / f"{version}.db"
         connection = apsw.Connection(str(path))

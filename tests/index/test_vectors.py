@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from vademecum.index import vectors as module
-from vademecum.index.base import Filter, Item, Stamp
+from vademecum.index.base import Filter, IndexItem, Stamp
 from vademecum.index.documents import read_document
 from vademecum.index.sqlite import SqliteIndex
 from vademecum.index.vectors import Matrix, pack, unpack
@@ -39,7 +39,7 @@ def put_file(index: SqliteIndex, name: str, parts: int, text: str = "The heron s
     content = "".join(f"## Part {number}\n\n{text * 30} {number}\n\n" for number in range(parts)).encode()
     place = Place(Scope.GLOBAL)
     stamp = Stamp(len(content), 1, 1, 1)
-    item = Item(f"vault/{name}", f"vault/{name}", "vault", "markdown", place, "", stamp, lambda: content)
+    item = IndexItem(f"vault/{name}", f"vault/{name}", "vault", "markdown", place, "", stamp, lambda: content)
     index.put([read_document(item, content, str(hash(content)), tokens=100, overlap=0)])
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vademecum.index import lexicon
+from vademecum.index import words
 from vademecum.index.words import terms
 from vademecum.search import relevance
 from vademecum.search.relevance import Asked, Signs
@@ -19,7 +19,7 @@ shares = st.floats(0, 1)
 
 def weigh(question: str, *, count: int = 1000, **frequency: int) -> Asked:
     asked = terms(question).words
-    return relevance.weigh(question, asked, frequency=frequency, count=count, rank=lexicon.rank)
+    return relevance.weigh(question, asked, frequency=frequency, count=count, rank=words.commonness)
 
 
 def signs(question: str, held: str, *, size: int = 15, alike: float = 0.2, apart: float = 2.0) -> Signs:
@@ -27,7 +27,7 @@ def signs(question: str, held: str, *, size: int = 15, alike: float = 0.2, apart
     asked = terms(question).words
     frequency = dict.fromkeys(asked, 3)
     weigher = relevance.Weigher(
-        question, asked, frequency=frequency, count=1000, scores=[1.0, 2.0, 9.0], rank=lexicon.rank
+        question, asked, frequency=frequency, count=1000, scores=[1.0, 2.0, 9.0], rank=words.commonness
     )
     has = tuple(word in held.split() for word in asked)
     return weigher(
@@ -120,7 +120,7 @@ def test_more_of_any_sign_never_makes_an_answer_less_likely(
 def test_every_sign_lies_between_0_and_1(held: list[bool], size: int, alike: float, apart: float) -> None:
     question = "kitchen wall paint Anna yellow"
     weigher = relevance.Weigher(
-        question, terms(question).words, frequency={"wall": 2}, count=7, scores=[], rank=lexicon.rank
+        question, terms(question).words, frequency={"wall": 2}, count=7, scores=[], rank=words.commonness
     )
     found = weigher(tuple(held), size, around=apart, score=apart, exact=0.3, alike=alike, apart=apart)
     assert all(0 <= sign <= 1 for sign in found), found
@@ -147,12 +147,12 @@ def test_a_relevance_is_called_by_its_limits() -> None:
 
 
 def test_the_shipped_model_ranks_words_by_how_common_they_are() -> None:
-    assert lexicon.rank("the") == 1
+    assert words.commonness("the") == 1
     assert (
-        lexicon.rank("the")
-        < lexicon.rank("house")
-        < lexicon.rank("caroline")
-        < lexicon.rank("xyzzy")
-        == lexicon.RAREST
+        words.commonness("the")
+        < words.commonness("house")
+        < words.commonness("caroline")
+        < words.commonness("xyzzy")
+        == words.RAREST
     )
-    assert lexicon.rank("café") == lexicon.rank("cafe")
+    assert words.commonness("café") == words.commonness("cafe")

@@ -31,7 +31,7 @@ class Stamp(NamedTuple):
     inode: int
 
 
-class Item(NamedTuple):
+class IndexItem(NamedTuple):
     """One file on its way into the index."""
 
     id: str  # unique among all projects: the path from the home, or an absolute one
@@ -89,11 +89,13 @@ class Stack(NamedTuple):
             state = folder.stat(name)
         return None if state is None or (self.plain and not _is_file(state)) else stamp(state)
 
-    def item(self, name: str, state: Stamp) -> Item:
+    def item(self, name: str, state: Stamp) -> IndexItem:
         """A file of this folder on its way into the index."""
         load = functools.partial(self._load, name)
         path = f"{self.shown}/{name}"
-        return Item(f"{self.prefix}/{name}", path, self.source, self.kind, self.place, self.root, state, load)
+        return IndexItem(
+            f"{self.prefix}/{name}", path, self.source, self.kind, self.place, self.root, state, load
+        )
 
     def _load(self, name: str) -> bytes | None:
         folder = self.open()
@@ -134,7 +136,7 @@ class Filter(NamedTuple):
 EVERYTHING = Filter()
 
 
-class Known(NamedTuple):
+class KnownFile(NamedTuple):
     """What the index holds of a file."""
 
     id: int
@@ -177,10 +179,10 @@ class Piece(NamedTuple):
     place: bytes = b""  # where its reader finds it again
 
 
-class Document(NamedTuple):
+class IndexDocument(NamedTuple):
     """One file as it is now; without pieces it holds what it held, and only its stamp is noted."""
 
-    item: Item
+    item: IndexItem
     hash: str
     labels: Labels = Labels()
     pieces: Sequence[Piece] | None = None
@@ -200,7 +202,7 @@ class Mark(NamedTuple):
     speech: Speech = SILENT
 
 
-class Row(NamedTuple):
+class ChunkRow(NamedTuple):
     """A chunk with what its file says of it."""
 
     id: int
@@ -273,13 +275,13 @@ class Index(Protocol):
     def __enter__(self) -> object: ...
     def __exit__(self, *error: object) -> None: ...
 
-    def known(self, filter: Filter) -> dict[str, Known]:
+    def known(self, filter: Filter) -> dict[str, KnownFile]:
         """Each file that it holds, by the id of its item."""
         ...
 
     def put(
         self,
-        documents: Iterable[Document] = (),
+        documents: Iterable[IndexDocument] = (),
         *,
         vectors: Iterable[tuple[int, bytes]] = (),
         settings: Mapping[str, str] = {},
@@ -321,7 +323,9 @@ class Index(Protocol):
         """The chunks nearest to a vector, with the true cosines of others too; another model's are none."""
         ...
 
-    def rows(self, ids: Iterable[int], filter: Filter = EVERYTHING, *, text: bool = True) -> dict[int, Row]:
+    def rows(
+        self, ids: Iterable[int], filter: Filter = EVERYTHING, *, text: bool = True
+    ) -> dict[int, ChunkRow]:
         """Chunks with their files' labels, of those only that a filter lets through."""
         ...
 

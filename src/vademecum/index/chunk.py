@@ -57,7 +57,7 @@ _TRUST = {origin: rank for rank, origin in enumerate(Origin)}
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk:
+class TextChunk:
     """A passage: 1-based lines from `start` to `end`, what is shown of them, and what they belong to.
 
     `heading` goes into the indexed text and not into the snippet. `entry` counts the entries of a record or
@@ -76,7 +76,7 @@ class Chunk:
     hidden: bool = False
 
 
-def chunks(text: str, *, kind: str, tokens: int = TOKENS, overlap: int = OVERLAP) -> list[Chunk]:
+def chunks(text: str, *, kind: str, tokens: int = TOKENS, overlap: int = OVERLAP) -> list[TextChunk]:
     """Cut a text of a kind (`record`, `journal`, `pinned`, else `markdown`) into passages, in file order.
 
     Any text is legal; one whose frontmatter cannot be read is cut as plain Markdown.
@@ -146,14 +146,14 @@ def _weight(text: str) -> int:
 # --- records, journals, pinned documents --------------------------------------------------------------------
 
 
-def _front(page: _Page, text: str, front: frontmatter.Front) -> list[Chunk]:
+def _front(page: _Page, text: str, front: frontmatter.Front) -> list[TextChunk]:
     if not front.lines:
         return []
     last = front.lines + (text[front.body - 1] != "\n")
-    return [Chunk(1, last, page.text(1, last), hidden=True)]
+    return [TextChunk(1, last, page.text(1, last), hidden=True)]
 
 
-def _entries(page: _Page, parsed: document.Document) -> Iterator[Chunk]:
+def _entries(page: _Page, parsed: document.Document) -> Iterator[TextChunk]:
     """One chunk for each entry that fits; the title rides with the first entry."""
     front = _front(page, parsed.source, parsed.front)
     first = front[-1].end + 1 if front else 1
@@ -164,14 +164,14 @@ def _entries(page: _Page, parsed: document.Document) -> Iterator[Chunk]:
     for number, entry in enumerate(entries):
         last = entries[number + 1].start - 1 if number + 1 < len(entries) else len(page.lines)
         own = _shortened(entry.part) if entry.part else title  # a part of a consolidation has its own name
-        whole = Chunk(first, last, entry.text, own, number, entry.time, entry.origin, entry.superseded)
+        whole = TextChunk(first, last, entry.text, own, number, entry.time, entry.origin, entry.superseded)
         body = entry.start + (entry.time is not None)
         signature = entry.end if parsed.sections[number].signed is not None else last + 1
         yield from _unit(page, whole, body, signature, base=(own,) if own else ())
         first = last + 1
 
 
-def _pinned(page: _Page, first: int, last: int) -> Iterator[Chunk]:
+def _pinned(page: _Page, first: int, last: int) -> Iterator[TextChunk]:
     """One chunk for each section that fits; a heading with nothing under it rides with what follows."""
     sections = _sections(page, first, last)
     for section, following in zip_longest(sections, sections[1:]):
@@ -187,7 +187,7 @@ def _pinned(page: _Page, first: int, last: int) -> Iterator[Chunk]:
         text = text if signature == end else text.rstrip()
         # A fence may hold what the store takes for further sections: the least trusted one speaks for all.
         origin = max((each for each in signed.values() if each), key=_TRUST.__getitem__, default=None)
-        whole = Chunk(first, section.last, text, SEPARATOR.join(section.path), origin=origin)
+        whole = TextChunk(first, section.last, text, SEPARATOR.join(section.path), origin=origin)
         yield from _unit(page, whole, first, signature, base=section.above, lists=True)
         first = section.last + 1
 
@@ -202,8 +202,8 @@ def _signatures(page: _Page, first: int, last: int) -> Iterator[tuple[int, Origi
 
 
 def _unit(
-    page: _Page, whole: Chunk, body: int, signature: int, *, base: tuple[str, ...], lists: bool = False
-) -> Iterator[Chunk]:
+    page: _Page, whole: TextChunk, body: int, signature: int, *, base: tuple[str, ...], lists: bool = False
+) -> Iterator[TextChunk]:
     """An entry or section: one chunk, or the pieces of its text between two hidden ones for its frame."""
     if _weight(whole.text) <= page.limit:
         yield replace(whole, hidden=not whole.text.strip())
@@ -274,7 +274,7 @@ class _Section(NamedTuple):
 
 def _markdown(
     page: _Page, first: int, last: int, *, base: tuple[str, ...] = (), lists: bool = False
-) -> Iterator[Chunk]:
+) -> Iterator[TextChunk]:
     """Cut at headings; small neighbours stay together under the heading they share, while they fit."""
     group: list[_Section] = []
     for section in _sections(page, first, last, base=base):
@@ -290,7 +290,7 @@ def _markdown(
         yield from _grouped(page, group, lists=lists)
 
 
-def _grouped(page: _Page, group: Sequence[_Section], *, lists: bool) -> Iterator[Chunk]:
+def _grouped(page: _Page, group: Sequence[_Section], *, lists: bool) -> Iterator[TextChunk]:
     first, last = group[0].first, group[-1].last
     path = group[0].path
     for section in group[1:]:
@@ -300,7 +300,7 @@ def _grouped(page: _Page, group: Sequence[_Section], *, lists: bool) -> Iterator
     if page.weight(first, last) > page.limit and not hidden:
         yield from _split(page, group[0], lists=lists)  # a group of several fits
     else:
-        yield Chunk(first, last, text, SEPARATOR.join(path), hidden=hidden)
+        yield TextChunk(first, last, text, SEPARATOR.join(path), hidden=hidden)
 
 
 def _shared(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
@@ -310,20 +310,20 @@ def _shared(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
     return one[:same]
 
 
-def _split(page: _Page, section: _Section, *, lists: bool) -> Iterator[Chunk]:
+def _split(page: _Page, section: _Section, *, lists: bool) -> Iterator[TextChunk]:
     """A section too large for one chunk, cut between blocks, then between lines, then inside lines."""
     heading = SEPARATOR.join(section.path)
     pieces = list(_packed(page, section, lists=lists))
     for number, (first, last) in enumerate(pieces):
         if first == last and page.weight(first, last) > page.limit:
             for part in _parts(page, page.lines[first - 1]):
-                yield Chunk(first, last, part, heading, hidden=part.isspace())
+                yield TextChunk(first, last, part, heading, hidden=part.isspace())
             continue
         text = page.text(first, last)
         # A heading that stands alone here is in the heading path of every piece that follows.
         alone = number == 0 < section.level and last == section.blocks[0].last
         told = alone and len(pieces) > 1 and len(section.title) < LONGEST_HEADING
-        yield Chunk(first, last, text, heading, hidden=told or not text.strip())
+        yield TextChunk(first, last, text, heading, hidden=told or not text.strip())
 
 
 def _packed(page: _Page, section: _Section, *, lists: bool) -> Iterator[tuple[int, int]]:

@@ -9,21 +9,23 @@ from typing import TYPE_CHECKING
 
 from vademecum.errors import Malformed
 from vademecum.index import speech, words
-from vademecum.index.base import Document, Labels, Piece
+from vademecum.index.base import IndexDocument, Labels, Piece
 from vademecum.store import clock, document, outgoing, texts
 from vademecum.store.joining import read_tags
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from vademecum.index.base import Item, Row
-    from vademecum.index.chunk import Chunk
+    from vademecum.index.base import ChunkRow, IndexItem
+    from vademecum.index.chunk import TextChunk
     from vademecum.index.speech import Speech
 
 _MOST_ALIASES, _LONGEST_ALIAS = 20, 100  # names that a note goes by beside its title, and their characters
 
 
-def read_document(item: Item, content: bytes, digest: str, *, tokens: int, overlap: int) -> Document:
+def read_document(
+    item: IndexItem, content: bytes, digest: str, *, tokens: int, overlap: int
+) -> IndexDocument:
     """Cut a file into passages."""
     from vademecum.index.chunk import chunks  # not needed to ask
 
@@ -37,10 +39,10 @@ def read_document(item: Item, content: bytes, digest: str, *, tokens: int, overl
         _piece(chunk, labels, own, speaks)
         for chunk, own, speaks in zip(cut, said, _speeches(cut, said), strict=True)
     ]
-    return Document(item, digest, labels, pieces)
+    return IndexDocument(item, digest, labels, pieces)
 
 
-def _piece(chunk: Chunk, labels: Labels, own: set[str], speaks: Speech) -> Piece:
+def _piece(chunk: TextChunk, labels: Labels, own: set[str], speaks: Speech) -> Piece:
     top = head(labels.title, chunk.heading, chunk.time, labels.tags, chunk.text)
     return Piece(
         chunk.start,
@@ -59,7 +61,7 @@ def _piece(chunk: Chunk, labels: Labels, own: set[str], speaks: Speech) -> Piece
     )
 
 
-def _speeches(cut: Sequence[Chunk], said: Sequence[set[str]]) -> list[Speech]:
+def _speeches(cut: Sequence[TextChunk], said: Sequence[set[str]]) -> list[Speech]:
     """Who speaks in each chunk and of what; a later part of an entry, or of a line, is its first one's."""
     found: list[Speech] = []
     for at, (chunk, own) in enumerate(zip(cut, said, strict=True)):
@@ -71,7 +73,7 @@ def _speeches(cut: Sequence[Chunk], said: Sequence[set[str]]) -> list[Speech]:
     return found
 
 
-def _labels(item: Item, text: str) -> Labels:
+def _labels(item: IndexItem, text: str) -> Labels:
     """What a file says of itself, for filters and for the indexed text."""
     from vademecum.store.records import key_of
 
@@ -120,12 +122,12 @@ def _opens(body: str, title: str) -> bool:
     return body.lstrip("# \n").startswith(title)
 
 
-def holds(row: Row, phrases: Sequence[str]) -> bool:
+def holds(row: ChunkRow, phrases: Sequence[str]) -> bool:
     """Whether a chunk, with what stands above it, holds each of some phrases word for word."""
     return words.holds(f"{head(row.title, row.heading, row.time, row.tags, row.body)}\n{row.body}", phrases)
 
 
-def to_embed(row: Row) -> str:
+def to_embed(row: ChunkRow) -> str:
     """The text a vector is made from; a date for a title would only blur its meaning."""
     title, body = row.title, row.body
     return body if not title or clock.parse(title) or _opens(body, title) else f"{title}. {body}"

@@ -15,7 +15,7 @@ from vademecum.store.watch import Watch
 
 if TYPE_CHECKING:
     from vademecum.index.corpus import Corpus
-    from vademecum.index.sync import Report, Sync
+    from vademecum.index.sync import Sync, SyncReport
     from vademecum.types import Finding
 
 RECONCILE = 30.0  # seconds between two full comparisons while the watch works
@@ -33,7 +33,7 @@ class Freshness:
         self._decisions = corpus.decisions
         self._watch = Watch()
         self._stacks: dict[str, list[Stack]] = {}
-        self._report: Report | None = None
+        self._report: SyncReport | None = None
         self._compared = 0.0
         self._cost = 0.0
         self._made_by: tuple[int, str | None] = (0, None)
@@ -49,7 +49,7 @@ class Freshness:
         """Seconds since everything was compared."""
         return time.monotonic() - self._compared
 
-    def update(self, *, seconds: float, vectors: bool = True) -> Report:
+    def update(self, *, seconds: float, vectors: bool = True) -> SyncReport:
         """Bring the index up to date within a time, looking no closer than needed."""
         self.sync.index.patience = seconds
         try:
@@ -61,7 +61,7 @@ class Freshness:
         finally:
             self.sync.index.patience = None
 
-    def _update(self, *, seconds: float, vectors: bool) -> Report:
+    def _update(self, *, seconds: float, vectors: bool) -> SyncReport:
         seen = self._watch.look()
         report = self._report
         if report is None or self._due(report, anything=seen.anything) or len(seen.names) > MANY:
@@ -77,12 +77,14 @@ class Freshness:
             self.sync.run_some(hints, report, seconds=seconds, vectors=vectors)
         return report
 
-    def compare(self, *, seconds: float | None = None, check: bool = False, vectors: bool = True) -> Report:
+    def compare(
+        self, *, seconds: float | None = None, check: bool = False, vectors: bool = True
+    ) -> SyncReport:
         """Bring the index up to date by looking at every file."""
         with self._corpus.held():
             return self._compared_all(seconds=seconds, check=check, vectors=vectors)
 
-    def _compared_all(self, *, seconds: float | None, check: bool, vectors: bool) -> Report:
+    def _compared_all(self, *, seconds: float | None, check: bool, vectors: bool) -> SyncReport:
         begun = time.monotonic()
         # Watched before it is read: what changes meanwhile is seen by the next look. Not the first time: most
         # processes ask one question.
@@ -128,7 +130,7 @@ class Freshness:
         """Stop watching."""
         self._watch.close()
 
-    def _due(self, report: Report, *, anything: bool) -> bool:
+    def _due(self, report: SyncReport, *, anything: bool) -> bool:
         """Whether everything has to be compared."""
         if report.pending or report.outdated or not self._watched:
             return True

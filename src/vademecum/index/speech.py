@@ -143,7 +143,7 @@ _HOW_MANY = re.compile(
 )
 
 
-class Wanted(NamedTuple):
+class QuestionCues(NamedTuple):
     """What a question says of who should have spoken, and of what."""
 
     personal: bool = False  # of the asker's own life: I, my, we
@@ -152,11 +152,11 @@ class Wanted(NamedTuple):
     words: frozenset[str] = frozenset()
 
 
-def wanted(question: str, words: Iterable[str]) -> Wanted:
+def wanted(question: str, words: Iterable[str]) -> QuestionCues:
     """Read a question; `words` are all of its words in small letters."""
     all_words = frozenset(words)
     small = question.lower()
-    return Wanted(
+    return QuestionCues(
         personal=not _I.isdisjoint(all_words) and _YOU.isdisjoint(all_words),
         when=_WHEN.search(small) is not None,
         how_many=_HOW_MANY.search(small) is not None,
@@ -164,6 +164,6 @@ def wanted(question: str, words: Iterable[str]) -> Wanted:
     )
 
 
-def is_named(name: str, asked: Wanted) -> bool:
+def is_named(name: str, asked: QuestionCues) -> bool:
     """Whether a question names a speaker, whole or by the first name."""
     return name in asked.words or name.partition(" ")[0] in asked.words

@@ -18,7 +18,7 @@ import apsw
 
 from vademecum.errors import IndexFailed, IndexNewer
 from vademecum.index import pages, words
-from vademecum.index.base import EVERYTHING, MEMORY, PINNED, Filter, Known, Nearest, Row, Stats
+from vademecum.index.base import EVERYTHING, MEMORY, PINNED, ChunkRow, Filter, KnownFile, Nearest, Stats
 from vademecum.index.speech import Speech
 from vademecum.types import Scope
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from vademecum.index.base import Document, Labels, Piece
+    from vademecum.index.base import IndexDocument, Labels, Piece
     from vademecum.index.vectors import Matrix
 
 VERSION = 3
@@ -40,7 +40,7 @@ _TOKENIZER = "porter unicode61 remove_diacritics 2"
 _DAMAGE = (apsw.CorruptError, apsw.NotADBError, apsw.FormatError, apsw.SchemaChangeError, apsw.SQLError)
 
 
-class Kind(NamedTuple):
+class IndexKind(NamedTuple):
     """What an index is of."""
 
     called: str
@@ -51,9 +51,9 @@ class Kind(NamedTuple):
     ties: str = ""  # the order of what matches as well as each other
 
 
-NOTES = Kind("the index", "answered from a scan, not from the index")
+NOTES = IndexKind("the index", "answered from a scan, not from the index")
 # The newest session first, then the last line: no order of writing shows.
-SESSIONS = Kind(
+SESSIONS = IndexKind(
     "the sessions' index",
     "sessions were answered from a scan, not from their index",
     0x76616465,
@@ -162,7 +162,7 @@ def is_damage(error: BaseException) -> bool:
 class SqliteIndex:
     """An open index; every failure of it is an `IndexFailed`."""
 
-    def __init__(self, path: Path | str, kind: Kind = NOTES) -> None:
+    def __init__(self, path: Path | str, kind: IndexKind = NOTES) -> None:
         self.path, self.kind = path, kind
         self._inserted = 0  # chunks put in since the keyword tables were last put in order
         self._matrix: Matrix | None = None
@@ -321,7 +321,7 @@ class SqliteIndex:
 
     # ---------------------------------------------------------------- writing
 
-    def known(self, filter: Filter) -> dict[str, Known]:
+    def known(self, filter: Filter) -> dict[str, KnownFile]:
         """Each file that it holds, by the id of its item."""
         where, values = _files_where(filter)
         state = "f.state" if self.kind.grows else "''"
@@ -335,13 +335,13 @@ class SqliteIndex:
         if "upgrading" in self._meta():
             outdated = {row[0] for row in self._ask("select distinct file from chunks where asks is null")}
         return {
-            row[0]: Known(row[1], row[2], row[3:7], row[7], row[8:12], row[1] in outdated, row[12])
+            row[0]: KnownFile(row[1], row[2], row[3:7], row[7], row[8:12], row[1] in outdated, row[12])
             for row in rows
         }
 
     def put(
         self,
-        documents: Iterable[Document] = (),
+        documents: Iterable[IndexDocument] = (),
         *,
         vectors: Iterable[tuple[int, bytes]] = (),
         settings: Mapping[str, str] = {},
@@ -384,7 +384,7 @@ class SqliteIndex:
             self._remember(settings)
             self._finish_upgrade()
 
-    def _put(self, document: Document) -> None:
+    def _put(self, document: IndexDocument) -> None:
         item = document.item
         identity = (item.id, str(item.place.scope), item.place.id)
         row = self._connection.execute(
@@ -404,7 +404,9 @@ class SqliteIndex:
         else:
             self._replace(document, document.pieces, row)
 
-    def _replace(self, document: Document, pieces: Sequence[Piece], known: tuple[Any, ...] | None) -> None:
+    def _replace(
+        self, document: IndexDocument, pieces: Sequence[Piece], known: tuple[Any, ...] | None
+    ) -> None:
         """Put a file in the place of what it was before; chunks before the first change stay."""
         kept = 0 if known is None else self._unchanged(known, document, pieces)
         file = self._put_file(document)
@@ -421,7 +423,7 @@ class SqliteIndex:
         whole = words.fold("\n".join([once, *(each.text for each in pieces)]))
         self._connection.execute("insert into wide(rowid, body) values(?, ?)", (file, whole))
 
-    def _append(self, document: Document, known: tuple[Any, ...] | None) -> None:
+    def _append(self, document: IndexDocument, known: tuple[Any, ...] | None) -> None:
         """Add what a file has grown by, unless another process has been at it."""
         if known is None:
             before, state = 0, ""
@@ -475,7 +477,7 @@ class SqliteIndex:
             return piece.size, b""
         return len(piece.words - words.LOW), b"".join(sorted({self._mark(word) for word in piece.words}))
 
-    def _put_file(self, document: Document) -> int:
+    def _put_file(self, document: IndexDocument) -> int:
         """Note a file, over what was noted of it before."""
         item, labels = document.item, document.labels
         made = self._value(
@@ -503,7 +505,7 @@ class SqliteIndex:
         )
         return int(made)
 
-    def _unchanged(self, known: tuple[Any, ...], document: Document, cut: Sequence[Piece]) -> int:
+    def _unchanged(self, known: tuple[Any, ...], document: IndexDocument, cut: Sequence[Piece]) -> int:
         """How many of a file's first chunks can stay as they are: an append leaves all before the last."""
         item, labels = document.item, document.labels
         if known[1:] != (labels.title, _tags(labels), item.source, item.kind):
@@ -638,7 +640,9 @@ class SqliteIndex:
         ids = [row[0] for row in self._ask(f"select {column} from {table} where {where}", values)]
         return matrix.mask(files=ids) if filter.by_file else matrix.mask(chunks=ids)
 
-    def rows(self, ids: Iterable[int], filter: Filter = EVERYTHING, *, text: bool = True) -> dict[int, Row]:
+    def rows(
+        self, ids: Iterable[int], filter: Filter = EVERYTHING, *, text: bool = True
+    ) -> dict[int, ChunkRow]:
         """Chunks with their files' labels, of those only that a filter lets through."""
         where, values = _where(filter)
         body = "c.body, c.heading" if text else "'', ''"
@@ -933,10 +937,10 @@ def _where(filter: Filter) -> tuple[str, tuple[Any, ...]]:
     return " and ".join(clauses), tuple(more)
 
 
-def _row(cells: tuple[Any, ...]) -> Row:
+def _row(cells: tuple[Any, ...]) -> ChunkRow:
     tags = () if cells[13] == "[]" else tuple(json.loads(cells[13]))
     speech = Speech(cells[25], cells[26] or 0, cells[27] or 0)
-    return Row._make((*cells[:13], tags, *cells[14:25], speech, cells[28]))
+    return ChunkRow._make((*cells[:13], tags, *cells[14:25], speech, cells[28]))
 
 
 def _quoted(phrase: Sequence[str]) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from vademecum.errors import EmbedderChanged, EmbedderFailed, Malformed, OutsideMemory
-from vademecum.index.base import Document, Filter
+from vademecum.index.base import Filter, IndexDocument
 from vademecum.index.documents import read_document, to_embed
 from vademecum.index.embed.base import PROBES, renews, within
 from vademecum.store import files
@@ -20,11 +20,11 @@ from vademecum.types import Finding
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from vademecum.index.base import Index, Item, Known, Row, Stack
+    from vademecum.index.base import ChunkRow, Index, IndexItem, KnownFile, Stack
     from vademecum.index.embed.base import Embedder
     from vademecum.types import Place
 
-    Waiting = tuple[Item, Known | None]
+    Waiting = tuple[IndexItem, KnownFile | None]
 
 NO_VECTORS = "no new vectors"
 _TURN = 0.5  # seconds that one transaction may last
@@ -33,7 +33,7 @@ _UPGRADE = 0.2  # seconds that a question may spend on rows of an earlier versio
 
 
 @dataclass(slots=True)
-class Report:
+class SyncReport:
     """How much of what is there the index covers, and what happened to the rest."""
 
     files: int = 0
@@ -86,7 +86,7 @@ class Sync:
         tokens: int = 400,
         overlap: int = 80,
         progress: Callable[[str, int, int], None] | None = None,
-        text_of: Callable[[Row], str] = to_embed,
+        text_of: Callable[[ChunkRow], str] = to_embed,
     ) -> None:
         self.index, self.filter, self._text_of = index, filter, text_of
         self._embedder, self.tokens, self.overlap = embedder, tokens, overlap
@@ -99,13 +99,13 @@ class Sync:
         seconds: float | None = None,
         check: bool = False,
         vectors: bool = True,
-    ) -> Report:
+    ) -> SyncReport:
         """Bring the index up to date, within a time if one is given; `check` reads every file again.
 
         Without `vectors`, those are left for whoever needs them.
         """
         deadline = None if seconds is None else time.monotonic() + seconds
-        report = Report()
+        report = SyncReport()
         self._renew(report, vectors=vectors)
         waiting, outdated = self._compare(found, report, check=check)
         self._take_all(waiting, report, deadline)
@@ -151,11 +151,11 @@ class Sync:
     def run_some(
         self,
         hints: Iterable[tuple[Stack, str]],
-        report: Report,
+        report: SyncReport,
         *,
         seconds: float,
         vectors: bool = True,
-    ) -> Report:
+    ) -> SyncReport:
         """Bring the index up to date with a few files by name, and the last report with it."""
         deadline = time.monotonic() + seconds
         report.changed = report.removed = 0
@@ -231,7 +231,7 @@ class Sync:
     def _setting(self, name: str) -> str | None:
         return self.index.stats().settings.get(name)
 
-    def _renew(self, report: Report, *, vectors: bool) -> None:
+    def _renew(self, report: SyncReport, *, vectors: bool) -> None:
         """Start over with the half of the index that other settings have made."""
         if self.agrees(vectors=vectors):
             return
@@ -258,7 +258,7 @@ class Sync:
             return ""
         return self.start_over(error.dimension)
 
-    def probe(self, report: Report) -> None:
+    def probe(self, report: SyncReport) -> None:
         """Ask the model for one vector, to find out whether it is still the one that made these."""
         embedder = self.embedder
         if embedder is None or not renews(embedder) or self._setting("dimension") is None:
@@ -283,7 +283,7 @@ class Sync:
         return f"the model gives {dimension} dimensions now{before}: all vectors are made anew"
 
     def _compare(
-        self, found: Iterable[Stack | Finding], report: Report, *, check: bool
+        self, found: Iterable[Stack | Finding], report: SyncReport, *, check: bool
     ) -> tuple[list[Waiting], list[Waiting]]:
         """What has to be read, and what an earlier version has read; what has left is taken out at once."""
         known = self.index.known(self.filter)
@@ -319,7 +319,7 @@ class Sync:
             report.removed += len(known)
         return waiting, outdated
 
-    def _upgrade(self, outdated: Sequence[Waiting], report: Report, deadline: float | None) -> None:
+    def _upgrade(self, outdated: Sequence[Waiting], report: SyncReport, deadline: float | None) -> None:
         """Bring rows of an earlier version up to date, a few at a time: they are found all the while."""
         if not outdated:
             return
@@ -329,18 +329,18 @@ class Sync:
         report.changed = changed  # they say what they said
         report.outdated = len(outdated) - done
 
-    def _take_all(self, waiting: Sequence[Waiting], report: Report, deadline: float | None) -> None:
+    def _take_all(self, waiting: Sequence[Waiting], report: SyncReport, deadline: float | None) -> None:
         """Take files in, in short transactions, so that a waiting writer gets its turn between two."""
         report.pending = len(waiting) - self._take_some(waiting, report, deadline)
 
-    def _take_some(self, waiting: Sequence[Waiting], report: Report, deadline: float | None) -> int:
+    def _take_some(self, waiting: Sequence[Waiting], report: SyncReport, deadline: float | None) -> int:
         """Take in as many files as there is time for, and say how many."""
         done = 0
         while done < len(waiting) and not _over(deadline):
             gone: list[int] = []
             turn = time.monotonic() + _TURN
 
-            def documents(turn: float = turn, gone: list[int] = gone) -> Iterator[Document]:
+            def documents(turn: float = turn, gone: list[int] = gone) -> Iterator[IndexDocument]:
                 nonlocal done
                 while done < len(waiting) and not _over(deadline) and not _over(turn):
                     item, known = waiting[done]
@@ -358,7 +358,7 @@ class Sync:
                 self.progress("files", done, len(waiting))
         return done
 
-    def _read(self, item: Item, known: Known | None, report: Report) -> Document | None:
+    def _read(self, item: IndexItem, known: KnownFile | None, report: SyncReport) -> IndexDocument | None:
         """One file as it is now; None when it is gone."""
         try:
             content = item.load()
@@ -368,16 +368,16 @@ class Sync:
             digest = files.digest(content)
             same = known is not None and known.hash == digest and known.labels == item.labels
             if known is not None and same and not known.outdated:
-                return Document(item, digest)
+                return IndexDocument(item, digest)
             document = read_document(item, content, digest, tokens=self.tokens, overlap=self.overlap)
         except (Malformed, OutsideMemory, OSError) as error:
             reason = str(error)
             report.findings.append(_not_indexed(item.path, reason))
-            return Document(item, "", reason=reason)
+            return IndexDocument(item, "", reason=reason)
         report.changed += 1
         return document
 
-    def embed(self, report: Report, deadline: float | None) -> None:
+    def embed(self, report: SyncReport, deadline: float | None) -> None:
         """Make the vectors that are missing."""
         report.vectors_pending = 0
         total = 0 if self.embedder is None else self._waiting()
@@ -413,7 +413,7 @@ class Sync:
             if self.progress is not None:
                 self.progress("vectors", done, max(done, total))
 
-    def _no_vectors(self, report: Report, error: EmbedderFailed) -> None:
+    def _no_vectors(self, report: SyncReport, error: EmbedderFailed) -> None:
         report.vectors_pending = self._waiting()
         report.degraded.append(f"{NO_VECTORS}: {error}")
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from vademecum.index.sqlite import Kind
+    from vademecum.index.sqlite import IndexKind
     from vademecum.store.home import Home
 
 WITHOUT = 30.0  # seconds for which an index that cannot be used just now is done without
@@ -42,7 +42,7 @@ def in_turn(call: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P],
 class IndexFile:
     """One index of a home, and what is to be told of it."""
 
-    def __init__(self, home: Home, path: Path, kind: Kind) -> None:
+    def __init__(self, home: Home, path: Path, kind: IndexKind) -> None:
         self.home, self.path, self.kind = home, path, kind
         self.trouble: list[str] = []  # to be told once
         self.scanning = ""  # why the file is done without

@@ -1,10 +1,11 @@
-"""Words as the index knows them: which count in a question, and how scripts without spaces are cut."""
+"""Words as the index knows them: which count, how common each is, and how scripts without spaces are cut."""
 
 from __future__ import annotations
 
 import functools
 import re
 import unicodedata
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.text.words import WORD
@@ -50,6 +51,10 @@ _LONG_RUN = re.compile(r"\S{201,}")  # nobody copies an identifier this long, an
 
 
 LOW = STOP | SOFT
+
+VOCABULARY = Path(__file__).parent / "embed" / "model" / "vocab.txt"
+# A BERT vocabulary has its whole words in the order of how often they were met, "the" first.
+COMMONEST, RAREST = 1996, 30_000
 
 
 class Phrase(NamedTuple):
@@ -213,3 +218,23 @@ def _pairs(run: str) -> list[str]:
 
 def _singles(run: str) -> list[str]:
     return list(run) if len(run) > 1 else []
+
+
+@functools.cache
+def _lines() -> bytes:
+    """All words, a line each: looking a few up in it is quicker than making a dictionary of all."""
+    try:
+        return b"\n" + VOCABULARY.read_bytes() + b"\n"
+    except OSError:  # the embedder says that it is gone; words are found without knowing which are rare
+        return b"\n"
+
+
+@functools.lru_cache(maxsize=65_536)
+def commonness(word: str) -> int:
+    """A word's place among all words, the commonest first; a word of several pieces is a rare one."""
+    if not word.isascii():
+        decomposed = unicodedata.normalize("NFD", word)
+        word = "".join(each for each in decomposed if unicodedata.category(each) != "Mn")
+    lines, wanted = _lines(), f"\n{word}\n".encode(errors="ignore")
+    at = lines.find(wanted)
+    return RAREST if at < 0 or not word else max(1, lines.count(b"\n", 0, at) - COMMONEST + 1)

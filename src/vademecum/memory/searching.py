@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from vademecum.index.embed.base import Embedder
-    from vademecum.index.sync import Report, Survey
+    from vademecum.index.sync import Survey, SyncReport
     from vademecum.knowledge import citations
     from vademecum.knowledge import graph as graphs
     from vademecum.search import answer as answering
@@ -171,7 +171,7 @@ class Searching(Base):
         rebuild: bool = False,
         check: bool = False,
         progress: Callable[[str, int, int], None] | None = None,
-    ) -> Report:
+    ) -> SyncReport:
         """Bring the index of notes and that of sessions up to date, or make or compare them anew."""
         self._may_write()
         with self._reported("index"):
@@ -186,9 +186,9 @@ class Searching(Base):
     @functools.cached_property
     def searcher(self) -> Searcher:
         """The index of this agent and what answers from it."""
-        from vademecum.search.searcher import Searcher, Shape
+        from vademecum.search.searcher import ChunkShape, Searcher
 
-        shape = Shape(self.settings.chunk.tokens, self.settings.chunk.overlap)
+        shape = ChunkShape(self.settings.chunk.tokens, self.settings.chunk.overlap)
         searcher = Searcher(
             self.home,
             self.caller,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Iterator, Sequence
 
-    from vademecum.index.sync import Report
+    from vademecum.index.sync import SyncReport
     from vademecum.knowledge import graph
     from vademecum.lifecycle import heal as healing
     from vademecum.lifecycle import heal as heals
@@ -46,7 +46,7 @@ else:
 class Tidying(Searching):
     """Tidying up, as a part of `Memory`."""
 
-    def watch(self, stop: threading.Event) -> Iterator[tuple[str, Report]]:
+    def watch(self, stop: threading.Event) -> Iterator[tuple[str, SyncReport]]:
         """Keep the index up to date until told to stop, giving each report and what it was made for."""
         self._may_write()
         self.sweep_if_due()

@@ -11,7 +11,7 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import EmbedderChanged, EmbedderFailed
-from vademecum.index import documents, lexicon, speech, words
+from vademecum.index import documents, speech, words
 from vademecum.index.base import MEMORY
 from vademecum.index.embed.base import common_direction, family, likeness
 from vademecum.search import fuse, rank, relevance
@@ -25,7 +25,7 @@ from vademecum.types import Scope
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from vademecum.index.base import Filter, Index, Row
+    from vademecum.index.base import ChunkRow, Filter, Index
     from vademecum.index.embed.base import Embedder, Vector
     from vademecum.index.sync import Sync
 
@@ -49,7 +49,7 @@ _PRECEDENCE = {str(scope): number for number, scope in enumerate(Scope)}
 class RankedRow(NamedTuple):
     """One answer: a chunk, why it is one, and how sure that is."""
 
-    row: Row
+    row: ChunkRow
     score: float
     relevance: float
     evidence: fuse.Evidence
@@ -57,7 +57,7 @@ class RankedRow(NamedTuple):
     arithmetic: dict[str, float] | None = None
 
 
-class Found:
+class Ranking:
     """The hits, and how they were found."""
 
     def __init__(self, mode: str = "hybrid") -> None:
@@ -131,9 +131,9 @@ class Engine:
         lacking = f"the model gives {len(vector)} dimensions now, and the index holds others"
         return Meaning(lacking=lacking, changed=EmbedderChanged(lacking, dimension=len(vector)))
 
-    def search(self, query: Query, visible: Filter, options: Options, meaning: Meaning) -> Found:
+    def search(self, query: Query, visible: Filter, options: Options, meaning: Meaning) -> Ranking:
         """The best answers in sight."""
-        found = Found(mode=options.mode)
+        found = Ranking(mode=options.mode)
         allowed = narrowed(visible, query)
         if options.mode == "metadata" or not query.text:
             found.mode = "metadata"
@@ -158,7 +158,7 @@ class Engine:
         rows = self.index.rows(self.index.match(needed, allowed, None, every=True) if needed else ())
         return allowed._replace(only=tuple(id_ for id_, row in rows.items() if documents.holds(row, phrases)))
 
-    def _by_labels(self, query: Query, allowed: Filter, options: Options, found: Found) -> None:
+    def _by_labels(self, query: Query, allowed: Filter, options: Options, found: Ranking) -> None:
         """What the filters let through and has every word asked for in its labels or its beginning.
 
         The newest first, or the most used; no meaning and no ranking.
@@ -209,7 +209,7 @@ class Engine:
         """Whether the embedder knows the script of a question, and one of its words."""
         if self.embedder is None or family(self.embedder) == "other":
             return True  # nothing is known of what it knows
-        return any(words.is_latin(word) and lexicon.rank(word) < lexicon.RAREST for word in asked.words)
+        return any(words.is_latin(word) and words.commonness(word) < words.RAREST for word in asked.words)
 
     # ---------------------------------------------------------------- order
 
@@ -221,7 +221,7 @@ class Engine:
         allowed: Filter,
         legs: Legs,
         options: Options,
-        found: Found,
+        found: Ranking,
     ) -> None:
         most = max(MOST_WEIGHED, options.max_results * options.multiplier)
         ordered, merged, lifted = self._ordered(query, legs, options, most)
@@ -273,7 +273,7 @@ class Engine:
 
     def _ordered(
         self, query: Query, legs: Legs, options: Options, most: int
-    ) -> tuple[list[tuple[int, float]], fuse.Merged, dict[int, float]]:
+    ) -> tuple[list[tuple[int, float]], fuse.MergedLegs, dict[int, float]]:
         """All candidates in order with their scores, how legs were merged, and who was lifted by how much."""
         files = {id_: mark.file for id_, mark in legs.marks.items()}
         merged = (fuse.reciprocal if options.fusion == "rrf" else fuse.weighted)(
@@ -298,7 +298,7 @@ class Engine:
     def _not_lost(
         self,
         ordered: list[tuple[int, float]],
-        merged: fuse.Merged,
+        merged: fuse.MergedLegs,
         legs: Legs,
     ) -> list[tuple[int, float]]:
         """Keep what words alone would put first through a rare one among the first three."""
@@ -360,8 +360,8 @@ class Engine:
         allowed: Filter,
         legs: Legs,
         options: Options,
-        found: Found,
-    ) -> tuple[dict[int, Row], dict[int, Weighed], list[int]]:
+        found: Ranking,
+    ) -> tuple[dict[int, ChunkRow], dict[int, Weighed], list[int]]:
         """The first in order, with how relevant each is; only a caller's own limit leaves any out."""
         weigh = _Weigh(self, question, legs)
         weighed: dict[int, Weighed] = {}
@@ -387,7 +387,7 @@ class Engine:
         return rows, weighed, [id_ for id_ in chosen if id_ in rows]
 
     def _sorted(
-        self, sort_by: str | None, rows: dict[int, Row], keywords: dict[int, float]
+        self, sort_by: str | None, rows: dict[int, ChunkRow], keywords: dict[int, float]
     ) -> dict[int, float]:
         """Chunks in another order than that of the legs, with the numbers they are ordered by."""
         if sort_by is None:
@@ -414,7 +414,7 @@ class Engine:
         return {id_: numbers[id_] for id_ in order}
 
     def _arithmetic(
-        self, id_: int, legs: Legs, merged: fuse.Merged, *, lowered: bool, lifted: float, spread: float
+        self, id_: int, legs: Legs, merged: fuse.MergedLegs, *, lowered: bool, lifted: float, spread: float
     ) -> dict[str, float]:
         """Every number that made a hit's score, so that it can be worked out again."""
         mark, total = legs.marks[id_], merged.of(id_).score
@@ -472,7 +472,7 @@ class _Weigh:
         # A word that is none has no mark, and nothing holds it.
         self._marks = [legs.stems[word] or NO_MARK for word in legs.asked.words]
 
-    def __call__(self, chunks: dict[int, Row]) -> dict[int, Weighed]:
+    def __call__(self, chunks: dict[int, ChunkRow]) -> dict[int, Weighed]:
         """Weigh chunks."""
         if not chunks:
             return {}
@@ -496,7 +496,7 @@ class _Weigh:
         return found
 
 
-def _label(row: Row) -> str:
+def _label(row: ChunkRow) -> str:
     """What a chunk is labelled with, and how it begins."""
     return "\n".join(
         (row.key or "", row.title, row.type or "", " ".join(row.tags), row.heading, row.body[:HEAD])

@@ -30,7 +30,7 @@ class Evidence(NamedTuple):
     score: float
 
 
-class Merged(NamedTuple):
+class MergedLegs(NamedTuple):
     """The scores of all candidates in order, and how to work one out again."""
 
     scores: list[float]
@@ -56,7 +56,7 @@ def weighted(
     wide: Mapping[int, float],
     exact: Mapping[int, float],
     weights: Weights,
-) -> Merged:
+) -> MergedLegs:
     """Sum each leg divided by its best; a candidate is a chunk with its file."""
     by_vector = weights.vector / max(max(vector.values(), default=0.0), 1e-9)
     by_narrow = weights.narrow / max(max(narrow.values(), default=0.0), _LEAST_BM25)
@@ -85,7 +85,7 @@ def weighted(
         "wide_factor": by_wide,
         "exact_factor": by_exact,
     }
-    return Merged(scores, parts, scale)
+    return MergedLegs(scores, parts, scale)
 
 
 def reciprocal(
@@ -97,7 +97,7 @@ def reciprocal(
     exact: Mapping[int, float],
     weights: Weights,
     k: int = 60,
-) -> Merged:
+) -> MergedLegs:
     """Sum 1 / (k + rank) over the legs; their weights say nothing here."""
     by_vector, by_narrow, by_wide = (_ranked(leg, k) for leg in (vector, narrow, wide))
 
@@ -109,7 +109,7 @@ def reciprocal(
             weights.exact * exact.get(chunk, 0.0),
         )
 
-    return Merged([sum(parts(chunk)) for chunk in candidates], parts, {"k": float(k)})
+    return MergedLegs([sum(parts(chunk)) for chunk in candidates], parts, {"k": float(k)})
 
 
 def _ranked(leg: Mapping[int, float], k: int) -> dict[int, float]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from vademecum.errors import IndexFailed
-from vademecum.index import lexicon
+from vademecum.index import words
 from vademecum.search import relevance
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class Legs:
             frequency=self.frequency,
             count=self.count,
             scores=self.narrow.values(),
-            rank=lexicon.rank,
+            rank=words.commonness,
         )
 
     def identified(self, id_: int) -> float:

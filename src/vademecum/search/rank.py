@@ -10,8 +10,8 @@ from vademecum.index import speech
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Mapping, Sequence
 
-    from vademecum.index.base import Mark, Row
-    from vademecum.index.speech import Speech, Wanted
+    from vademecum.index.base import ChunkRow, Mark
+    from vademecum.index.speech import QuestionCues, Speech
 
 CROWDING = 0.93  # what a further chunk of the same file keeps of its score
 SUPERSEDED = 0.85  # what an entry keeps that a later one has replaced
@@ -36,7 +36,7 @@ class Heard(NamedTuple):
     how_many: float = 0.0
 
 
-def heard(said: Speech, asked: Wanted) -> Heard:
+def heard(said: Speech, asked: QuestionCues) -> Heard:
     """What is added to a passage's score, by what is known of it and what is asked."""
     speaker, asks, says = said
     return Heard(
@@ -94,7 +94,7 @@ def behind_living(
     return lifted
 
 
-def living_first(order: Sequence[int], rows: Mapping[int, Row]) -> list[int]:
+def living_first(order: Sequence[int], rows: Mapping[int, ChunkRow]) -> list[int]:
     """The same order, in which an entry of a record that was replaced follows the first living one."""
     living: dict[int, int] = {}
     for id_ in order:

@@ -16,10 +16,10 @@ from vademecum.index.base import Stack
 from vademecum.index.corpus import Corpus
 from vademecum.index.freshness import Freshness
 from vademecum.index.sqlite import NOTES, SqliteIndex
-from vademecum.index.sync import NO_VECTORS, Report, Survey, Sync
+from vademecum.index.sync import NO_VECTORS, Survey, Sync, SyncReport
 from vademecum.index.upkeep import IndexFile, in_turn
 from vademecum.search.answer import Answer, Coverage, Passage
-from vademecum.search.engine import Engine, Found, Meaning, Options, RankedRow
+from vademecum.search.engine import Engine, Meaning, Options, RankedRow, Ranking
 from vademecum.store import archive, clock, names, scopes
 from vademecum.types import Audience, Place, Scope
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 COUNTED = 1.0  # seconds between two counts of what was shown
 
 
-class Shape(NamedTuple):
+class ChunkShape(NamedTuple):
     """How texts are cut."""
 
     tokens: int = 400
@@ -56,7 +56,7 @@ class Searcher:
         caller: scopes.Caller,
         *,
         choose: Callable[[], tuple[Embedder | None, str]],
-        shape: Shape,
+        shape: ChunkShape,
         name: str,
         state: State | None = None,
     ) -> None:
@@ -105,7 +105,7 @@ class Searcher:
         check: bool = False,
         probe: bool = False,
         progress: Progress | None = None,
-    ) -> Report:
+    ) -> SyncReport:
         """Bring the index up to date by every file; a broken one is thrown away and made anew.
 
         With `probe`, also ask whether the model is still the one that made its vectors.
@@ -118,7 +118,7 @@ class Searcher:
         return self._with_trouble(report)
 
     @in_turn
-    def update(self, *, seconds: float, vectors: bool = True) -> Report:
+    def update(self, *, seconds: float, vectors: bool = True) -> SyncReport:
         """Bring the index up to date with what has changed."""
         return self._file.mended(lambda: self._keeper().update(seconds=seconds, vectors=vectors))
 
@@ -144,7 +144,7 @@ class Searcher:
         survey.trouble = trouble
         return survey
 
-    def watch(self, stop: threading.Event) -> Iterator[tuple[str, Report]]:
+    def watch(self, stop: threading.Event) -> Iterator[tuple[str, SyncReport]]:
         """Keep the index up to date until told to stop, and say what was done and why."""
         from vademecum.index.watch import wakings
 
@@ -162,7 +162,7 @@ class Searcher:
                 yield why, report
 
     @in_turn
-    def rebuild(self, *, progress: Progress | None = None) -> Report:
+    def rebuild(self, *, progress: Progress | None = None) -> SyncReport:
         """Make the index anew from the files, aside, and put it in place in one transaction."""
         with self._file.rebuilding() as fresh:
             making = self._syncing(fresh, progress)
@@ -207,8 +207,8 @@ class Searcher:
         return self._corpus.filter._replace(places=tuple(scopes.visible(self.caller)), group=group)
 
     def _meaning(
-        self, query: Query, options: Options, report: Report, *, seconds: float
-    ) -> tuple[Report, Meaning]:
+        self, query: Query, options: Options, report: SyncReport, *, seconds: float
+    ) -> tuple[SyncReport, Meaning]:
         """The vector of a question; a model that gives others than before has all of them made anew."""
         engine = self._engine_of()
         meaning = engine.meaning(query, options)
@@ -221,14 +221,14 @@ class Searcher:
         again = engine.meaning(query, options)
         return report, again
 
-    def _ask(self, query: Query, options: Options, meaning: Meaning) -> Found:
+    def _ask(self, query: Query, options: Options, meaning: Meaning) -> Ranking:
         engine = self._engine_of()
         with engine.index:
             return engine.search(query, self._visible, options, meaning)
 
     def _compare(
         self, *, seconds: float | None, check: bool, probe: bool, progress: Progress | None
-    ) -> Report:
+    ) -> SyncReport:
         index, keeper = self._file.open(), self._keeper()
         if check and (problems := index.check()):
             raise IndexFailed(f"the index is damaged: {problems[0]}")
@@ -301,12 +301,12 @@ class Searcher:
             return {}
         return {item: use.count for item, use in self.state.uses(items).items()}
 
-    def _with_trouble(self, report: Report) -> Report:
+    def _with_trouble(self, report: SyncReport) -> SyncReport:
         told = replace(report, degraded=[*self._file.told, *report.degraded])
         report.degraded = _lasting(report.degraded)
         return told
 
-    def _answer(self, found: Found, report: Report, *, explain: bool) -> Answer:
+    def _answer(self, found: Ranking, report: SyncReport, *, explain: bool) -> Answer:
         findings = report.findings
         coverage = Coverage(
             report.files, report.indexed, report.pending, len(findings), report.vectors_pending

@@ -32,14 +32,14 @@ from vademecum.transcripts.events import parse as parse_event
 from vademecum.transcripts.events import render as render_event
 from vademecum.transcripts.log import ENDING, FOLDER, Log, OnDisk, clean_event
 from vademecum.transcripts.recall import Hit, Recalled
-from vademecum.transcripts.sync import Followed, Kept, Spot, View, path_of
+from vademecum.transcripts.sync import Followed, FollowedLog, Spot, View, path_of
 from vademecum.types import Audience, Place, Scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from vademecum.index.base import Filter, Index, Row
+    from vademecum.index.base import ChunkRow, Filter, Index
     from vademecum.index.sync import Survey
     from vademecum.search.engine import Options
     from vademecum.search.query import Query
@@ -53,7 +53,7 @@ _STEP = 50  # candidates that are weighed at once
 _STEMMED = 5  # times as many messages as wanted, among which a phrase is looked for word for word
 
 
-class Wanted(NamedTuple):
+class SessionQuestion(NamedTuple):
     """What is asked of the sessions."""
 
     text: str
@@ -71,7 +71,7 @@ class Wanted(NamedTuple):
 class _Changed(Exception):
     """A log is no longer what was taken in, though nothing showed it."""
 
-    def __init__(self, row: Row) -> None:
+    def __init__(self, row: ChunkRow) -> None:
         super().__init__(row.path)
         self.file = row.file
 
@@ -105,7 +105,7 @@ class Earlier:
     ) -> Recalled:
         """The messages that answer best, from so many sessions at most, after a look at what is new."""
         text = readable(query)
-        wanted = Wanted(text, max_results, min_score, max_sessions, phrases=words.phrases_in(text))
+        wanted = SessionQuestion(text, max_results, min_score, max_sessions, phrases=words.phrases_in(text))
         found = self._without_weak(self._recalled(wanted, self._view(all=all), seconds))
         if found.hits or not wanted.phrases:
             return found
@@ -120,7 +120,7 @@ class Earlier:
         self, query: Query, options: Options, *, places: int, seconds: float
     ) -> tuple[tuple[Passage, ...], Recalled]:
         """Passages for a search of everything, and what was covered to find them."""
-        wanted = Wanted(
+        wanted = SessionQuestion(
             query.text,
             places,
             options.min_score,
@@ -145,7 +145,7 @@ class Earlier:
         weak = all(hit.match == relevance.WEAK for hit in found.hits)
         return found._replace(hits=found.hits[: relevance.MOST_WEAK]) if weak else found
 
-    def _recalled(self, wanted: Wanted, view: View, seconds: float) -> Recalled:
+    def _recalled(self, wanted: SessionQuestion, view: View, seconds: float) -> Recalled:
         until = time.monotonic() + seconds
         for last in (False, False, True):
             try:
@@ -162,7 +162,7 @@ class Earlier:
                 until = time.monotonic() + seconds  # all has to be read again
         return Recalled((), 0, ("sessions were rewritten while they were read; ask again",))
 
-    def _ask(self, wanted: Wanted, view: View) -> list[Hit]:
+    def _ask(self, wanted: SessionQuestion, view: View) -> list[Hit]:
         if wanted.max_results < 1:
             return []
         filter = view.filter._replace(
@@ -181,7 +181,7 @@ class Earlier:
                 chosen = _best(index, wanted, filter)
         return [self._hit(each, wanted) for each in chosen]
 
-    def _hit(self, scored: _Scored, wanted: Wanted) -> Hit:
+    def _hit(self, scored: _Scored, wanted: SessionQuestion) -> Hit:
         row, spot = scored.row, Spot.of(scored.row)
         said = self._text(row)
         text = clean_text(said)
@@ -202,7 +202,7 @@ class Earlier:
             round(scored.relevance, 4),
         )
 
-    def _text(self, row: Row) -> str:
+    def _text(self, row: ChunkRow) -> str:
         """What a message says, read from its log, and only if that is what was taken in."""
         spot = Spot.of(row)
         try:
@@ -254,7 +254,7 @@ class Earlier:
         """What the notes' index covers, with the sessions counted among the files; nothing is changed."""
         view = self._owners()
         there, wrong = following.listed(self.home, view)
-        known: dict[following.Key, Kept] = {}
+        known: dict[following.Key, FollowedLog] = {}
         if self.path.exists():
             try:
                 with contextlib.closing(SqliteIndex(self.path, SESSIONS)) as index:
@@ -337,7 +337,7 @@ class Earlier:
             begun = next(following.beginnings(Log(session, paper)), Started())
         except InvalidKey as error:
             raise refused from error
-        seen = view.shows(Kept(project, session, begun.agent, begun.audience))
+        seen = view.shows(FollowedLog(project, session, begun.agent, begun.audience))
         file = paper.opened() if seen else None
         if file is None:
             raise refused
@@ -369,14 +369,14 @@ def passage(hit: Hit, place: Place, *, explain: bool = False) -> Passage:
 
 
 class _Scored(NamedTuple):
-    row: Row
+    row: ChunkRow
     score: float
     relevance: float
     held: int  # words of the question
     exact: bool
 
 
-def _newest(index: Index, wanted: Wanted, filter: Filter) -> list[Row]:
+def _newest(index: Index, wanted: SessionQuestion, filter: Filter) -> list[ChunkRow]:
     """Messages by their time alone, the newest first, each once however many pieces it has."""
     limit = wanted.max_results
     while True:
@@ -390,7 +390,7 @@ def _newest(index: Index, wanted: Wanted, filter: Filter) -> list[Row]:
         limit *= 4
 
 
-def _best(index: Index, wanted: Wanted, filter: Filter) -> list[_Scored]:
+def _best(index: Index, wanted: SessionQuestion, filter: Filter) -> list[_Scored]:
     """The messages that answer at all, the best first, each text once, from so many sessions at most."""
     asked = words.terms(wanted.text)
     legs = Legs(index, asked)
@@ -430,7 +430,7 @@ def _best(index: Index, wanted: Wanted, filter: Filter) -> list[_Scored]:
     return chosen
 
 
-def _ordered(scores: dict[int, float], rows: dict[int, Row]) -> list[int]:
+def _ordered(scores: dict[int, float], rows: dict[int, ChunkRow]) -> list[int]:
     """The best first; among equals the newest session, in a session the last line."""
 
     def place(id_: int) -> tuple[float, str, str, str, int, int]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.errors import InvalidKey, OutsideMemory, StorageFailed
 from vademecum.index import speech, words
-from vademecum.index.base import Document, Filter, Item, Labels, Piece, Stamp
+from vademecum.index.base import Filter, IndexDocument, IndexItem, Labels, Piece, Stamp
 from vademecum.index.base import stamp as stamp_of
 from vademecum.index.documents import head, moment
 from vademecum.index.speech import Speech
@@ -32,8 +32,8 @@ from vademecum.types import Audience, Finding, Place, Scope
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from vademecum.index.base import Index, Row
-    from vademecum.index.sync import Report, Survey
+    from vademecum.index.base import ChunkRow, Index
+    from vademecum.index.sync import Survey, SyncReport
     from vademecum.store.home import Home
     from vademecum.transcripts.log import Raw
     from vademecum.transcripts.messages import Message
@@ -56,7 +56,7 @@ _SPOT = struct.Struct(">QQIII12s")
 SOURCE = "transcript"
 
 
-class Kept(NamedTuple):
+class FollowedLog(NamedTuple):
     """How far a log was taken in, and what is known of its session by then."""
 
     project: str
@@ -91,7 +91,7 @@ class Kept(NamedTuple):
         """The same as it is kept in an index."""
         return json.dumps(self[:-1], separators=(",", ":"))
 
-    def document(self, pieces: list[Piece], grown: str) -> Document:
+    def document(self, pieces: list[Piece], grown: str) -> IndexDocument:
         """The log for an index, with what it has grown by."""
         labels = Labels(
             self.name,
@@ -103,13 +103,13 @@ class Kept(NamedTuple):
         )
         path = path_of(self.key)
         place = Place(Scope.PROJECT, self.project)
-        item = Item(path, path, SOURCE, "session", place, "", Stamp(*self.stamp), lambda: None)
-        return Document(item, "", labels, pieces, state=self.state, grown=grown)
+        item = IndexItem(path, path, SOURCE, "session", place, "", Stamp(*self.stamp), lambda: None)
+        return IndexDocument(item, "", labels, pieces, state=self.state, grown=grown)
 
 
 @functools.lru_cache(maxsize=65_536)
-def _kept(state: str, id_: int) -> Kept:
-    kept = Kept._make((*json.loads(state), id_))
+def _kept(state: str, id_: int) -> FollowedLog:
+    kept = FollowedLog._make((*json.loads(state), id_))
     return kept._replace(stamp=tuple(kept.stamp))
 
 
@@ -124,12 +124,12 @@ class Spot(NamedTuple):
     digest: bytes
 
     @classmethod
-    def of(cls, row: Row) -> Spot:
+    def of(cls, row: ChunkRow) -> Spot:
         """That of a row of the index."""
         return cls(*_SPOT.unpack(row.place))
 
 
-def logs_in(index: Index, projects: Iterable[str] | None) -> dict[Key, Kept]:
+def logs_in(index: Index, projects: Iterable[str] | None) -> dict[Key, FollowedLog]:
     """The logs of some projects that an index holds, or of all."""
     known = index.known(Filter(_places(projects)))
     logs = (_kept(each.state, each.id) for each in known.values())
@@ -147,7 +147,7 @@ class View(NamedTuple):
     agent: str | None = None
     sessions: tuple[str, ...] | None = None
 
-    def shows(self, log: Kept) -> bool:
+    def shows(self, log: FollowedLog) -> bool:
         """Whether a log is in sight, by what is known of it so far."""
         return (
             (self.projects is None or log.project in self.projects)
@@ -190,7 +190,7 @@ class Followed(NamedTuple):
             told.append(f"{len(self.unreadable)} {which} could not be read, first {where}: {why}")
         return tuple(told)
 
-    def beside(self, report: Report) -> Report:
+    def beside(self, report: SyncReport) -> SyncReport:
         """What became of the notes' index, with the sessions counted among the files."""
         findings = [Finding("a session cannot be read", *each) for each in self.unreadable]
         return replace(
@@ -255,7 +255,7 @@ def bring(
 
 
 def survey(
-    view: View, there: dict[Key, Stamp], wrong: dict[Key, str], *, known: dict[Key, Kept], into: Survey
+    view: View, there: dict[Key, Stamp], wrong: dict[Key, str], *, known: dict[Key, FollowedLog], into: Survey
 ) -> None:
     """Count how far the logs that are there were taken in, and leave all as it is."""
     seen = _in_sight(view, there, known)
@@ -272,12 +272,12 @@ def survey(
     into.gone += sum(key not in there for key in known)
 
 
-def _in_sight(view: View, there: Iterable[Key], known: Mapping[Key, Kept]) -> list[Key]:
+def _in_sight(view: View, there: Iterable[Key], known: Mapping[Key, FollowedLog]) -> list[Key]:
     """The logs that count: whose one is, is not known before its beginning was read."""
     return [key for key in there if (log := known.get(key)) is None or not log.begun or view.shows(log)]
 
 
-def _is_gone(home: Home, log: Kept) -> bool:
+def _is_gone(home: Home, log: FollowedLog) -> bool:
     try:
         with home.folder(FOLDER, log.project) as folder:
             return folder.stat(f"{log.session}{ENDING}") is None
@@ -296,17 +296,17 @@ def follow(
     key: Key,
     state: Stamp,
     *,
-    before: Kept | None,
+    before: FollowedLog | None,
     view: View,
     until: float | None,
-) -> Kept:
+) -> FollowedLog:
     """Take in what is new in one log."""
     paper = OnDisk(home, *key)
     if before is not None and _rewritten(before, state, paper):
         index.drop([before.id])
         before = None
     while True:
-        batch = Batch(before or Kept(*key), state)
+        batch = Batch(before or FollowedLog(*key), state)
         for raw in Log(key[1], paper).raw(batch.log.upto, batch.log.lines + 1):
             if not raw.ended:  # whoever writes it is not done
                 batch.finish()
@@ -332,7 +332,7 @@ def follow(
             return before
 
 
-def _log_in(index: Index, key: Key) -> Kept | None:
+def _log_in(index: Index, key: Key) -> FollowedLog | None:
     found = index.known(Filter(_places(key[:1]), items=(path_of(key),)))
     return next((_kept(each.state, each.id) for each in found.values()), None)
 
@@ -367,9 +367,9 @@ def listed(home: Home, view: View) -> tuple[dict[Key, Stamp], dict[Key, str]]:
     return found, wrong
 
 
-def right(home: Home, index: Index, log: Kept) -> bool:
+def right(home: Home, index: Index, log: FollowedLog) -> bool:
     """Whether a log, read again up to where it was taken in, gives what the index holds of it."""
-    batch = Batch(Kept(log.project, log.session), log.stamp)
+    batch = Batch(FollowedLog(log.project, log.session), log.stamp)
     ids = index.match((), Filter(items=(path_of(log.key),)), None)
     held = iter(sorted(index.rows(ids, text=False).values(), key=lambda row: row.order))
     fits = True
@@ -386,7 +386,7 @@ def right(home: Home, index: Index, log: Kept) -> bool:
     return fits and same and next(held, None) is None
 
 
-def _is(piece: Piece, row: Row | None) -> bool:
+def _is(piece: Piece, row: ChunkRow | None) -> bool:
     now = piece.start, piece.time, piece.speech, piece.size, piece.place
     return row is not None and now == (row.start, row.time, row.speech, row.size, row.place)
 
@@ -397,7 +397,7 @@ def _is(piece: Piece, row: Row | None) -> bool:
 class Batch:
     """Lines of a log, taken in one after the other."""
 
-    def __init__(self, log: Kept, stamp: tuple[int, ...]) -> None:
+    def __init__(self, log: FollowedLog, stamp: tuple[int, ...]) -> None:
         self.log = log._replace(stamp=tuple(stamp), done=False)
         self.pieces: list[Piece] = []
         self._chars = 0
@@ -425,7 +425,7 @@ class Batch:
                 log = self._said(log, event, raw)
         self.log = log
 
-    def _said(self, log: Kept, event: Said, raw: Raw) -> Kept:
+    def _said(self, log: FollowedLog, event: Said, raw: Raw) -> FollowedLog:
         message = event.message
         if not log.made and log.looked < _LOOK:
             log = log._replace(made=views.name_from(message), looked=log.looked + 1)
@@ -531,7 +531,7 @@ def digest(text: str) -> bytes:
     return blake2b(text.encode(), digest_size=12).digest()
 
 
-def behind(log: Kept | None, state: Stamp, view: View) -> bool:
+def behind(log: FollowedLog | None, state: Stamp, view: View) -> bool:
     """Whether there is something in a log that should be taken in and is not."""
     if log is None:
         return True
@@ -541,7 +541,7 @@ def behind(log: Kept | None, state: Stamp, view: View) -> bool:
     return not log.done or log.stamp != state
 
 
-def _rewritten(log: Kept, state: Stamp, paper: OnDisk) -> bool:
+def _rewritten(log: FollowedLog, state: Stamp, paper: OnDisk) -> bool:
     """Whether a log did not just grow: then nothing of what was taken in counts any more."""
     if state == log.stamp:
         return False

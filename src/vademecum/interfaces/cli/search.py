@@ -15,7 +15,7 @@ from vademecum.interfaces.present.to_text import show_answer
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from vademecum.index.sync import Report
+    from vademecum.index.sync import SyncReport
     from vademecum.memory import Memory
 
     Door = Callable[[], Memory]
@@ -146,7 +146,7 @@ def keep_watch(memory: Memory, *, as_json: bool) -> None:
         sys.stdout.flush()
 
 
-def show_report(report: Report, *, as_json: bool) -> None:
+def show_report(report: SyncReport, *, as_json: bool) -> None:
     """Print what a sync did."""
     if as_json:
         output.as_json(index_json, report)
