@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import xml.etree.ElementTree as ET
 from typing import TYPE_CHECKING
 
@@ -9,8 +10,9 @@ import pytest
 
 from vademecum.knowledge import graph
 from vademecum.knowledge.graph import Relation
-from vademecum.memory import Memory
-from vademecum.types import Entry, Place, Record, Scope
+from vademecum.memory import Memory, connect
+from vademecum.store import scopes
+from vademecum.types import Entry, Origin, Place, Record, Scope
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -135,3 +137,27 @@ def test_the_graph_goes_out_as_graphml_and_mermaid() -> None:
     drawn = graph.as_mermaid(found)
     assert drawn.startswith("graph LR\n")
     assert "r0 --- r1" in drawn
+
+
+def test_what_surrounds_a_record_is_what_the_whole_graph_says_of_it(tmp_path: Path) -> None:
+    chance = random.Random(7)
+    words = "cache queue worker schema token replica latency timeout retry invoice ledger refund".split()
+    (tmp_path / "work").mkdir()
+    memory = connect(home=tmp_path / "home", cwd=tmp_path / "work", origin=Origin.USER)
+    for number in range(60):
+        text = " ".join(chance.sample(words, 6))
+        links = "".join(f" [[key-{chance.randrange(70)}]]" for _ in range(chance.randrange(3)))
+        tags = chance.sample(["one", "two", "three", "four"], chance.randrange(3))
+        scope = "global" if number % 4 == 0 else "project"
+        memory.store(f"The {text}.{links}", key=f"key-{number}", tags=tags, scope=scope)
+    held = tmp_path / "home" / "memory" / "global" / "records" / "Key held.md"
+    held.write_text("---\naliases: [key-65, key-3]\ntags: [one]\n---\n# Held\n\nThe cache [[key-8]].\n")
+    places = scopes.visible(memory.caller)
+    whole = graph.Sight(memory.records).graph(places)
+    assert len(whole.edges) > 60
+    for record in whole.records:
+        near = graph.graph_around(memory.records, places, record.path)
+        assert graph.find_related(near, [record.path], each=20, most=20) == graph.find_related(
+            whole, [record.path], each=20, most=20
+        )
+    assert {edge.origin for edge in whole.edges} >= {"tags", "wiki"}

@@ -62,6 +62,7 @@ def answers(memory: Memory) -> dict[str, Any]:
     for name in names:
         try:
             found[f"show {name}"] = memory.show(name)
+            found[f"related {name}"] = memory.related(name)
         except VadeError as error:
             found[f"show {name}"] = type(error), str(error)
     status = memory.status()
@@ -94,7 +95,8 @@ def check(base: Path, memory: Memory) -> None:
 
 def fill(memory: Memory) -> None:
     for number, key in enumerate(KEYS):
-        memory.store(f"The {key} of the plan is number {number}.", key=key, tags=["plan", key])
+        text = f"The {key} of the plan is number {number}, see [[{KEYS[number - 1]}]] and [[old-name]]."
+        memory.store(text, key=key, tags=["plan", key])
     opened_as_tool = connect(home=memory.home.path, cwd=memory.caller.project.root, origin=Origin.TOOL)  # type: ignore[union-attr]
     opened_as_tool.store("A tool has found the epsilon.", key="epsilon")
     memory.learn("solution", error="It breaks at noon.", solution="Wind the clock.")

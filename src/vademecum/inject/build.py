@@ -15,6 +15,7 @@ from vademecum.errors import VadeError
 from vademecum.inject import outline, render
 from vademecum.inject.documents import combined, cut
 from vademecum.inject.documents import parts as document_parts
+from vademecum.inject.kept import Keeper, Section, Telling
 from vademecum.inject.outline import (
     DISPUTED,
     DOUBTS,
@@ -56,22 +57,6 @@ OPENING = (
     " to a decision can be looked up with memory_search and memory_get."
 )
 _SAID_HERE = (Origin.USER, Origin.AGENT)  # what may be told without a person's decision
-
-
-class Section(NamedTuple):
-    """A heading of the block, what stands below it, and how much there was no room for."""
-
-    name: str  # context, memory, profile, knowledge, records, journal
-    title: str
-    items: tuple[Item, ...]
-    left_out: int = 0
-    thing: str = "record"  # what is counted as left out
-    entries: int = 0  # of records that are shown, and that there was no room for
-
-    @property
-    def size(self) -> int:
-        """What its items take, in characters."""
-        return sum(item.size for item in self.items)
 
 
 class Block(NamedTuple):
@@ -135,17 +120,14 @@ class Builder:
         self._waiting = 0
         self._warnings: list[str] = []
         self._is_verified = decisions.verdicts(records.home)
+        self._watched: list[tuple[Shelf, str]] = []  # records of which it matters who said them
+        self._timely = False  # whether the order of lessons changes with the hour
 
     def build(self, wanted: Wanted) -> Block:
         """The block for one session."""
         private = wanted.audience is Audience.PRIVATE
         places = [place for place in wanted.places if wanted.session or place.scope is not Scope.SESSION]
-        found = self._outlines(places, knowledge=wanted.knowledge)
-        sections = [*self._pinned(places, private=private)]
-        learning = wanted.knowledge and private
-        if learning:
-            sections += self._knowledge([each for some in found.values() for each in some])
-        sections += self._by_scope(found, places, wanted, without_knowledge=learning)
+        sections = [*self._pinned(places, private=private), *self._of_records(places, wanted)]
         if private:
             sections += self._attached(wanted.attached() if wanted.attached else ())
             sections += self._days(places)
@@ -155,6 +137,31 @@ class Builder:
         parts = [render.Part(each.title, _lines_of(each)) for each in kept]
         text = render.block(OPENING, parts, self._closing(kept))
         return Block(text, tuple(kept), self._waiting, tuple(self._warnings))
+
+    def _of_records(self, places: Sequence[Place], wanted: Wanted) -> Iterable[Section]:
+        """What records have to tell: as it was made before, as long as that holds."""
+        if wanted.relevant is not None:
+            return self._told_of_records(places, wanted)
+        own, private = self._settings, wanted.audience is Audience.PRIVATE
+        numbers = own.solutions, own.discoveries, own.patterns, own.scope_chars, own.max_per_scope
+        keeper = Keeper(self._records, places, numbers, self._half_life, private, wanted.knowledge)
+        kept = keeper.recall()
+        if kept is None:
+            before = self._waiting
+            made = tuple(self._told_of_records(places, wanted))
+            kept = Telling(made, self._waiting - before)
+            self._waiting = before
+            if not self._timely:
+                keeper.remember(kept, self._watched)
+        self._waiting += kept.waiting
+        return kept.sections
+
+    def _told_of_records(self, places: Sequence[Place], wanted: Wanted) -> Iterator[Section]:
+        found = self._outlines(places, knowledge=wanted.knowledge)
+        learning = wanted.knowledge and wanted.audience is Audience.PRIVATE
+        if learning:
+            yield from self._knowledge([each for some in found.values() for each in some])
+        yield from self._by_scope(found, places, wanted, without_knowledge=learning)
 
     # ---------------------------------------------------------------- the sections
 
@@ -386,6 +393,7 @@ class Builder:
 
     def _topic(self, each: Outline) -> tuple[Topic, int]:
         """A record with its entries that hold and may be shown, and how many wait for a person."""
+        self._watched.append((each.shelf, each.name))
         try:
             found = outline.opened(each, self._records)
         except (VadeError, OSError):  # it went or was spoiled just now
@@ -429,6 +437,7 @@ class Builder:
             if least is None:
                 continue
             lesson = each.lesson
+            self._timely |= lesson.last is None or lesson.last > now
             told = sessions.get((each.shelf, each.name), 0) >= trust.ENOUGH
             worth = trust.weigh_lesson(
                 RecordType(each.row[TYPE]),
@@ -446,6 +455,7 @@ class Builder:
         for each in found:
             if each.lesson.asks:
                 asking.setdefault(each.shelf, []).append(each.name)
+        self._watched += [(shelf, name) for shelf, names in asking.items() for name in names]
         return {
             (shelf, name): count
             for shelf, names in asking.items()

@@ -10,7 +10,8 @@ import hashlib
 from typing import TYPE_CHECKING
 
 from vademecum.inject import render
-from vademecum.inject.build import Block, Section
+from vademecum.inject.build import Block
+from vademecum.inject.kept import Section
 from vademecum.inject.outline import KNOWLEDGE
 from vademecum.inject.topics import Item, fared
 from vademecum.knowledge import trust

@@ -7,27 +7,29 @@ import hashlib
 import json
 import math
 import re
+import sys
+from array import array
 from collections import Counter
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from vademecum.errors import Malformed, OutsideMemory, UnknownName
+from vademecum.errors import Malformed, NotFound, OutsideMemory, UnknownName
 from vademecum.search.answer import Passage
 from vademecum.store import archive, clock, decisions, files, names, outgoing, scopes
+from vademecum.store.catalogue import Fact
 from vademecum.store.records import is_record
 from vademecum.text import fences
 from vademecum.text.visible import visible
 from vademecum.text.words import LETTERS
+from vademecum.types import Finding
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from typing import TypeAlias
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-    from vademecum.store.home import Home
+    from vademecum.store.catalogue import Facts
+    from vademecum.store.home import Home, Shelf
     from vademecum.store.records import Records
     from vademecum.types import Entry, Place, Record
-
-    pass
 
     Stamp: TypeAlias = tuple[int, ...]
 
@@ -93,6 +95,7 @@ def build_graph(
     *,
     rejected: Callable[[str, str], bool] = lambda one, other: False,
     by_tags: bool = True,
+    crowd: Crowd | None = None,
 ) -> Graph:
     """All edges between these records; two records are joined once by each kind of origin at most."""
     listed = tuple(records)
@@ -103,7 +106,7 @@ def build_graph(
         for edge in _as_said(record, named, broken):
             found.setdefault((edge.source, edge.target, edge.relation), edge)
     if by_tags:
-        for edge in _tagged(listed):
+        for edge in _tagged(listed, crowd):
             pair = (edge.source, edge.target, edge.relation), (edge.target, edge.source, edge.relation)
             if not any(each in found for each in pair):
                 found[pair[0]] = edge
@@ -240,16 +243,27 @@ def _target(record: Record, key: str, named: Mapping[str, Sequence[Record]]) -> 
 # -------------------------------------------------------------------- shared tags
 
 
-def _tagged(records: Sequence[Record]) -> Iterator[Edge]:
+class Crowd(NamedTuple):
+    """What the tagged records of one place have in common, when only some of them are looked at."""
+
+    place: Place
+    total: int
+    documents: Callable[[str], int]  # how many of them have a word
+    tags: Collection[str]  # those that tell something
+
+
+def _tagged(records: Sequence[Record], crowd: Crowd | None = None) -> Iterator[Edge]:
     """Records of one place that share a tag and many of their rarer words."""
     places: dict[Any, list[Record]] = {}
     for record in records:
         if any(not tag.startswith("_") for tag in record.tags):
             places.setdefault(record.place, []).append(record)
-    for own in places.values():
-        weights = _weights(own)
+    for place, own in places.items():
+        if crowd is not None and place != crowd.place:
+            continue
+        weights = _weights(own, crowd)
         pairs: dict[tuple[str, str], float] = {}
-        for members in _by_tag(own):
+        for members in _by_tag(own, crowd):
             for at, one in enumerate(members):
                 for other in members[at + 1 :]:
                     pair = (min(one.path, other.path), max(one.path, other.path))
@@ -258,23 +272,23 @@ def _tagged(records: Sequence[Record]) -> Iterator[Edge]:
         yield from _best(pairs)
 
 
-def _by_tag(records: Sequence[Record]) -> Iterator[list[Record]]:
+def _by_tag(records: Sequence[Record], crowd: Crowd | None) -> Iterator[list[Record]]:
     found: dict[str, list[Record]] = {}
     for record in records:
         for tag in record.tags:
-            if not tag.startswith("_"):
+            if not tag.startswith("_") and (crowd is None or tag in crowd.tags):
                 found.setdefault(tag, []).append(record)
     return (members for members in found.values() if 1 < len(members) <= _CROWD)
 
 
-def _weights(records: Sequence[Record]) -> dict[str, dict[str, float]]:
+def _weights(records: Sequence[Record], crowd: Crowd | None = None) -> dict[str, dict[str, float]]:
     """The words of each record, the rarer ones heavier, as vectors of length 1."""
-    words = {
-        each.path: Counter(word.casefold() for word in LETTERS.findall(each.text) if len(word) >= _LONG)
-        for each in records
-    }
-    documents = Counter(word for counted in words.values() for word in counted)
-    rarity = {word: math.log(1 + len(records) / count) for word, count in documents.items()}
+    words = {each.path: _counted(each) for each in records}
+    if crowd is None:
+        everywhere = Counter(word for counted in words.values() for word in counted)
+        crowd = Crowd(records[0].place, len(records), everywhere.__getitem__, ())
+    documents = {word: crowd.documents(word) for counted in words.values() for word in counted}
+    rarity = {word: math.log(1 + crowd.total / count) for word, count in documents.items()}
     found = {}
     for path, counted in words.items():
         # A word that no other record has joins nothing, but it makes the others count for less.
@@ -282,6 +296,10 @@ def _weights(records: Sequence[Record]) -> dict[str, dict[str, float]]:
         norm = math.sqrt(sum(value * value for value in weighed.values())) or 1.0
         found[path] = {word: value / norm for word, value in weighed.items() if documents[word] > 1}
     return found
+
+
+def _counted(record: Record) -> Counter[str]:
+    return Counter(word.casefold() for word in LETTERS.findall(record.text) if len(word) >= _LONG)
 
 
 def _cosine(one: Mapping[str, float], other: Mapping[str, float]) -> float:
@@ -487,6 +505,142 @@ class Sight:
                                 self._read[at] = known
                     if known is not None and known[0] == stamp:
                         yield known[1]
+
+
+# What the graph has to know of every record, to find those that one record can be joined to.
+_KEY, _ALIASES, _LINKS, _TAGS, _WORDS = range(5)
+
+
+def _ends_of(records: Records, shelf: Shelf, name: str, content: bytes) -> tuple[Any, ...]:
+    """What may join a record to others: its key, unless its name says it, its links, tags and words."""
+    record = records.parse(shelf, name, content)
+    tags = tuple(tag for tag in record.tags if not tag.startswith("_"))
+    return (
+        "" if record.key == name.removesuffix(".md") else record.key,
+        record.aliases,
+        tuple(dict.fromkeys(_linked(record))),
+        tags,
+        b"".join(map(_hashed, _counted(record))) if tags else b"",
+    )
+
+
+ENDS = Fact("ends", 1, _ends_of)
+
+
+def _linked(record: Record) -> Iterator[str]:
+    """The keys that a record names."""
+    yield from (key for key, _, _ in _related(record))
+    for entry in record.live:
+        text = without_code(entry.text)
+        yield from (
+            _key(match[1].strip()) for match in LINK.finditer(text) if _is_record_link(match[1].strip())
+        )
+        yield from (_key(match[1].strip()) for match in WIKI.finditer(text))
+
+
+def _hashed(word: str) -> bytes:
+    return hashlib.blake2b(word.encode(errors="surrogatepass"), digest_size=8).digest()
+
+
+def _number(hashed: bytes) -> int:
+    return int.from_bytes(hashed, sys.byteorder)
+
+
+_Where: TypeAlias = tuple[int, str]  # which shelf, and the name of a file on it
+
+
+class _Surroundings:
+    """The records that one record can be joined to, found by what is known of all of them."""
+
+    def __init__(self, records: Records, shelves: Sequence[tuple[Shelf, Facts]], own: _Where) -> None:
+        self._records, self._shelves, self._own = records, shelves, own
+        self._read: dict[_Where, Record | None] = {}
+        self._weighed: dict[_Where, dict[str, float]] = {}
+
+    def linked(self) -> Iterator[_Where]:
+        """Those that name it, those it names, and all others that answer to such a name."""
+        ends = self._ends(self._own)
+        answers = {ends[_KEY] or self._own[1].removesuffix(".md"), *ends[_ALIASES]}
+        keys = {*answers, *ends[_LINKS]}
+        for at, (_, known) in enumerate(self._shelves):
+            yield from ((at, f"{key}.md") for key in keys if f"{key}.md" in known.facts)
+            for name, (key, aliases, links, *_) in known.facts.items():
+                if (
+                    (key and key in keys)
+                    or (aliases and not keys.isdisjoint(aliases))
+                    or (links and not answers.isdisjoint(links))
+                ):
+                    yield at, name
+
+    def tagged(self) -> tuple[Crowd | None, set[_Where]]:
+        """Those that a shared tag may join it to, over any number of steps: each takes another's place."""
+        place = self._shelves[self._own[0]][0].place
+        by_tag: dict[str, list[_Where]] = {}
+        words: Counter[int] = Counter()
+        total = 0
+        shelves = [(at, known) for at, (shelf, known) in enumerate(self._shelves) if shelf.place == place]
+        for at, known in shelves if self._ends(self._own)[_TAGS] else ():
+            for name, (_, _, _, tags, hashed) in known.facts.items():
+                if tags:
+                    total += 1
+                    words.update(array("Q", hashed))
+                    for tag in tags:
+                        by_tag.setdefault(tag, []).append((at, name))
+        telling = {tag: members for tag, members in by_tag.items() if 1 < len(members) <= _CROWD}
+        if not any(tag in telling for tag in self._ends(self._own)[_TAGS]):
+            return None, set()
+        crowd = Crowd(place, total, lambda word: words[_number(_hashed(word))], telling)
+        found, waiting = {self._own}, [self._own]
+        while waiting:
+            one = waiting.pop()
+            for tag in self._ends(one)[_TAGS]:
+                for other in telling.get(tag, ()):
+                    if other not in found and self._likeness(one, other, crowd) >= ALIKE:
+                        found.add(other)
+                        waiting.append(other)
+        return crowd, found
+
+    def record(self, at: _Where) -> Record | None:
+        """The record itself; None when it cannot be read any more."""
+        if at not in self._read:
+            self._read[at] = None
+            with contextlib.suppress(NotFound, Malformed, OutsideMemory, OSError):
+                self._read[at] = self._records.load(self._shelves[at[0]][0], at[1]).record
+        return self._read[at]
+
+    def _ends(self, at: _Where) -> tuple[Any, ...]:
+        ends: tuple[Any, ...] = self._shelves[at[0]][1].facts[at[1]]
+        return ends
+
+    def _likeness(self, one: _Where, other: _Where, crowd: Crowd) -> float:
+        return _cosine(self._weights(one, crowd), self._weights(other, crowd))
+
+    def _weights(self, at: _Where, crowd: Crowd) -> dict[str, float]:
+        if at not in self._weighed:
+            record = self.record(at)
+            self._weighed[at] = {} if record is None else _weights([record], crowd)[record.path]
+        return self._weighed[at]
+
+
+def graph_around(records: Records, places: Iterable[Place], path: str) -> Graph:
+    """The part of the graph around one record: all its edges are in it, and few other files are read."""
+    shelves = [each for each in records.known(places, ENDS) if not isinstance(each, Finding)]
+    folder, _, name = path.rpartition("/")
+    own = next(
+        (
+            (at, name)
+            for at, (shelf, known) in enumerate(shelves)
+            if shelf.name_of(archive.RECORDS) == folder and name in known.facts
+        ),
+        None,
+    )
+    if own is None:
+        return Graph((), (), ())
+    around = _Surroundings(records, shelves, own)
+    crowd, joined = around.tagged()
+    near = (around.record(at) for at in sorted({own, *around.linked(), *joined}))
+    listed = [each for each in near if each is not None]
+    return build_graph(listed, rejected=rejections(records.home), by_tags=crowd is not None, crowd=crowd)
 
 
 def find_related(found: Graph, paths: Sequence[str], *, each: int = EACH, most: int = ALL) -> list[Related]:

@@ -57,7 +57,7 @@ class Relating(Conversing):
         """What a record is joined to, the surest first: its `See Also`."""
         record = self.show(name, scope=scope)
         with self._reported("read the records"):
-            found = self._sight.graph(scopes.visible(self.caller))
+            found = graphs.graph_around(self.records, scopes.visible(self.caller), record.path)
         return graphs.find_related(found, [record.path], each=20, most=20)
 
     def reject_edge(

@@ -66,6 +66,19 @@ class Facts(NamedTuple):
     stamps: dict[str, Stamp]
 
 
+class Digest(NamedTuple):
+    """What stands for some files: it changes with any of them, for sure once all are settled."""
+
+    value: bytes
+    stamps: dict[str, Stamp]
+    at: int
+
+    @property
+    def settled(self) -> bool:
+        """Whether any change to come must change it."""
+        return all(_is_settled(stamp, self.at) for stamp in self.stamps.values())
+
+
 class _Look(NamedTuple):
     """The files of a folder with their stamps."""
 
@@ -130,6 +143,26 @@ class Catalogue:
         if only is None and self._looks.depth:
             self._looks.known[at] = look, found
         return found
+
+    def digest(self, folder: Folder, wanted: Callable[[str], bool]) -> Digest:
+        """What stands for all wanted files of a folder as they are."""
+        look = self._look(folder, wanted)
+        return Digest(_digest(look.stamps), look.stamps, look.at)
+
+    def digest_logs(self, shelf: Shelf, names: Collection[str]) -> Digest:
+        """What stands for the logs of some records as they are."""
+        at, stamps = time.time_ns(), self._logs(shelf, names)
+        return Digest(_digest(stamps), stamps, at)
+
+    def recall(self, name: str, version: str) -> Any:
+        """Something that was made of many facts and kept under a name; None when there is nothing."""
+        kept = _Kept(self._home if self._keep else None, f"{PREFIX}{name}", version)
+        return kept.load().get("", ((), None))[1]
+
+    def remember(self, name: str, version: str, value: Any) -> None:
+        """Keep something under a name, in place of what was kept under it."""
+        kept = _Kept(self._home if self._keep else None, f"{PREFIX}{name}", version)
+        kept.add({"": ((), value)}, ("",))
 
     def _look(self, folder: Folder, wanted: Callable[[str], bool]) -> _Look:
         own = os.stat(folder.path if folder.fd is None else folder.fd)
@@ -318,6 +351,11 @@ def _stamp(state: os.stat_result) -> Stamp:
     if not stat.S_ISREG(state.st_mode):
         return 0, 0, sys.maxsize, 0
     return state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino
+
+
+def _digest(stamps: dict[str, Stamp]) -> bytes:
+    # The second format of marshal has no references in it: equal values are equal bytes.
+    return hashlib.blake2b(marshal.dumps(stamps, 2), digest_size=16).digest()
 
 
 def _is_settled(stamp: Stamp, at: int) -> bool:

@@ -37,7 +37,7 @@ from vademecum.store import (
     scopes,
     standing,
 )
-from vademecum.store.catalogue import Catalogue, Fact, Facts
+from vademecum.store.catalogue import Catalogue, Digest, Fact, Facts
 from vademecum.store.joining import Draft, Joining, Known, may_supersede, read_tags, saying
 from vademecum.store.texts import decode
 from vademecum.text.words import is_same_text
@@ -161,6 +161,17 @@ class Records:
                     yield _unreadable(shelf, name, known.failed[name])
                 else:
                     yield Listed(shelf, name, known.facts[name])
+
+    def digests(self, places: Iterable[Place]) -> list[tuple[Shelf, Digest]]:
+        """What stands for the files of each shelf of these places that has any."""
+        found = []
+        for place in places:
+            for shelf in scopes.shelves(self.home, self.caller, place):
+                folder = shelf.open(archive.RECORDS)
+                if folder is not None:
+                    with folder:
+                        found.append((shelf, self.catalogue.digest(folder, is_record)))
+        return found
 
     def parse(self, shelf: Shelf, name: str, content: bytes) -> Record:
         """Read a record from its bytes."""
