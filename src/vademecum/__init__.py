@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from vademecum.context.window import Prepared as Prepared
     from vademecum.errors import *  # noqa: F403  all of the tree
     from vademecum.inject.build import Block as Block
+    from vademecum.llm.base import Call as Call
+    from vademecum.llm.base import CallUsage as CallUsage
     from vademecum.llm.base import Limits as Limits
     from vademecum.llm.base import Model as Model
     from vademecum.llm.failures import is_overflow as is_overflow
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
     from vademecum.transcripts.events import Used as Used
     from vademecum.transcripts.log import Log as Log
     from vademecum.transcripts.messages import Message as Message
+    from vademecum.transcripts.messages import Role as Role
+    from vademecum.transcripts.messages import Text as Text
+    from vademecum.transcripts.messages import ToolResult as ToolResult
     from vademecum.transcripts.sessions import Session as Session
     from vademecum.transcripts.shapes import Shape as Shape
     from vademecum.transcripts.shapes import shape as shape
@@ -59,7 +64,7 @@ _HOMES = {
         "SecretFound StorageFailed UnknownName Untrusted UsageError VadeError WindowFull"
     ),
     "vademecum.inject.build": "Block",
-    "vademecum.llm.base": "Limits Model",
+    "vademecum.llm.base": "Call CallUsage Limits Model",
     "vademecum.llm.select": "resolve:resolve_model",
     "vademecum.llm.failures": "is_overflow",
     "vademecum.llm.scripted": "Scripted",
@@ -67,7 +72,7 @@ _HOMES = {
     "vademecum.search.answer": "Answer Coverage Passage",
     "vademecum.transcripts.events": "Used",
     "vademecum.transcripts.log": "Log",
-    "vademecum.transcripts.messages": "Message",
+    "vademecum.transcripts.messages": "Message Role Text ToolResult",
     "vademecum.transcripts.sessions": "Session",
     "vademecum.transcripts.shapes": "Shape shape",
     "vademecum.types": "Audience Entry Finding Noted Origin Outcome Place Record RecordType Scope Stored",

@@ -7,6 +7,7 @@ import json
 import os
 import random
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import httpx2
@@ -18,9 +19,10 @@ from anthropic.types.beta import BetaMemoryTool20250818ViewCommand
 from hypothesis import given as every
 from hypothesis import strategies as st
 
-from vademecum.adapters.anthropic_memory import AsyncMemoryTool, MemoryTool, edited, relative
+from vademecum.adapters.anthropic_memory import AsyncMemoryTool, MemoryTool, relative
 from vademecum.errors import ScopeUnresolved
 from vademecum.store import document
+from vademecum.store.editing import rewrite
 from vademecum.types import Origin
 
 from .worlds import opened, origins
@@ -674,6 +676,6 @@ def test_after_an_edit_what_holds_is_exactly_the_new_text(texts: list[str], text
     raw = "# t\n\n"
     for number, each in enumerate(texts):
         raw = document.append(raw, Entry(each, f"2026-01-0{number + 1}T00:00:00Z", Origin.USER))
-    after = document.parse(edited(raw, text, at="2026-02-01T00:00:00Z"))
+    after = document.parse(rewrite(raw, text, at=datetime(2026, 2, 1, tzinfo=UTC)))
     assert "\n\n".join(entry.text for entry in after.entries if entry.live) == text
     assert len(after.entries) == len(texts)

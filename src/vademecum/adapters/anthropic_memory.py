@@ -17,12 +17,11 @@ from urllib.parse import unquote
 from anthropic.lib.tools import ToolError
 from anthropic.tools.memory import BetaAbstractMemoryTool, BetaAsyncAbstractMemoryTool
 
-from vademecum.adapters.base import as_agent, told
-from vademecum.errors import PersonsText, VadeError
-from vademecum.store import clock, document, names, scopes
-from vademecum.store import files as disk
-from vademecum.store.outgoing import clean_text
-from vademecum.types import Audience, Finding, Scope
+from vademecum import Audience, Finding, PersonsText, Scope, VadeError
+from vademecum.adapters.base import alone, as_agent, told
+from vademecum.interfaces.present.safe import clean_text
+from vademecum.store.editing import rewrite
+from vademecum.store.names import is_key, numbered, slug
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -38,8 +37,7 @@ if TYPE_CHECKING:
         BetaMemoryTool20250818ViewCommand,
     )
 
-    from vademecum.memory import Memory
-    from vademecum.types import Record
+    from vademecum import Memory, Record
 
 ROOT = "/memories"
 READ_ONLY = ("journal", "pinned")  # folders of what is kept otherwise than as records
@@ -63,7 +61,7 @@ _COMMANDS: Mapping[str, Mapping[str, type]] = {
 _PARAMETERS = ("command", *dict.fromkeys(name for needed in _COMMANDS.values() for name in needed))
 
 
-class File(NamedTuple):
+class MemoryFile(NamedTuple):
     """A file as the model sees it; one without a record can only be read."""
 
     text: str
@@ -111,10 +109,10 @@ def _is_read_only(name: str) -> bool:
 def key_for(name: str, taken: set[str]) -> str:
     """The key of a new file: its own name where that is one, else made from it."""
     stem = name.removesuffix(".md")
-    key = stem if name.endswith(".md") and names.is_key(stem) else names.slug(name)
+    key = stem if name.endswith(".md") and is_key(stem) else slug(name)
     number, free = 2, key
     while free in taken:
-        free, number = names.numbered(key, number), number + 1
+        free, number = numbered(key, number), number + 1
     return free
 
 
@@ -126,36 +124,7 @@ def text_of(record: Record) -> str:
     return "\n\n".join(entry.text for entry in record.live or record.entries[-1:])
 
 
-def edited(raw: str, text: str, *, at: str) -> str:
-    """A record's file in which `text` is what holds now.
-
-    A change inside one entry is made there. One that reaches over several becomes the first of them, and the
-    others are marked superseded.
-    """
-    parsed = document.parse(raw)
-    alive = [index for index, section in enumerate(parsed.sections) if section.live]
-    alive = alive or [len(parsed.sections) - 1]
-    texts = [parsed.text_of(parsed.sections[index]) for index in alive]
-    for place, index in enumerate(alive):
-        before = "".join(f"{each}\n\n" for each in texts[:place])
-        after = "".join(f"\n\n{each}" for each in texts[place + 1 :])
-        inner = text[len(before) : len(text) - len(after)]
-        if text == f"{before}{inner}{after}" and inner.strip():
-            return _put(parsed, index, inner)
-    for index in alive[1:]:
-        raw = document.sign(document.parse(raw), index, superseded=at)
-    return _put(document.parse(raw), alive[0], text)
-
-
-def _put(parsed: document.Document, index: int, text: str) -> str:
-    section = parsed.sections[index]
-    was = parsed.source[section.text_start : section.text_end]
-    lead, tail = len(was) - len(was.lstrip("\r\n")), len(was.rstrip("\r\n"))
-    words = document.escape(document.tidy(text))
-    return f"{parsed.source[: section.text_start + lead]}{words}{parsed.source[section.text_start + tail :]}"
-
-
-def numbered(lines: Sequence[str], first: int = 1) -> str:
+def with_numbers(lines: Sequence[str], first: int = 1) -> str:
     """Lines behind their numbers."""
     return "\n".join(f"{number:6d}\t{line}" for number, line in enumerate(lines, first))
 
@@ -184,8 +153,8 @@ class MemoryTool(BetaAbstractMemoryTool):
     ) -> None:
         super().__init__(cache_control=cache_control)
         self._memory = as_agent(memory)
-        self._scope = scopes.parse_scope(scope)
-        self._place = scopes.place_for(memory.caller, self._scope)
+        self._place = memory.caller.place(scope)
+        self._scope = self._place.scope
         self._turn = threading.Lock()
 
     def call(self, input: object) -> str:
@@ -242,7 +211,7 @@ class MemoryTool(BetaAbstractMemoryTool):
         last = first + 5 + command.new_str.count("\n")
         return (
             "The memory file has been edited. Here is the snippet showing the change (with line numbers):\n"
-            f"{numbered(lines_now[first:last], first + 1)}{noted}"
+            f"{with_numbers(lines_now[first:last], first + 1)}{noted}"
         )
 
     def insert(self, command: BetaMemoryTool20250818InsertCommand) -> str:
@@ -294,20 +263,20 @@ class MemoryTool(BetaAbstractMemoryTool):
         """One command at a time: looking for a name and taking it are two steps."""
         with self._turn, contextlib.ExitStack() as stack:
             if not self._memory.settings.incognito:
-                stack.enter_context(disk.reported("take the lock on memory files"))
-                stack.enter_context(self._memory.home.lock(f"memory files of {self._place}"))
+                what = f"memory files of {self._place}"
+                stack.enter_context(alone(self._memory, what, doing="take the lock on memory files"))
             yield
 
-    def _files(self) -> dict[str, File]:
+    def _files(self) -> dict[str, MemoryFile]:
         """Every file by its name below `/memories`."""
         listing = self._memory.list(scope=self._scope)
-        found: dict[str, File] = {}
+        found: dict[str, MemoryFile] = {}
         for record in listing.records:
             name = name_of(record)
-            found[f"{record.key}.md" if name in found else name] = File(text_of(record), record)
+            found[f"{record.key}.md" if name in found else name] = MemoryFile(text_of(record), record)
         return {**found, **self._read_only()}
 
-    def _read_only(self) -> dict[str, File]:
+    def _read_only(self) -> dict[str, MemoryFile]:
         memory = self._memory
         if memory.caller.audience is Audience.GROUP or memory.settings.incognito:
             return {}
@@ -315,19 +284,19 @@ class MemoryTool(BetaAbstractMemoryTool):
         pinned = [each for each in memory.documents.all([self._place]) if not isinstance(each, Finding)]
         return {
             **{
-                f"journal/{day.path.rpartition('/')[2]}": File(memory.get(day.path).text)
+                f"journal/{day.path.rpartition('/')[2]}": MemoryFile(memory.get(day.path).text)
                 for day in days[-DAYS:]
             },
-            **{f"pinned/{each.name}": File(clean_text(each.text)) for each in pinned},
+            **{f"pinned/{each.name}": MemoryFile(clean_text(each.text)) for each in pinned},
         }
 
-    def _file(self, path: str, missing: str) -> File:
+    def _file(self, path: str, missing: str) -> MemoryFile:
         found = self._files().get(self._writable(path))
         if found is None:
             raise ToolError(missing)
         return found
 
-    def _found(self, name: str, path: str) -> dict[str, File]:
+    def _found(self, name: str, path: str) -> dict[str, MemoryFile]:
         """A file, or all files of a folder."""
         if not name:
             raise ToolError(f"Error: The {ROOT} directory itself cannot be deleted or renamed")
@@ -343,7 +312,9 @@ class MemoryTool(BetaAbstractMemoryTool):
             raise ToolError(f"Error: {path} is read-only")
         return name
 
-    def _create(self, name: str, text: str, files: Mapping[str, File], like: Record | None = None) -> str:
+    def _create(
+        self, name: str, text: str, files: Mapping[str, MemoryFile], like: Record | None = None
+    ) -> str:
         if not name:
             raise ToolError(f"Error: {ROOT} is a directory")
         parts = name.split("/")
@@ -363,10 +334,10 @@ class MemoryTool(BetaAbstractMemoryTool):
         )
         return _redacted(stored.secrets)
 
-    def _edit(self, file: File, text: str) -> str:
+    def _edit(self, file: MemoryFile, text: str) -> str:
         name = _record_name(file)
         _, raw = self._memory.editable(name, scope=self._scope)
-        changed = edited(raw, text, at=clock.stamp(self._memory.now()))
+        changed = rewrite(raw, text, at=self._memory.now())
         try:
             return _redacted(self._memory.edited(name, raw, changed, scope=self._scope))
         except PersonsText:
@@ -375,7 +346,7 @@ class MemoryTool(BetaAbstractMemoryTool):
             stored = self._memory.store(text, key=file.record.key, scope=self._scope, mode="replace")
             return f"{_redacted(stored.secrets)}{_BESIDE if stored.approval else ''}"
 
-    def _forget(self, file: File) -> None:
+    def _forget(self, file: MemoryFile) -> None:
         self._memory.forget(_record_name(file), scope=self._scope)
 
 
@@ -445,14 +416,14 @@ def checked(input: object) -> Mapping[str, Any]:
     return input
 
 
-def _record_name(file: File) -> str:
+def _record_name(file: MemoryFile) -> str:
     """By what a record is asked for: its id, which is no other's; one made by hand may have its key alone."""
     if file.record is None:  # what is read-only has been refused before
         raise ToolError("Error: this file is read-only")
     return file.record.id or file.record.key
 
 
-def _below(files: Mapping[str, File], name: str) -> dict[str, File]:
+def _below(files: Mapping[str, MemoryFile], name: str) -> dict[str, MemoryFile]:
     """The files in a folder; all of them for the topmost."""
     return {each: file for each, file in files.items() if not name or each.startswith(f"{name}/")}
 
@@ -483,10 +454,10 @@ def _shown(path: str, text: str, view_range: Sequence[int] | None) -> str:
                 f"Error: Invalid `view_range` parameter: {view_range}."
                 f" It should be within the range of lines of the file: [1, {len(lines)}]"
             )
-    return f"Here's the content of {path} with line numbers:\n{numbered(lines[first - 1 : last], first)}"
+    return f"Here's the content of {path} with line numbers:\n{with_numbers(lines[first - 1 : last], first)}"
 
 
-def _listed(path: str, files: Mapping[str, File]) -> str:
+def _listed(path: str, files: Mapping[str, MemoryFile]) -> str:
     """What is in a folder, two levels deep, each with its size."""
     top = relative(path)
     sizes: dict[str, int] = {}

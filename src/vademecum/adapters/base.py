@@ -8,14 +8,14 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
-from vademecum.errors import Collision, NotFound
-from vademecum.memory import Memory
-from vademecum.store.outgoing import clean_text
-from vademecum.types import Origin
+from vademecum import Collision, Memory, NotFound, Origin
+from vademecum.interfaces.present.safe import clean_text
+from vademecum.store.files import reported
 
 if TYPE_CHECKING:
-    from vademecum.errors import VadeError
-    from vademecum.transcripts.log import Log
+    from collections.abc import Iterator
+
+    from vademecum import Log, VadeError
 
 
 def as_agent(memory: Memory) -> Memory:
@@ -40,6 +40,13 @@ def opened(memory: Memory, session: str) -> Log:
         with contextlib.suppress(Collision):  # another process began it in this moment
             return memory.new_session(id=session)
     raise NotFound(f"there is a session {session}, and it is not visible from here")
+
+
+@contextlib.contextmanager
+def alone(memory: Memory, what: str, *, doing: str) -> Iterator[None]:
+    """Hold a thing among all processes of a home; a disk that refuses is told as what was being done."""
+    with reported(doing), memory.home.lock(what):
+        yield
 
 
 def told(error: VadeError) -> str:

@@ -28,20 +28,20 @@ from langgraph.store.base import (
     validate_op_namespace,
 )
 
+from vademecum import Malformed, NotFound, Scope
 from vademecum.adapters.base import as_agent
-from vademecum.errors import Malformed, NotFound
-from vademecum.store import clock, names, scopes, secrets
-from vademecum.store.outgoing import clean_value
+from vademecum.interfaces.present.safe import clean_value, has_secret
+from vademecum.store.clock import parse as parse_stamp
+from vademecum.store.names import LONGEST_KEY, slug
 from vademecum.text import fences
-from vademecum.types import Scope, SecretPolicy
+from vademecum.types import SecretPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from langgraph.store.base import MatchCondition, Op, Result
 
-    from vademecum.memory import Memory
-    from vademecum.types import Record
+    from vademecum import Memory, Record
 
 _log = logging.getLogger(__name__)
 
@@ -59,7 +59,7 @@ _OPERATORS = ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte")
 _CANDIDATES = 1000  # passages that a search draws upon before its filter
 
 
-class Kept(NamedTuple):
+class StoredItem(NamedTuple):
     """An item, as its record says it."""
 
     namespace: tuple[str, ...]
@@ -88,7 +88,7 @@ def record_key(namespace: Sequence[str], key: str) -> str:
     """The key of an item's record: its last words for people, and a hash that no other item has."""
     whole = json.dumps([list(namespace), key])
     mark = hashlib.sha256(whole.encode()).hexdigest()[:16]
-    words = names.slug(" ".join((*namespace, key)))[: names.LONGEST_KEY - len(mark) - 1].strip("-")
+    words = slug(" ".join((*namespace, key)))[: LONGEST_KEY - len(mark) - 1].strip("-")
     return f"{words}-{mark}"
 
 
@@ -112,7 +112,7 @@ def render(namespace: Sequence[str], key: str, value: Mapping[str, Any], *, inde
     return fences.wrap(_STRING.sub(_exact, text), "json")
 
 
-def parse(record: Record) -> Kept:
+def parse(record: Record) -> StoredItem:
     """The item that a record is; Malformed for one that a hand has broken."""
     texts = [entry.text.strip() for entry in record.live or record.entries]
     # Somebody may have appended words of their own behind it.
@@ -128,7 +128,7 @@ def parse(record: Record) -> Kept:
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise Malformed(f"{record.path} is tagged `{TAG}` and holds no item: {error}") from error
     # String by string, and only now: what is cut out of the whole may take a quotation mark along.
-    return Kept(namespace, key, clean_value(value), whole.get("index") is not False, record)
+    return StoredItem(namespace, key, clean_value(value), whole.get("index") is not False, record)
 
 
 def _exact(token: re.Match[str]) -> str:
@@ -144,7 +144,7 @@ def _escaped(char: str) -> str:
 
 
 def _moment(stamp: str | None) -> datetime:
-    return (clock.parse(stamp) if stamp else None) or datetime.fromtimestamp(0, UTC)
+    return (parse_stamp(stamp) if stamp else None) or datetime.fromtimestamp(0, UTC)
 
 
 # -------------------------------------------------------------------- the store
@@ -201,7 +201,7 @@ class RecordStore(BaseStore):
             return self._namespaces(op)
         return None
 
-    def _get(self, namespace: tuple[str, ...], key: str) -> Kept | None:
+    def _get(self, namespace: tuple[str, ...], key: str) -> StoredItem | None:
         try:
             record = self._memory.show(
                 record_key(namespace, key), scope=self._scope_of(namespace), reveal=True
@@ -210,7 +210,7 @@ class RecordStore(BaseStore):
             return None
         return parse(record)
 
-    def _all(self, prefix: tuple[str, ...]) -> list[Kept]:
+    def _all(self, prefix: tuple[str, ...]) -> list[StoredItem]:
         """All items in a namespace or below it, those that changed last first."""
         found = []
         for scope in self._scopes_of(prefix):
@@ -224,7 +224,7 @@ class RecordStore(BaseStore):
                     found.append(kept)
         return sorted(found, key=lambda kept: (kept.record.updated or "", kept.record.num or 0), reverse=True)
 
-    def _search(self, op: SearchOp) -> list[tuple[Kept, float | None]]:
+    def _search(self, op: SearchOp) -> list[tuple[StoredItem, float | None]]:
         matching = [kept for kept in self._all(op.namespace_prefix) if matches(kept.value, op.filter)]
         if not (op.query and op.query.strip()):
             return [(kept, None) for kept in matching]
@@ -265,10 +265,10 @@ class RecordStore(BaseStore):
         policy = self._memory.settings.secrets.in_scope(self._scope_of(op.namespace))
         indexed = op.index is not False
         text = render(op.namespace, op.key, dict(value), indexed=indexed)
-        if policy is SecretPolicy.REDACT and secrets.find(text):
+        if policy is SecretPolicy.REDACT and has_secret(text):
             # String by string: what is cut out of the whole may take a quotation mark along.
             text = render(op.namespace, op.key, clean_value(dict(value)), indexed=indexed)
-            if secrets.find(text):
+            if has_secret(text):
                 raise ValueError("the namespace, the key or the value holds a secret that cannot be left out")
         size, largest = len(text.encode(errors="surrogatepass")), self._memory.settings.limits.content_bytes
         if size > largest:
@@ -322,7 +322,7 @@ class RecordStore(BaseStore):
 
 def _reachable(memory: Memory, scope: str | Scope) -> Scope:
     """The scope, once it is sure that the caller has one."""
-    return scopes.place_for(memory.caller, scopes.parse_scope(scope)).scope
+    return memory.caller.place(scope).scope
 
 
 # -------------------------------------------------------------------- conditions

@@ -14,23 +14,21 @@ from typing import TYPE_CHECKING, Any, cast
 from agents.exceptions import UserError
 from agents.memory import SessionSettings
 
-from vademecum.adapters.base import as_agent, opened, told
+from vademecum import InvalidText, UsageError, shape
+from vademecum.adapters.base import alone, as_agent, opened, told
 from vademecum.context.engine import read_thread
 from vademecum.context.window import TAKEN_BACK
-from vademecum.errors import InvalidText, UsageError
-from vademecum.store import files, ids
-from vademecum.transcripts import events
-from vademecum.transcripts.events import LARGEST, Said, Trimmed
-from vademecum.transcripts.shapes import openai_responses
+from vademecum.store.ids import new as new_id
+from vademecum.transcripts.events import LARGEST, Said, Trimmed, render
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from agents import TResponseInputItem
 
-    from vademecum.memory import Memory
-    from vademecum.transcripts.messages import Message
+    from vademecum import Memory, Message
 
+_SHAPE = shape("openai_responses")
 _ENVELOPE = 1024  # bytes around a message on its line, at most
 
 
@@ -78,7 +76,7 @@ class TranscriptSession:
 
     def _of(self, said: Said) -> list[Any]:
         given = self._given.get(said.id)
-        return openai_responses.write([said.message]) if given is None else list(given)
+        return _SHAPE.write([said.message]) if given is None else list(given)
 
     def _add(self, items: Sequence[Any]) -> None:
         said = self._said(items)
@@ -106,12 +104,12 @@ class TranscriptSession:
         found = []
         rest = list(items)
         try:
-            for message in openai_responses.read(rest):
-                key = ids.new()
+            for message in _SHAPE.read(rest):
+                key = new_id()
                 event = Said(_named(message, key), id=key)
-                if len(events.render(event)) > LARGEST - _ENVELOPE:
+                if len(render(event)) > LARGEST - _ENVELOPE:
                     raise InvalidText(f"an item is larger than the {LARGEST:,} bytes that a transcript holds")
-                count = len(openai_responses.write([message]))
+                count = len(_SHAPE.write([message]))
                 found.append((event, rest[:count]))
                 rest = rest[count:]
         except (UsageError, ValueError, TypeError, RecursionError) as error:
@@ -129,8 +127,9 @@ class TranscriptSession:
         """One change at a time: to look for the last item and to take it back are two steps."""
         with self._turn, contextlib.ExitStack() as stack:
             if self._log.path:  # one in memory is this process's alone
-                stack.enter_context(files.reported(f"write to the session {self.session_id}"))
-                stack.enter_context(self._memory.home.lock(f"items of session {self.session_id}"))
+                what = f"items of session {self.session_id}"
+                doing = f"write to the session {self.session_id}"
+                stack.enter_context(alone(self._memory, what, doing=doing))
             yield
 
 

@@ -22,9 +22,10 @@ from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.tools import AgentDepsT, ToolDefinition
 from pydantic_ai.tools import Tool as Offered
 
+from vademecum import Message, Role, Scope, Text, Used, VadeError, WindowFull, is_overflow, shape
 from vademecum.adapters.base import as_agent, opened, told
 from vademecum.context.window import Thread
-from vademecum.errors import VadeError, WindowFull
+from vademecum.interfaces.present.safe import safe_answer
 from vademecum.interfaces.tools.core import (
     memory_get,
     memory_learn,
@@ -33,12 +34,7 @@ from vademecum.interfaces.tools.core import (
     memory_store,
     session_search,
 )
-from vademecum.interfaces.tools.declaration import Read, Tool, safe_answer
-from vademecum.llm.failures import is_overflow
-from vademecum.transcripts.events import Used
-from vademecum.transcripts.messages import Message, Role, Text
-from vademecum.transcripts.shapes import pydantic_ai as shape
-from vademecum.types import Scope
+from vademecum.interfaces.tools.declaration import Read, Tool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -49,13 +45,12 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model, ModelRequestContext
     from pydantic_ai.run import AgentRunResult
 
-    from vademecum.context.engine import ContextEngine
-    from vademecum.context.host import Complete
-    from vademecum.context.window import Prepared
-    from vademecum.memory import Memory
-    from vademecum.transcripts.messages import Json
+    from vademecum import ContextEngine, Memory, Prepared
+
+    Complete = Callable[[Sequence[Message], str, Sequence[Any], float], Message]
 
 _OTHERS = tuple(str(scope) for scope in Scope if scope.rule.others)
+_SHAPE = shape("pydantic_ai")
 _OFFERED = (memory_search, memory_get, memory_store, memory_note, memory_learn, session_search)
 
 # -------------------------------------------------------------------- tools
@@ -124,7 +119,7 @@ class _Run:
     def prepare(
         self,
         messages: Sequence[Message],
-        tools: Sequence[Json],
+        tools: Sequence[Any],
         *,
         model: str,
         window: int,
@@ -257,14 +252,14 @@ class ContextWindow(AbstractCapability[AgentDepsT]):
 
 
 def _ours(messages: Sequence[ModelMessage]) -> list[Message]:
-    return shape.read(ModelMessagesTypeAdapter.dump_python(list(messages), mode="json"))
+    return _SHAPE.read(ModelMessagesTypeAdapter.dump_python(list(messages), mode="json"))
 
 
 def _theirs(messages: Sequence[Message]) -> list[ModelMessage]:
-    return ModelMessagesTypeAdapter.validate_python(shape.write(messages))
+    return ModelMessagesTypeAdapter.validate_python(_SHAPE.write(messages))
 
 
-def _schemas(parameters: ModelRequestParameters) -> list[Json]:
+def _schemas(parameters: ModelRequestParameters) -> list[Any]:
     """All that is sent beside the messages: tools, and the instructions, which are no part of any of them."""
     tools = [
         {"name": each.name, "description": each.description or "", "parameters": each.parameters_json_schema}
@@ -277,7 +272,7 @@ def _schemas(parameters: ModelRequestParameters) -> list[Json]:
 def _asking(model: Model, loop: asyncio.AbstractEventLoop) -> Complete:
     """Questions of the engine, which waits in a thread, to the model, which lives on the loop."""
 
-    def complete(messages: Sequence[Message], system: str, tools: Sequence[Json], seconds: float) -> Message:
+    def complete(messages: Sequence[Message], system: str, tools: Sequence[Any], seconds: float) -> Message:
         asked = _theirs([Message(Role.SYSTEM, (Text(system),)), *messages])
         parameters = ModelRequestParameters(
             function_tools=[

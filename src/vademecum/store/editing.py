@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vademecum.errors import InvalidText, Malformed, UsageError
-from vademecum.store import document, texts
+from vademecum.store import clock, document, texts
 from vademecum.store.records import parse_type
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from vademecum.types import Record
 
 # By these a record is known to others: to the archive, the audit and every link to it.
@@ -42,3 +44,32 @@ def check_record(before: str, after: Record, *, largest: int) -> None:
     for name in _FIXED:
         if after.fields.get(name) != values.get(name):
             raise UsageError(f"the {name} of {after.key} cannot be changed", hint=f"leave its line `{name}:`")
+
+
+def rewrite(raw: str, text: str, *, at: datetime) -> str:
+    """A record's file in which `text` is what holds now.
+
+    A change inside one entry is made there. One that reaches over several becomes the first of them, and the
+    others are marked superseded.
+    """
+    parsed = document.parse(raw)
+    alive = [index for index, section in enumerate(parsed.sections) if section.live]
+    alive = alive or [len(parsed.sections) - 1]
+    living = [parsed.text_of(parsed.sections[index]) for index in alive]
+    for place, index in enumerate(alive):
+        before = "".join(f"{each}\n\n" for each in living[:place])
+        after = "".join(f"\n\n{each}" for each in living[place + 1 :])
+        inner = text[len(before) : len(text) - len(after)]
+        if text == f"{before}{inner}{after}" and inner.strip():
+            return _put(parsed, index, inner)
+    for index in alive[1:]:
+        raw = document.sign(document.parse(raw), index, superseded=clock.stamp(at))
+    return _put(document.parse(raw), alive[0], text)
+
+
+def _put(parsed: document.Document, index: int, text: str) -> str:
+    section = parsed.sections[index]
+    was = parsed.source[section.text_start : section.text_end]
+    lead, tail = len(was) - len(was.lstrip("\r\n")), len(was.rstrip("\r\n"))
+    words = document.escape(document.tidy(text))
+    return f"{parsed.source[: section.text_start + lead]}{words}{parsed.source[section.text_start + tail :]}"

@@ -56,6 +56,10 @@ class Caller:
         actor = f"process:{self.agent or 'main'}"
         return replace(self, origin=Origin.AGENT, actor=actor, command_line=False, approved=False)
 
+    def place(self, scope: str | Scope) -> Place:
+        """The caller's own place in a scope, by its name; an error when there is none."""
+        return place_for(self, parse_scope(scope))
+
     @property
     def identity(self) -> str | None:
         """Which agent in which session; None when either is unknown, as nobody can be told apart then."""

@@ -6,18 +6,15 @@ import contextlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from vademecum.context import engine
-from vademecum.errors import Locked, NotFound
-from vademecum.memory import Memory, connect
-from vademecum.types import Origin
+from vademecum import Locked, Memory, NotFound, Origin, connect
+from vademecum.context.engine import copy_in_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
+    from vademecum import Log, Session
     from vademecum.store.scopes import Caller
-    from vademecum.transcripts.log import Log
-    from vademecum.transcripts.sessions import Session
 
 LAST = "last"
 _OPEN = "the session is open in another chat"
@@ -146,5 +143,5 @@ def _in_memory(memory: Memory, wanted: str | None, model: str) -> Log:
     """A log that leaves nothing behind; where memory may be read, with all that an earlier one says."""
     if wanted and not memory.settings.incognito:
         newest = newest_session(memory) if wanted == LAST else None
-        return engine.copy_in_memory(memory.session(newest.id if newest else wanted))
+        return copy_in_memory(memory.session(newest.id if newest else wanted))
     return replace(memory.transcripts, incognito=True).new(model=model)

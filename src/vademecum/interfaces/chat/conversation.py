@@ -12,23 +12,30 @@ import re
 import threading
 from typing import TYPE_CHECKING, NamedTuple
 
+from vademecum import (
+    CallUsage,
+    Limits,
+    Message,
+    ModelFailed,
+    ModelNonsense,
+    ModelOverflow,
+    Role,
+    Text,
+    VadeError,
+    WindowFull,
+    is_overflow,
+)
 from vademecum.context.no_reply import ReplyListener, is_silent
-from vademecum.errors import ModelFailed, ModelNonsense, ModelOverflow, VadeError, WindowFull
 from vademecum.interfaces.chat import commands, tools
-from vademecum.interfaces.chat.state import NO_MODEL, used
-from vademecum.llm.base import CallUsage, Limits
-from vademecum.llm.failures import is_overflow
-from vademecum.store import outgoing
-from vademecum.transcripts import views
-from vademecum.transcripts.messages import Message, Role, Text
-from vademecum.transcripts.shapes import pydantic_ai as shape
+from vademecum.interfaces.chat.state import NO_MODEL, SHAPE, used
+from vademecum.interfaces.present.safe import clean_text, noticing
 from vademecum.transcripts.small_talk import is_command
 
 if TYPE_CHECKING:
-    from vademecum.context.window import Prepared
+    from vademecum import Call, Prepared
     from vademecum.interfaces.chat.state import Chat
     from vademecum.interfaces.chat.terminal import Prompt
-    from vademecum.llm.base import Call, ModelAnswer
+    from vademecum.llm.base import ModelAnswer
 
 ROUNDS = 50  # of tool calls in one turn
 LONGER = 5  # times `llm.timeout`, for an answer that is read while it comes
@@ -139,7 +146,7 @@ def greet(chat: Chat) -> None:
     told = f" · memory {chat.mode}" if chat.mode != "on, private" else ""
     chat.screen.dim(f"vade chat · {model}{told} · /help")
     if chat.said:
-        name = views.name(chat.log.events())
+        name = chat.title
         chat.screen.dim(f"going on with {name or chat.log.session}: {chat.said:,} messages")
         if chat.thread[-1].role is Role.USER:
             chat.screen.dim("your last message has no answer yet: send it again to get one")
@@ -214,7 +221,7 @@ def _answered(chat: Chat, text: str) -> TurnOutcome:
             answer = _ask(chat, ready)
         except Stopped as stop:
             return _broken(chat, stop)
-        message = shape.read([answer.message])[0]
+        message = SHAPE.read([answer.message])[0]
         chat.thread.append(message)
         chat.engine.record(chat.thread)
         if answer.cut:
@@ -229,8 +236,8 @@ def _answered(chat: Chat, text: str) -> TurnOutcome:
 
 def _sendable(chat: Chat, text: str) -> str:
     """What the person said, without what looks like a secret: a model is never sent one."""
-    with outgoing.noticing() as hidden:
-        clean = outgoing.clean_text(text)
+    with noticing() as hidden:
+        clean = clean_text(text)
     if hidden:
         chat.screen.dim(f"redacted before it is sent: {', '.join(sorted(hidden))}")
     return clean
@@ -283,7 +290,7 @@ def _streamed(chat: Chat, ready: Prepared, offered: list[object]) -> ModelAnswer
     said: list[str] = []
     length, most = 0, chat.reply * _CHARS_PER_TOKEN
     limits = Limits(seconds=LONGER * chat.settings.llm.timeout, output=chat.reply)
-    prompt = shape.write(ready.messages)
+    prompt = SHAPE.write(ready.messages)
     try:
         with (
             chat.model.stream(prompt, tools=offered, limits=limits) as stream,

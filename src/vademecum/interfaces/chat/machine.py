@@ -17,8 +17,8 @@ import time
 from typing import Annotated, NamedTuple
 
 from vademecum.errors import NotFound, UsageError
+from vademecum.interfaces.present.safe import clean_lines, clean_text
 from vademecum.interfaces.tools.declaration import Span
-from vademecum.store.outgoing import clean_lines, clean_text
 
 LARGEST = 256 * 1024  # characters of a result
 SECONDS = 60.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from vademecum.errors import Ambiguous, NotFound, UsageError, VadeError
+from vademecum import Ambiguous, NotFound, UsageError, VadeError
 from vademecum.interfaces.chat.commands import SlashCommand, below, first_of, keys, nothing, parted, wrong
 from vademecum.interfaces.present import output
 from vademecum.interfaces.present.editor import discard, from_editor
@@ -17,18 +17,17 @@ from vademecum.interfaces.present.to_text import (
     show_outcome,
     show_waiting,
 )
+from vademecum.interfaces.tools.core import LESSONS
+from vademecum.interfaces.tools.declaration import quoted
 from vademecum.store.approvals import SHOWN, whose
-from vademecum.store.names import shown
 from vademecum.text.visible import spelled
-from vademecum.types import LEARNED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from vademecum import Stored
     from vademecum.interfaces.chat.state import Chat
-    from vademecum.knowledge.signals import Signal
     from vademecum.store.approvals import Waiting
-    from vademecum.types import Stored
 
 PROFILE = "profile.md"
 _MEMORY = "list|search QUERY|show KEY|stats|prune [--yes]"
@@ -162,13 +161,9 @@ def remember(chat: Chat, rest: str) -> None:
         raise NotFound(f"there is no proposal {number}", hint=f"there are {len(chat.proposed)}")
     chosen = chat.proposed[number - 1 : number] if number else chat.proposed
     for each in chosen:
-        _keep(chat, each)
+        kind, scope = _PLACES.get(str(each.kind), ("project", "project"))
+        kept(chat.person.store(each.text, type=kind, scope=scope, tags=[str(each.kind)]))
     chat.proposed = tuple(each for each in chat.proposed if each not in chosen)
-
-
-def _keep(chat: Chat, signal: Signal) -> None:
-    kind, scope = _PLACES.get(str(signal.kind), ("project", "project"))
-    kept(chat.person.store(signal.text, type=kind, scope=scope, tags=[str(signal.kind)]))
 
 
 def kept(stored: Stored) -> None:
@@ -204,9 +199,9 @@ def _waiting(chat: Chat, which: str) -> Waiting:
     """The write whose id begins so; four characters are the least, so that nobody approves by a slip."""
     found = [each for each in chat.person.approvals() if each.id.startswith(which.lower())]
     if len(which) < _ID or not found:
-        raise NotFound(f"nothing waits under {shown(which)}", hint="/approve shows what waits")
+        raise NotFound(f"nothing waits under {quoted(which)}", hint="/approve shows what waits")
     if len(found) > 1:
-        raise Ambiguous(f"{len(found)} writes begin with {shown(which)}", hint="give more of the id")
+        raise Ambiguous(f"{len(found)} writes begin with {quoted(which)}", hint="give more of the id")
     return found[0]
 
 
@@ -256,8 +251,7 @@ def _edit(chat: Chat) -> None:
 def knowledge(chat: Chat, rest: str) -> None:
     """What was learned."""
     which, more = parted(rest or "list")
-    kinds = tuple(map(str, LEARNED))
-    if which == "list" and (not more or more in kinds):
+    if which == "list" and (not more or more in LESSONS):
         show_lessons(chat.person, more or None, None, as_json=False)
     elif which == "stats" and not more:
         knowledge_stats(chat)
@@ -311,7 +305,7 @@ COMMANDS = (
         _KNOWLEDGE,
         "what was learned",
         knowledge,
-        below(list=first_of(*map(str, LEARNED)), stats=nothing, prune=first_of("--yes")),
+        below(list=first_of(*LESSONS), stats=nothing, prune=first_of("--yes")),
     ),
     SlashCommand("lint", "", "look for what is wrong with memory", lint),
     SlashCommand(

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vademecum.context import todo as todos
-from vademecum.context.units import measure_schemas
-from vademecum.errors import Refused
+from vademecum import Refused
 from vademecum.interfaces.chat import callers
 from vademecum.interfaces.chat.commands import SlashCommand, below, first_of, nothing, parted, wrong
-from vademecum.interfaces.chat.state import NO_MODEL, find_model
+from vademecum.interfaces.chat.state import NO_MODEL, count_tools, find_model, known_providers, local_models
 from vademecum.interfaces.present import output
 from vademecum.interfaces.present.to_text import list_sessions
-from vademecum.llm import select
 from vademecum.tokens import Size, count, weigh
-from vademecum.transcripts import views
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from vademecum.index.sync import Survey
+    from vademecum import Status
     from vademecum.interfaces.chat.state import Chat
 
 _BAR = 24
@@ -40,7 +36,7 @@ def status(chat: Chat, rest: str) -> None:
     """How everything stands."""
     look, tokens = chat.engine.inspect(), chat.filled()
     found = chat.person.status()
-    name = views.name(chat.log.events())
+    name = chat.title
     rows = [
         ("model", chat.model_name or "none"),
         ("window", f"{bar(tokens.total, tokens.context)} {tokens.total:,} of {tokens.context:,} tokens"),
@@ -48,7 +44,7 @@ def status(chat: Chat, rest: str) -> None:
         ("session", f"{chat.log.session}{f' ({name})' if name else ''}, {chat.said:,} messages"),
         ("memory", chat.mode),
         ("records", ", ".join(f"{n} {scope}" for scope, n in found.records.items()) or "none"),
-        ("index", _coverage(found.coverage)),
+        ("index", _coverage(found)),
         ("tools", "allowed: " + ", ".join(sorted(chat.allowed)) if chat.allowed else "each asks first"),
         ("used", spent(chat)),
     ]
@@ -56,7 +52,8 @@ def status(chat: Chat, rest: str) -> None:
         output.line(f"{title:<12}{told}")
 
 
-def _coverage(found: Survey | None) -> str:
+def _coverage(status: Status) -> str:
+    found = status.coverage
     if found is None:
         return "not looked at"
     if found.trouble:
@@ -95,7 +92,7 @@ def context(chat: Chat, rest: str) -> None:
                 rows.append([f"  {item.key or item.path}", f"{size(chr(10).join(item.lines)):,}", item.path])
     rows.append(["tool schemas", f"{tokens.schemas:,}", f"{len(offered)} tools"])
     if which == "detail":
-        rows += [[f"  {each['name']}", f"{count(measure_schemas([each]), ratio):,}", ""] for each in offered]
+        rows += [[f"  {each['name']}", f"{count_tools([each], ratio):,}", ""] for each in offered]
     rows.append(["summary", f"{tokens.summary:,}", ""])
     rows.append(["messages", f"{tokens.messages:,}", f"{len(look.rows):,} in the window"])
     if which == "detail":
@@ -191,12 +188,10 @@ def _written(chat: Chat) -> None:
 
 
 def _show(chat: Chat) -> None:
-    events = list(chat.log.events())
-    used = views.usage(events)
-    begun = views.started(events)
+    used = chat.used
     output.line(f"session     {chat.log.session}")
-    output.line(f"name        {views.name(events) or '-'}")
-    output.line(f"begun       {begun.created if begun else '-'}")
+    output.line(f"name        {chat.title or '-'}")
+    output.line(f"begun       {chat.begun or '-'}")
     output.line(f"transcript  {chat.log.path or 'in memory only'}")
     output.line(f"messages    {chat.said:,}")
     cost = f", ${used.cost:.4f}" if used.cost else ""
@@ -214,7 +209,7 @@ def _switch(chat: Chat, which: str) -> None:
         return
     chat.enter(log, callers.hold_session(chat.person, log.session))
     chat.named = True
-    name = views.name(log.events())
+    name = chat.title
     output.line(f"going on with {log.session}{f' ({name})' if name else ''}: {chat.said:,} messages")
 
 
@@ -238,7 +233,7 @@ def todo(chat: Chat, rest: str) -> None:
     """The list of things to do."""
     which, more = parted(rest or "list")
     if which == "list" and not more:
-        output.line(todos.render(todos.read_log(chat.log)))
+        output.line(chat.engine.todo({"operation": "list"}))
     elif which == "add" and more:
         output.line(chat.engine.todo({"operation": "add", "title": more}))
     elif which == "done" and more:
@@ -288,19 +283,17 @@ def model(chat: Chat, rest: str) -> None:
 
 
 def _list() -> None:
-    from vademecum.llm.select import discover_servers
-
-    found = [(each.endpoint, name) for each in discover_servers() for name in each.names]
+    found = local_models()
     for endpoint, name in found:
         output.line(f"{name}  {endpoint}")
     if not found:
         output.line("no Ollama or llama.cpp server runs on this machine")
-    output.line(f"providers: {', '.join(select.PROVIDERS)}")
+    output.line(f"providers: {', '.join(known_providers())}")
 
 
 def providers(chat: Chat, words: Sequence[str]) -> Iterable[str]:
     """The beginnings of names."""
-    return () if words else ["list", *(f"{each}:" for each in select.PROVIDERS)]
+    return () if words else ["list", *(f"{each}:" for each in known_providers())]
 
 
 def quit_(chat: Chat, rest: str) -> None:

@@ -8,40 +8,33 @@ from __future__ import annotations
 import contextlib
 from dataclasses import dataclass, field, replace
 from importlib import resources
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from vademecum.context import engine
+from vademecum import CallUsage, Limits, Message, Role, Text, Used, VadeError, shape
+from vademecum.context.engine import read_thread
 from vademecum.context.units import measure_all, measure_schemas
-from vademecum.errors import VadeError
 from vademecum.interfaces.chat import callers as calling
-from vademecum.llm import select
-from vademecum.llm.base import CallUsage, Limits
+from vademecum.llm.select import ALSO, PROVIDERS, discover_servers, resolve
 from vademecum.memory.guarded import guarded
 from vademecum.tokens import count
-from vademecum.transcripts.events import Used
-from vademecum.transcripts.messages import Message, Role, Text
-from vademecum.transcripts.shapes import pydantic_ai as shape
+from vademecum.transcripts import views
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from vademecum import Block, ContextEngine, Log, Memory, Model
     from vademecum.config import Settings
-    from vademecum.context.engine import ContextEngine
     from vademecum.context.window import Sections
-    from vademecum.inject.build import Block
     from vademecum.interfaces.chat.callers import Callers
     from vademecum.interfaces.chat.terminal import Screen
     from vademecum.knowledge.signals import Signal
-    from vademecum.llm.base import Model
-    from vademecum.memory import Memory
-    from vademecum.transcripts.log import Log
-    from vademecum.transcripts.messages import Json
 
 # What is usual for a provider when nobody says: a local server often has a small window, and Ollama cuts what
 # does not fit without a word.
 WINDOWS = {"anthropic": 200_000, "openai": 128_000, "google": 200_000, "ollama": 8_192, "compatible": 8_192}
 WINDOW = 32_000
 LONGEST_REPLY = 8_192
+SHAPE = shape("pydantic_ai")  # in which messages go to a model and come back
 _NOTES = 8_000  # characters of a session's last messages that a title is made of
 NO_MODEL = (
     "there is no model to talk to: start Ollama or llama.cpp on this machine, or name one with `/model"
@@ -84,16 +77,29 @@ def find_model(settings: Settings, flag: str | None) -> Model | None:
     named = (flag or settings.model or "").strip()
     provider = named.partition(":")[0].strip().lower()
     llm = settings.llm
-    if named and (llm.endpoint or select.ALSO.get(provider, provider) != "compatible"):
-        return select.resolve(named, llm)
-    from vademecum.llm.select import discover_servers
-
+    if named and (llm.endpoint or ALSO.get(provider, provider) != "compatible"):
+        return resolve(named, llm)
     for found in discover_servers():
         if named and found.provider == "compatible":  # only the server knows where it is
-            return select.resolve(named, replace(llm, endpoint=found.endpoint))
+            return resolve(named, replace(llm, endpoint=found.endpoint))
         if not named and found.default:
-            return select.resolve(found.default, replace(llm, endpoint=found.endpoint))
-    return select.resolve(named, llm)
+            return resolve(found.default, replace(llm, endpoint=found.endpoint))
+    return resolve(named, llm)
+
+
+def local_models() -> list[tuple[str, str]]:
+    """Models of servers on this machine, each with its address."""
+    return [(each.endpoint, name) for each in discover_servers() for name in each.names]
+
+
+def known_providers() -> tuple[str, ...]:
+    """The names that a model's name may begin with."""
+    return tuple(PROVIDERS)
+
+
+def count_tools(tools: Sequence[Any], ratio: float) -> int:
+    """How many tokens tool definitions are."""
+    return count(measure_schemas(tools), ratio)
 
 
 def usual_window(model: str) -> int:
@@ -179,11 +185,11 @@ class Chat:
         """How full the window is, with what goes into it before the first word."""
         found, ratio = self.engine.inspect().tokens, self.engine.inspect().ratio
         system = found.system or count(measure_all(self.thread[:1]), ratio)
-        schemas = found.schemas or count(measure_schemas(self.offered()), ratio)
+        schemas = found.schemas or count_tools(self.offered(), ratio)
         more = system - found.system + schemas - found.schemas
         return found._replace(system=system, schemas=schemas, total=found.total + more)
 
-    def offered(self) -> list[Json]:
+    def offered(self) -> list[Any]:
         """The tools that the model is offered."""
         from vademecum.interfaces.chat.tools import schemas
 
@@ -209,7 +215,7 @@ class Chat:
         self._hold.__exit__(None, None, None)
         self._hold, self.log = held, log
         self.callers = calling.in_session(self.callers, log.session)
-        self.thread = [each.message for each in engine.read_thread(log.events())]
+        self.thread = [each.message for each in read_thread(log.events())]
         self.proposed = ()
         self.block = self._injected()
         said = Message(Role.SYSTEM, (Text(self._system()),))
@@ -261,6 +267,22 @@ class Chat:
         self.callers.close()
 
     @property
+    def title(self) -> str:
+        """What the session is called; empty while it has no name."""
+        return views.name(self.log.events())
+
+    @property
+    def begun(self) -> str:
+        """When the session began; empty when its log does not say."""
+        found = views.started(self.log.events())
+        return found.created if found else ""
+
+    @property
+    def used(self) -> views.Usage:
+        """What the session has used up, in all chats that it had."""
+        return views.usage(self.log.events())
+
+    @property
     def said(self) -> int:
         """How many messages the thread has beside the system prompt."""
         return len(self.thread) - 1
@@ -268,7 +290,7 @@ class Chat:
     # ---------------------------------------------------------------- the model, for what is not an answer
 
     def complete(
-        self, messages: Sequence[Message], system: str, tools: Sequence[Json], seconds: float
+        self, messages: Sequence[Message], system: str, tools: Sequence[Any], seconds: float
     ) -> Message | str:
         """Ask the model for a flush or a summary, as the window asks for it."""
         if self.model is None:
@@ -276,11 +298,11 @@ class Chat:
         if tools and str(self.settings.approval.chat) == "deny":
             return "NO_REPLY"  # an agent that may not write is not asked what to write
         answer = self.model.text(
-            shape.write(messages), system=system, tools=tools, limits=Limits(seconds, output=self.reply)
+            SHAPE.write(messages), system=system, tools=tools, limits=Limits(seconds, output=self.reply)
         )
         self.spent.add(answer.usage)
         self.log.append(used(answer.usage, answer.model, why="flush" if tools else "compaction"))
-        return shape.read([answer.message])[0]
+        return SHAPE.read([answer.message])[0]
 
     def _slug(self, text: str) -> str:
         """A few words for the name of a note; the call belongs to the session that ends."""
@@ -295,7 +317,7 @@ class Chat:
     # ---------------------------------------------------------------- what the model is told first
 
     def _injected(self) -> Block:
-        from vademecum.inject.build import Block
+        from vademecum import Block
 
         if not self.flags.inject:
             return Block("")
@@ -328,7 +350,7 @@ def prompt(name: str) -> str:
 
 def used(usage: CallUsage, model: str, *, why: str = "") -> Used:
     """What a call took, as the log keeps it; an estimate of ours teaches nothing about the model."""
-    extra: dict[str, Json] = {"for": why} if why else {}
+    extra: dict[str, Any] = {"for": why} if why else {}
     cost = float(usage.cost) if usage.cost is not None else 0.0
     if not usage.counted or why:
         # Not as `input`, which stands for a whole window that a provider counted.

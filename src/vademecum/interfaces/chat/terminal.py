@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from vademecum.errors import VadeError
 from vademecum.interfaces.present import output
-from vademecum.store import secrets
+from vademecum.interfaces.present.safe import has_secret
 from vademecum.text import fences
 from vademecum.text.visible import visible
 
@@ -334,7 +334,7 @@ def _shorten(path: Path, lines: list[str]) -> None:
 
 def add_to_history(path: Path, text: str) -> None:
     """One line more, unless it holds what looks like a secret; a disk that says no is no matter here."""
-    if not text.strip() or secrets.find(text):
+    if not text.strip() or has_secret(text):
         return
     line = text.replace("\\", "\\\\").replace("\n", "\\n")
     with contextlib.suppress(OSError, VadeError):

@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from vademecum import Text, ToolResult
 from vademecum.config import Consent
-from vademecum.context.units import measure_schemas
 from vademecum.errors import PendingReview, Refused, UsageError, VadeError
 from vademecum.interfaces.chat import machine
+from vademecum.interfaces.chat.state import count_tools
+from vademecum.interfaces.present.safe import clean_text, clean_value
 from vademecum.interfaces.tools import core
 from vademecum.interfaces.tools.declaration import (
     Write,
@@ -23,19 +25,17 @@ from vademecum.interfaces.tools.declaration import (
     input_schema,
     parse_arguments,
 )
-from vademecum.store import outgoing, secrets
+from vademecum.store.secrets import gate
 from vademecum.text.visible import spelled, visible
-from vademecum.tokens import DEFAULT_RATIO, count
-from vademecum.transcripts.messages import Text, ToolResult
+from vademecum.tokens import DEFAULT_RATIO
 from vademecum.types import Scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from vademecum import Call
     from vademecum.interfaces.chat.state import Chat
     from vademecum.interfaces.tools.declaration import Argument, Tool
-    from vademecum.llm.base import Call
-    from vademecum.transcripts.messages import Json
 
 NO = Refused("the person said no to this", hint="leave it as it is, and do not ask again in other words")
 STOPPED = "[stopped by the person before it was done]"
@@ -92,7 +92,7 @@ _MEMORY = {each.name: each.without_retries() for each in core.CORE if each is no
 class ToolOffer(NamedTuple):
     """Tools as a model is sent them, and about how many tokens they are."""
 
-    schemas: tuple[Json, ...]
+    schemas: tuple[Any, ...]
     tokens: int
 
 
@@ -101,7 +101,7 @@ def names() -> list[str]:
     return [*_MEMORY, *_MACHINE, TODO]
 
 
-def schemas(chat: Chat) -> list[Json]:
+def schemas(chat: Chat) -> list[Any]:
     """The tools that are offered to this model: all, or in a small window the most needed ones."""
     if not chat.tools_on or chat.model is None:
         return []
@@ -120,7 +120,7 @@ def _offer(*, with_memory: bool) -> ToolOffer:
         {"name": each.name, "description": each.description, "parameters": each.parameters}
         for each in offered
     )
-    return ToolOffer(made, count(measure_schemas(made), DEFAULT_RATIO))
+    return ToolOffer(made, count_tools(made, DEFAULT_RATIO))
 
 
 # ---------------------------------------------------------------- a call
@@ -169,11 +169,11 @@ def _arguments(text: str) -> dict[str, Any]:
 
 
 def _result(asked: Call, text: str, *, error: bool = False) -> ToolResult:
-    return ToolResult(asked.id, (Text(outgoing.clean_text(text)),), name=asked.name, error=error)
+    return ToolResult(asked.id, (Text(clean_text(text)),), name=asked.name, error=error)
 
 
 def _told(value: Mapping[str, Any]) -> str:
-    return json.dumps(outgoing.clean_value(value), ensure_ascii=False)
+    return json.dumps(clean_value(value), ensure_ascii=False)
 
 
 # ---------------------------------------------------------------- on the machine
@@ -263,7 +263,7 @@ def _performed(chat: Chat, write: Write, arguments: Mapping[str, Any], *, agreed
 def _gated(chat: Chat, value: Any, scope: Scope) -> Any:
     """A value as it will be kept: what is secret in it is gone before anybody is asked."""
     if isinstance(value, str):
-        return secrets.gate(value, chat.settings.secrets.in_scope(scope))[0]
+        return gate(value, chat.settings.secrets.in_scope(scope))[0]
     if isinstance(value, list | tuple):
         return [_gated(chat, each, scope) for each in value]
     return value

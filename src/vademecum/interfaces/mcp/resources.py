@@ -20,9 +20,8 @@ from mcp_types import (
 )
 
 from vademecum.errors import NotFound, UsageError
+from vademecum.interfaces.present.safe import clean_text, clean_value, safe_text
 from vademecum.interfaces.present.to_json import status_json
-from vademecum.store.outgoing import clean_text, clean_value
-from vademecum.text.visible import visible
 from vademecum.types import Audience
 
 if TYPE_CHECKING:
@@ -92,7 +91,7 @@ def read_resource(memory: Memory, uri: str) -> TextResourceContents:
 
 
 def _text(uri: str, text: str, kind: str = _MARKDOWN) -> TextResourceContents:
-    return TextResourceContents(uri=uri, text=visible(clean_text(text)), mime_type=kind)
+    return TextResourceContents(uri=uri, text=safe_text(text), mime_type=kind)
 
 
 # ---------------------------------------------------------------- prompts
@@ -127,7 +126,7 @@ def get_prompt(memory: Memory, name: str, given: Mapping[str, str]) -> GetPrompt
     for argument in prompt.arguments or []:
         if argument.required and not given.get(argument.name, "").strip():
             raise UsageError(f"`{argument.name}` is missing", hint=f"pass `{argument.name}`")
-    places = {each.name: visible(clean_text(given.get(each.name, ""))) for each in prompt.arguments or []}
+    places = {each.name: safe_text(given.get(each.name, "")) for each in prompt.arguments or []}
     if name == "recall":
         # Built by the same hands as what is injected: what nobody verified stays out of it.
         places["memory"] = memory.inject(query=places["topic"]).text or "Nothing is remembered yet."

@@ -32,10 +32,9 @@ from vademecum.config import Consent
 from vademecum.errors import PendingReview, Refused, VadeError
 from vademecum.interfaces.mcp import consent, resources
 from vademecum.interfaces.mcp.connections import Connection, Connections, open_memory
-from vademecum.interfaces.tools.declaration import Read, Tool, Write, read_text, safe_answer
+from vademecum.interfaces.present.safe import safe_answer, safe_text
+from vademecum.interfaces.tools.declaration import Read, Tool, Write, read_text
 from vademecum.interfaces.tools.tool_sets import TOOL_SETS
-from vademecum.store.outgoing import clean_text
-from vademecum.text.visible import visible
 from vademecum.types import Scope
 
 if TYPE_CHECKING:
@@ -238,7 +237,7 @@ def told(error: VadeError) -> str:
     """An error in the words of this door."""
     usual = next((hint for kind, hint in reversed([*_TRY.items()]) if isinstance(error, kind)), "")
     own = error.hint if error.hint != type(error).hint else usual or error.hint
-    return visible(clean_text(" ".join(f"{error}".split()) + f"\ntry: {own}"))
+    return safe_text(" ".join(f"{error}".split()) + f"\ntry: {own}")
 
 
 def tidy(options: Mapping[str, Any]) -> None:

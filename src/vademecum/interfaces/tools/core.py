@@ -13,7 +13,7 @@ from vademecum.interfaces.tools.declaration import (
     TEXT,
     TRUTH,
     Items,
-    Place,
+    LineOrId,
     Read,
     Span,
     Texts,
@@ -369,7 +369,7 @@ def session_search(
 @tool("Read an earlier session", EVENTS, read_only=True)
 def session_get(
     session: Annotated[str, "The id or name of the session."],
-    place: Annotated[Place, "The number of a line, or the id of a message or call."],
+    place: Annotated[LineOrId, "The number of a line, or the id of a message or call."],
     lines: Annotated[int, "How many lines.", Span(1, 200)] = 1,
 ) -> Read:
     """Lines of a session whole."""

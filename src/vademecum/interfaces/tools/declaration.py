@@ -15,9 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
 
 from vademecum.errors import UsageError
-from vademecum.store import names
-from vademecum.store.outgoing import clean_value
-from vademecum.text.visible import visible
+from vademecum.store.names import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -134,7 +132,7 @@ def _split(value: str | list[str]) -> list[str]:
 
 Texts = list[str]
 Items = list[str | dict[str, Any]]
-Place = int | str
+LineOrId = int | str
 _KINDS: Mapping[Any, _Kind] = {
     str: _Kind({"type": "string"}, "a text", lambda value: isinstance(value, str)),
     int: _Kind(
@@ -156,7 +154,7 @@ _KINDS: Mapping[Any, _Kind] = {
         "a list of texts or objects",
         lambda value: _is_list(value, str | dict),
     ),
-    Place: _Kind(
+    LineOrId: _Kind(
         {"anyOf": [{"type": "integer"}, {"type": "string"}]},
         "the number of a line, or an id",
         lambda value: isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool)),
@@ -221,7 +219,7 @@ def parse_arguments(arguments: Collection[Argument], given: Mapping[str, Any] | 
     for name in sent:
         if name not in known:
             raise UsageError(
-                f"there is no argument {names.shown(name)}", hint=f"the arguments are {', '.join(known)}"
+                f"there is no argument {quoted(name)}", hint=f"the arguments are {', '.join(known)}"
             )
     return {each.name: _checked(each, sent.get(each.name)) for each in arguments}
 
@@ -233,22 +231,23 @@ def _checked(argument: Argument, value: Any) -> Any:
             raise UsageError(f"`{name}` is missing", hint=f"pass `{name}`: {argument.meaning}")
         return argument.default
     if not kind.fits(value):
-        raise UsageError(f"`{name}` must be {kind.wanted}, not {_told(value)}")
+        raise UsageError(f"`{name}` must be {kind.wanted}, not {quoted(value)}")
     value = kind.read(value)
     if argument.choices and value not in argument.choices:
         raise UsageError(
-            f"`{name}` cannot be {_told(value)}", hint=f"use one of {', '.join(argument.choices)}"
+            f"`{name}` cannot be {quoted(value)}", hint=f"use one of {', '.join(argument.choices)}"
         )
     if argument.span is not None:
         low, high = argument.span
         if value < low or (high is not None and value > high):
             span = f"from {low:g} to {high:g}" if high is not None else f"{low:g} or more"
-            raise UsageError(f"`{name}` must be {span}, not {_told(value)}")
+            raise UsageError(f"`{name}` must be {span}, not {quoted(value)}")
     return value
 
 
-def _told(value: Any) -> str:
-    return names.shown(value if isinstance(value, str) else repr(value))
+def quoted(value: Any) -> str:
+    """What was sent, as it can be told."""
+    return shown(value if isinstance(value, str) else repr(value))
 
 
 # ---------------------------------------------------------------- answers
@@ -257,23 +256,6 @@ TEXT: Schema = {"type": "string"}
 COUNT: Schema = {"type": "integer"}
 NUMBER: Schema = {"type": "number"}
 TRUTH: Schema = {"type": "boolean"}
-
-
-def safe_answer(value: Mapping[str, Any]) -> dict[str, Any]:
-    """An answer as it is sent: no secret goes with it, and nothing in it hides what it says."""
-    made: dict[str, Any] = _shown(clean_value(dict(value)))
-    return made
-
-
-def _shown(value: Any) -> Any:
-    """A value whose texts are all as they look; what is not known is left out, as nobody need read that."""
-    if isinstance(value, str):
-        return visible(value)
-    if isinstance(value, dict):
-        return {visible(str(name)): _shown(each) for name, each in value.items() if each is not None}
-    if isinstance(value, list | tuple):
-        return [_shown(each) for each in value]
-    return value
 
 
 def answers(required: Schema, **more: Any) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from vademecum.interfaces.tools.declaration import (
     many,
     tool,
 )
-from vademecum.store import names
+from vademecum.store.names import slug
 from vademecum.types import Scope
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def _retrieve(given: Given) -> Read:
     (key,) = _needed(given, "key")
 
     def do(memory: Memory) -> dict[str, Any]:
-        record = memory.show(names.slug(key), scope=PROJECT)
+        record = memory.show(slug(key), scope=PROJECT)
         return {"key": record.key, "content": record.text, "updated": record.updated}
 
     return Read(do)
@@ -145,7 +145,7 @@ def _list(given: Given) -> Read:
 
 def _delete(given: Given) -> Write:
     (key,) = _needed(given, "key")
-    gone = {"name": names.slug(key), "scope": PROJECT}
+    gone = {"name": slug(key), "scope": PROJECT}
     return Write("forget", gone, PROJECT, core.forgotten, given["idempotency_key"])
 
 
