@@ -26,6 +26,8 @@ TOOLS = {each.name: each for each in TOOL_SETS["all"]}
 def strict(schema: Mapping[str, Any]) -> dict[str, Any]:
     """The same schema, in which an object has the fields that are named and no other."""
     made = dict(schema)
+    if "anyOf" in made:
+        made["anyOf"] = [strict(each) for each in made["anyOf"]]
     if "properties" in made:
         made["properties"] = {name: strict(each) for name, each in made["properties"].items()}
         made["additionalProperties"] = False
@@ -38,6 +40,8 @@ def strict(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 def fields(value: Any, schema: Mapping[str, Any], at: str = "") -> Iterator[str]:
     """The declared fields that a value has."""
+    for each in schema.get("anyOf", ()):
+        yield from fields(value, each, at)
     if isinstance(value, list):
         for each in value:
             yield from fields(each, schema.get("items", {}), at)
@@ -50,6 +54,8 @@ def fields(value: Any, schema: Mapping[str, Any], at: str = "") -> Iterator[str]
 
 def declared(schema: Mapping[str, Any], at: str = "") -> Iterator[str]:
     """All fields that a schema names."""
+    for each in schema.get("anyOf", ()):
+        yield from declared(each, at)
     for name, each in schema.get("properties", {}).items():
         yield f"{at}.{name}"
         yield from declared(each, f"{at}.{name}")

@@ -6,12 +6,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from vademecum.config import Consent
 from vademecum.errors import NotFound, Refused, UsageError
-from vademecum.interfaces.present.to_json import answer_json, hit_json, line_json, merged_json
+from vademecum.interfaces.present.shape import COUNT, TEXT, JsonShape, at, many, maybe, optional
+from vademecum.interfaces.present.to_json import (
+    SESSION_LINES,
+    found_json,
+    hit_json,
+    merged_json,
+    postponed_json,
+)
 from vademecum.interfaces.tools.declaration import (
-    COUNT,
-    NUMBER,
-    TEXT,
-    TRUTH,
     Items,
     LineOrId,
     Read,
@@ -19,9 +22,6 @@ from vademecum.interfaces.tools.declaration import (
     Texts,
     Tool,
     Write,
-    answers,
-    by_name,
-    many,
     tool,
 )
 from vademecum.types import LEARNED, RecordType, Scope
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from vademecum.context.todo import TodoList
     from vademecum.memory import Memory
-    from vademecum.types import Noted, Record, Stored
+    from vademecum.types import Stored
 
 SCOPES = tuple(map(str, Scope))
 JOURNALS = tuple(str(each) for each in Scope if each.rule.journal)
@@ -48,120 +48,49 @@ Retry = Annotated[str | None, "A random text of your own. A retry with the same 
 
 # ---------------------------------------------------------------- answers
 
-PASSAGE = answers(
-    {"path": TEXT, "startLine": COUNT, "endLine": COUNT, "score": NUMBER, "snippet": TEXT, "source": TEXT},
-    relevance=NUMBER,
-    match=TEXT,
-    key=TEXT,
-    num=COUNT,
-    scope=TEXT,
-    type=TEXT,
-    time=TEXT,
-    origin=TEXT,
-    superseded=TEXT,
-    related=by_name(TEXT),
-    claims=many(answers({"cited": TEXT, "standing": TEXT}, why=TEXT)),
-    stale=TEXT,
-)
-ANSWER = answers(
-    {
-        "results": many(PASSAGE),
-        "match": TEXT,
-        "hidden": COUNT,
-        "provider": TEXT,
-        "model": TEXT,
-        "mode": TEXT,
-        "coverage": by_name(COUNT),
-        "degraded": many(TEXT),
-        "notes": many(TEXT),
-    }
-)
-WRITTEN = answers(
-    {"outcome": TEXT},
-    key=TEXT,
-    num=COUNT,
-    scope=TEXT,
-    path=TEXT,
-    time=TEXT,
-    indexed=TRUTH,
-    secrets=many(TEXT),
-    swept=answers({"run": TEXT, "moved": COUNT, "into": many(TEXT)}),
-    merged=answers({"key": TEXT, "superseded": TEXT, "undo": TEXT}),
-    approval=TEXT,
-    message=TEXT,
-)
-LINES = answers({"text": TEXT, "path": TEXT}, startLine=COUNT, endLine=COUNT, lines=COUNT)
-HIT = answers(
-    {"session_id": TEXT, "line": COUNT, "role": TEXT, "preview": TEXT},
-    session_title=TEXT,
-    project=TEXT,
-    turn=COUNT,
-    time=TEXT,
-    score=NUMBER,
-    relevance=NUMBER,
-    match=TEXT,
-    keyword_hits=COUNT,
-    exact=TRUTH,
-)
-RECALLED = answers({"hits": many(HIT), "sessions": COUNT, "degraded": many(TEXT)})
-EVENTS = answers(
-    {
-        "session": TEXT,
-        "lines": many(answers({"line": COUNT}, event={"type": "object"}, torn=TEXT, size=COUNT)),
-    }
-)
-TODO = answers({"items": many(answers({"id": COUNT, "title": TEXT, "status": TEXT})), "text": TEXT})
-
 BESIDE = (
     "your text stands beside what a person wrote, marked as contradicting it; a person decides with"
     " `vade approve` whether it takes its place. Go on without it."
 )
 
 
-def stored(result: Stored) -> dict[str, Any]:
-    """The acknowledgement of a store."""
-    swept = result.swept
-    return {
-        "outcome": str(result.outcome),
-        "key": result.key,
-        "num": result.num,
-        "scope": str(result.place.scope),
-        "path": result.path,
-        "indexed": result.indexed,
-        "secrets": list(result.secrets),
-        "swept": None
-        if swept is None
-        else {"run": swept.run, "moved": swept.moved, "into": list(swept.into)},
-        "message": None if swept is None else f"Tell the user: {swept.message}",
-        **({"approval": result.approval, "message": BESIDE} if result.approval else {}),
-        **({} if result.merged is None else {"merged": merged_json(result.merged)}),
-    }
+def _message(result: Stored) -> str | None:
+    if result.approval:
+        return BESIDE
+    return None if result.swept is None else f"Tell the user: {result.swept.message}"
 
 
-def noted(result: Noted) -> dict[str, Any]:
-    """The acknowledgement of a note."""
-    return {
-        "outcome": "noted",
-        "path": result.path,
-        "time": result.time,
-        "secrets": list(result.secrets),
-    }
-
-
-def forgotten(record: Record) -> dict[str, Any]:
-    """What was taken away, and that it can come back."""
-    return {
-        "outcome": "forgotten",
-        "key": record.key,
-        "scope": str(record.place.scope),
-        "message": f"`vade restore {record.key}` brings it back",
-    }
+stored = JsonShape(
+    "acknowledged",
+    "outcome key num:int? scope=place.scope path indexed:bool secrets:list",
+    swept=maybe(JsonShape("moved", "run moved:int into:list")),
+    message=at(_message, maybe(TEXT)),
+    approval=optional(TEXT),
+    merged=optional(merged_json),
+)
+noted = JsonShape("journal_noted", "outcome path time secrets:list", outcome=at(lambda _: "noted"))
+forgotten = JsonShape(
+    "archived",
+    "outcome key scope=place.scope message",
+    outcome=at(lambda _: "forgotten"),
+    message=at(lambda record: f"`vade restore {record.key}` brings it back"),
+)
+LINES = JsonShape(
+    "lines_read",
+    "text path",
+    startLine=at("start", optional(COUNT)),
+    endLine=at("end", optional(COUNT)),
+    lines=optional(COUNT),
+)
+RECALLED = JsonShape("sessions_recalled", "hits sessions:int degraded:list", hits=many(hit_json))
+EVENTS = JsonShape("session_read", "session lines", lines=SESSION_LINES)
+TODO = JsonShape("todo_list", "items text", items=many(JsonShape("todo_item", "id:int=number title status")))
 
 
 # ---------------------------------------------------------------- tools
 
 
-@tool("Remember something", WRITTEN)
+@tool("Remember something", stored, postponed_json)
 def memory_store(
     *,
     content: Annotated[str, "One or two sentences that stand on their own."],
@@ -198,7 +127,7 @@ def memory_store(
     return Write("store", {**kept, "slug": True}, scope, stored, idempotency_key)
 
 
-@tool("Recall what was remembered", ANSWER, read_only=True)
+@tool("Recall what was remembered", found_json, read_only=True)
 def memory_recall(
     *,
     query: Annotated[str | None, "What you want to know; without it, the newest."] = None,
@@ -226,12 +155,12 @@ def memory_recall(
             sort_by=sort_by,
             include_related=include_related,
         )
-        return answer_json(found, explain=False)
+        return found_json(found)
 
     return Read(do)
 
 
-@tool("Forget something", WRITTEN, destructive=True, idempotent=True)
+@tool("Forget something", forgotten, postponed_json, destructive=True, idempotent=True)
 def memory_forget(
     key: Annotated[str, "The key or number of the record."],
     scope: Kept = "project",
@@ -241,7 +170,7 @@ def memory_forget(
     return Write("forget", {"name": key, "scope": scope}, scope, forgotten, idempotency_key)
 
 
-@tool("Search all of memory", ANSWER, read_only=True)
+@tool("Search all of memory", found_json, read_only=True)
 def memory_search(
     *,
     query: Annotated[str, "A question, or words to look for."],
@@ -268,7 +197,7 @@ def memory_search(
             sources=sources or (),
             as_of=as_of,
         )
-        return answer_json(found, explain=False)
+        return found_json(found)
 
     return Read(do)
 
@@ -288,16 +217,13 @@ def memory_get(
         try:
             found = memory.get(path, start=from_ or startLine or 1, lines=lines)
         except NotFound:
-            return {"text": "", "path": path}
-        if not found.lines:
-            return {"text": "", "path": found.path}
-        place = {"startLine": found.start, "endLine": found.end, "lines": found.lines}
-        return {"text": found.text, "path": found.path, **place}
+            return LINES(text="", path=path)
+        return LINES(found) if found.lines else LINES(text="", path=found.path)
 
     return Read(do)
 
 
-@tool("Note something in today's journal", WRITTEN)
+@tool("Note something in today's journal", noted, postponed_json)
 def memory_note(
     content: Annotated[str, "What happened, in a few sentences."],
     scope: Annotated[
@@ -309,7 +235,7 @@ def memory_note(
     return Write("note", {"text": content, "scope": scope}, scope, noted, idempotency_key)
 
 
-@tool("Keep a lesson", WRITTEN)
+@tool("Keep a lesson", stored, postponed_json)
 def memory_learn(
     *,
     type: Annotated[str, "What kind of lesson.", LESSONS],
@@ -356,12 +282,7 @@ def session_search(
     """What was said in earlier sessions."""
 
     def do(memory: Memory) -> dict[str, Any]:
-        found = memory.session_search(query, max_sessions=max_sessions, max_results=max_results)
-        return {
-            "hits": [hit_json(each) for each in found.hits],
-            "sessions": found.sessions,
-            "degraded": list(found.degraded),
-        }
+        return RECALLED(memory.session_search(query, max_sessions=max_sessions, max_results=max_results))
 
     return Read(do)
 
@@ -375,8 +296,7 @@ def session_get(
     """Lines of a session whole."""
 
     def do(memory: Memory) -> dict[str, Any]:
-        found = memory.session_get(session, place, lines=lines)
-        return {"session": session, "lines": [line_json(each) for each in found]}
+        return EVENTS(session=session, lines=memory.session_get(session, place, lines=lines))
 
     return Read(do)
 
@@ -409,8 +329,7 @@ def todo(
             made, said = _change(memory, request)
         else:
             made, said = _change_once(memory, request, idempotency_key)
-        rows = [{"id": each.number, "title": each.title, "status": str(each.status)} for each in made.items]
-        return {"items": rows, "text": said}
+        return TODO(made, text=said)
 
     return Read(do)
 

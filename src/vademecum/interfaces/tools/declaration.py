@@ -20,11 +20,13 @@ from vademecum.store.names import shown
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
+    from vademecum.interfaces.present.shape import JsonShape
     from vademecum.memory import Memory
 
     Schema = Mapping[str, Any]
 
 RETRY = "idempotency_key"  # the argument by which a retried call is known
+_NULL = {"type": "null"}
 _TEXTS = Path(__file__).parent / "texts"
 
 
@@ -52,7 +54,7 @@ class Tool:
     title: str
     plan: Callable[..., Read | Write]
     arguments: tuple[Argument, ...]
-    answer: Schema
+    shapes: tuple[JsonShape, ...]  # of its answers; nothing is told of an answer without any
     read_only: bool = False
     destructive: bool = False
     idempotent: bool = False
@@ -67,6 +69,11 @@ class Tool:
         """What may be sent, as JSON Schema."""
         return input_schema(self.arguments)
 
+    @property
+    def answer(self) -> dict[str, Any]:
+        """What is answered, as JSON Schema."""
+        return answer_schema(*self.shapes)
+
     def planned(self, given: Mapping[str, Any] | None) -> Read | Write:
         """What to do for what was sent."""
         parsed = parse_arguments(self.arguments, given)
@@ -77,9 +84,9 @@ class Tool:
         return replace(self, arguments=tuple(each for each in self.arguments if each.name != RETRY))
 
 
-def tool(title: str, answer: Schema, **hints: bool) -> Callable[[Callable[..., Read | Write]], Tool]:
-    """Declare a tool: a function of its name, that makes a plan of its arguments."""
-    return lambda plan: Tool(plan.__name__, title, plan, arguments_of(plan), answer, **hints)
+def tool(title: str, *shapes: JsonShape, **hints: bool) -> Callable[[Callable[..., Read | Write]], Tool]:
+    """Declare a tool: a function that makes a plan of its arguments; an answer is of one of the shapes."""
+    return lambda plan: Tool(plan.__name__, title, plan, arguments_of(plan), shapes, **hints)
 
 
 @functools.cache
@@ -252,22 +259,36 @@ def quoted(value: Any) -> str:
 
 # ---------------------------------------------------------------- answers
 
-TEXT: Schema = {"type": "string"}
-COUNT: Schema = {"type": "integer"}
-NUMBER: Schema = {"type": "number"}
-TRUTH: Schema = {"type": "boolean"}
+
+@functools.cache
+def answer_schema(*shapes: JsonShape) -> dict[str, Any]:
+    """An answer that is of one of some shapes, as clients are told: one object, and no field that is null."""
+    known: dict[str, Any] = {}
+    told = [_as_sent(each.schema(known), known) for each in shapes]
+    if not told:
+        return {"type": "object"}
+    always = set(told[0]["required"]).intersection(*(each["required"] for each in told))
+    properties = {name: each for one in told for name, each in one["properties"].items()}
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": [name for name in properties if name in always],
+    }
 
 
-def answers(required: Schema, **more: Any) -> dict[str, Any]:
-    """The schema of an answer: what it always has, and what it may have."""
-    return {"type": "object", "properties": {**required, **more}, "required": list(required)}
-
-
-def many(of: Schema) -> dict[str, Any]:
-    """The schema of a list."""
-    return {"type": "array", "items": of}
-
-
-def by_name(of: Schema) -> dict[str, Any]:
-    """The schema of an object whose names are data."""
-    return {"type": "object", "additionalProperties": of}
+def _as_sent(schema: Schema, known: Schema) -> dict[str, Any]:
+    """A schema without references and without nulls: what is null is left out when it is sent."""
+    if "$ref" in schema:
+        return _as_sent(known[schema["$ref"].rpartition("/")[2]], known)
+    if "anyOf" in schema:
+        kinds = [_as_sent(each, known) for each in schema["anyOf"] if each != _NULL]
+        return kinds[0] if len(kinds) == 1 else {"anyOf": kinds}
+    made = dict(schema)
+    if "properties" in made:
+        given = made["properties"]
+        made["properties"] = {name: _as_sent(each, known) for name, each in given.items()}
+        made["required"] = [each for each in made["required"] if _NULL not in given[each].get("anyOf", ())]
+    for name in ("items", "additionalProperties"):
+        if name in made:
+            made[name] = _as_sent(made[name], known)
+    return made

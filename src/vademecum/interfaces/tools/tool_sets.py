@@ -2,27 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from vademecum.errors import UsageError
-from vademecum.interfaces.present.to_json import answer_json
+from vademecum.interfaces.present.shape import COUNT, TEXT, JsonShape, at, by_name, many, optional
+from vademecum.interfaces.present.to_json import figures_json, found_json, postponed_json
 from vademecum.interfaces.tools import core
-from vademecum.interfaces.tools.declaration import (
-    COUNT,
-    NUMBER,
-    TEXT,
-    TRUTH,
-    Read,
-    Span,
-    Texts,
-    Tool,
-    Write,
-    answers,
-    by_name,
-    many,
-    tool,
-)
+from vademecum.interfaces.tools.declaration import Read, Span, Texts, Tool, Write, answer_schema, tool
 from vademecum.store.names import slug
 from vademecum.types import Scope
 
@@ -30,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from vademecum.lifecycle.runner import RunOutcome
-    from vademecum.memory import Memory
     from vademecum.types import Record
 
     Given = Mapping[str, Any]
@@ -39,44 +24,32 @@ if TYPE_CHECKING:
 PROJECT = str(Scope.PROJECT)
 _SHORT = 300  # characters of a record in a list
 
-BRIEF = answers(
-    {"key": TEXT, "content": TEXT},
-    id=COUNT,
-    scope=TEXT,
-    type=TEXT,
-    tags=many(TEXT),
-    created=TEXT,
-    updated=TEXT,
-    category=TEXT,
-    protected=TRUTH,
+
+def _shortened(record: Record) -> str:
+    return record.text if len(record.text) <= _SHORT else f"{record.text[:_SHORT]} …"
+
+
+BRIEF = JsonShape(
+    "memory_brief",
+    "id:int?=num key content scope=place.scope type tags:list created? updated? category? protected:bool",
+    content=at(_shortened),
+)
+LISTED = JsonShape(
+    "memories_listed",
+    "count:int limit:int memories",
+    count=at(lambda found: len(found.records), COUNT),
+    memories=at("records", many(BRIEF)),
 )
 
 
-def brief(record: Record) -> dict[str, Any]:
-    """A record in a list."""
-    text = record.text
-    return {
-        "id": record.num,
-        "key": record.key,
-        "content": text if len(text) <= _SHORT else f"{text[:_SHORT]} …",
-        "scope": str(record.place.scope),
-        "type": record.type,
-        "tags": list(record.tags),
-        "created": record.created,
-        "updated": record.updated,
-        "category": record.category,
-        "protected": record.protected,
-    }
-
-
 def _recalled(query: str, most: int) -> Read:
-    return Read(lambda memory: answer_json(memory.recall(query, limit=most), explain=False))
+    return Read(lambda memory: found_json(memory.recall(query, limit=most)))
 
 
 # ---------------------------------------------------------------- co-cli
 
 
-@tool("Save a memory", core.WRITTEN)
+@tool("Save a memory", core.stored, postponed_json)
 def save_memory(
     content: Annotated[str, "One or two sentences that stand on their own."],
     tags: core.Tags = None,
@@ -87,7 +60,7 @@ def save_memory(
     return Write("store", kept, PROJECT, core.stored, idempotency_key)
 
 
-@tool("Recall memories", core.ANSWER, read_only=True)
+@tool("Recall memories", found_json, read_only=True)
 def recall_memory(
     query: Annotated[str, "What you want to know."],
     max_results: Annotated[int, "How many at most.", Span(1, 100)] = 5,
@@ -96,16 +69,10 @@ def recall_memory(
     return _recalled(query, max_results)
 
 
-@tool("List memories", answers({"count": COUNT, "limit": COUNT, "memories": many(BRIEF)}), read_only=True)
+@tool("List memories", LISTED, read_only=True)
 def list_memories() -> Read:
     """All records in sight."""
-
-    def do(memory: Memory) -> dict[str, Any]:
-        found = memory.list()
-        listed = [brief(each) for each in found.records]
-        return {"count": len(listed), "limit": found.limit, "memories": listed}
-
-    return Read(do)
+    return Read(lambda memory: LISTED(memory.list()))
 
 
 # ---------------------------------------------------------------- CLIO
@@ -127,11 +94,7 @@ def _store(given: Given) -> Write:
 def _retrieve(given: Given) -> Read:
     (key,) = _needed(given, "key")
 
-    def do(memory: Memory) -> dict[str, Any]:
-        record = memory.show(slug(key), scope=PROJECT)
-        return {"key": record.key, "content": record.text, "updated": record.updated}
-
-    return Read(do)
+    return Read(lambda memory: _NOTE(memory.show(slug(key), scope=PROJECT)))
 
 
 def _search(given: Given) -> Read:
@@ -140,7 +103,7 @@ def _search(given: Given) -> Read:
 
 
 def _list(given: Given) -> Read:
-    return Read(lambda memory: {"memories": [brief(each) for each in memory.list(scope=PROJECT).records]})
+    return Read(lambda memory: _MEMORIES(memory.list(scope=PROJECT)))
 
 
 def _delete(given: Given) -> Write:
@@ -178,34 +141,25 @@ def _pruned(outcome: RunOutcome) -> dict[str, Any]:
     done = sum(each.done for each in outcome.told)
     if outcome.waiting:
         own = f"{done} of your own went to the archive; " if done else ""
-        return {
-            "outcome": "waiting",
-            "count": done,
-            "waiting": outcome.waiting,
-            "approval": outcome.approval,
-            "message": f"{own}{outcome.waiting} are a person's, who decides with `vade approve`",
-        }
+        return _PRUNED(
+            outcome="waiting",
+            count=done,
+            waiting=outcome.waiting,
+            approval=outcome.approval,
+            message=f"{own}{outcome.waiting} are a person's, who decides with `vade approve`",
+        )
     if outcome.proposals and not outcome.run:
-        return {
-            "outcome": "told",
-            "count": len(outcome.proposals),
-            "message": outcome.large or "nothing was done",
-        }
+        return _PRUNED(
+            outcome="told", count=len(outcome.proposals), message=outcome.large or "nothing was done"
+        )
     back = (
         f"`vade undo {outcome.run}` brings it back" if outcome.run else "nothing was too old or too doubtful"
     )
-    return {"outcome": "pruned", "count": done, "message": back}
+    return _PRUNED(outcome="pruned", count=done, message=back)
 
 
 def _stats(given: Given) -> Read:
-    def do(memory: Memory) -> dict[str, Any]:
-        found = memory.knowledge_stats()
-        return {
-            "total": asdict(found.total),
-            "by_type": {name: asdict(each) for name, each in found.by_type.items()},
-        }
-
-    return Read(do)
+    return Read(lambda memory: _STATS(memory.knowledge_stats()))
 
 
 def _sessions(given: Given) -> Read | Write:
@@ -218,35 +172,41 @@ class Operation(NamedTuple):
     """One operation of a tool that has several: what it does, and what it answers."""
 
     plan: Plan
-    answer: Mapping[str, Any]
+    shapes: tuple[JsonShape, ...]
+
+    @property
+    def answer(self) -> dict[str, Any]:
+        """What is answered, as JSON Schema."""
+        return answer_schema(*self.shapes)
 
 
-_FIGURES = answers(
-    {"count": COUNT, "size": COUNT, "applied": COUNT, "learned": COUNT, "by_trust": by_name(COUNT)},
-    confidence=NUMBER,
-    oldest_days=NUMBER,
-    newest_days=NUMBER,
-    age_days=NUMBER,
+_KEPT = (core.stored, postponed_json)
+_NOTE = JsonShape("memory_note", "key content=text updated?")
+_MEMORIES = JsonShape("memories", memories=at("records", many(BRIEF)))
+_PRUNED = JsonShape(
+    "lessons_pruned",
+    "outcome count:int waiting approval message",
+    waiting=optional(COUNT),
+    approval=optional(TEXT),
 )
+_STATS = JsonShape("lesson_figures", total=figures_json, by_type=by_name(figures_json))
 OPERATIONS: Mapping[str, Operation] = {
-    "store": Operation(_store, core.WRITTEN),
-    "retrieve": Operation(_retrieve, answers({"key": TEXT, "content": TEXT}, updated=TEXT)),
-    "search": Operation(_search, core.ANSWER),
-    "list": Operation(_list, answers({"memories": many(BRIEF)})),
-    "delete": Operation(_delete, core.WRITTEN),
-    "add_discovery": Operation(_lesson("discovery", "fact"), core.WRITTEN),
-    "add_solution": Operation(_lesson("solution", "error", "solution"), core.WRITTEN),
-    "add_pattern": Operation(_lesson("pattern", "pattern"), core.WRITTEN),
-    "prune_ltm": Operation(
-        _prune, answers({"outcome": TEXT}, count=COUNT, waiting=COUNT, approval=TEXT, message=TEXT)
-    ),
-    "ltm_stats": Operation(_stats, answers({"total": _FIGURES, "by_type": by_name(_FIGURES)})),
-    "recall_sessions": Operation(_sessions, core.RECALLED),
+    "store": Operation(_store, _KEPT),
+    "retrieve": Operation(_retrieve, (_NOTE,)),
+    "search": Operation(_search, (found_json,)),
+    "list": Operation(_list, (_MEMORIES,)),
+    "delete": Operation(_delete, (core.forgotten, postponed_json)),
+    "add_discovery": Operation(_lesson("discovery", "fact"), _KEPT),
+    "add_solution": Operation(_lesson("solution", "error", "solution"), _KEPT),
+    "add_pattern": Operation(_lesson("pattern", "pattern"), _KEPT),
+    "prune_ltm": Operation(_prune, (_PRUNED, postponed_json)),
+    "ltm_stats": Operation(_stats, (_STATS,)),
+    "recall_sessions": Operation(_sessions, (core.RECALLED,)),
 }
 
 
 # What it answers depends on the operation; all of it would be more than a model needs to read.
-@tool("Work with memory", {"type": "object"}, destructive=True)
+@tool("Work with memory", destructive=True)
 def memory_operations(
     *,
     operation: Annotated[str, "What to do.", tuple(OPERATIONS)],
