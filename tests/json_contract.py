@@ -35,7 +35,7 @@ def validator(shape: JsonShape) -> jsonschema.Draft202012Validator:
 
 def command_of(context: click.Context | None) -> str | None:
     """The words of the command that runs."""
-    return None if context is None else context.command_path.removeprefix("vade").strip() or "vade"
+    return None if context is None else context.command_path.partition(" ")[2] or "vade"
 
 
 def check(shape: JsonShape, made: dict[str, Any]) -> None:

@@ -9,17 +9,15 @@ from typing import TYPE_CHECKING
 import click
 
 from vademecum.interfaces.cli.options import AgentName, NamesAgents, common
-from vademecum.interfaces.present import output
-from vademecum.interfaces.present.to_json import agents_json, block_json, installed_json, provider_file_json
+from vademecum.interfaces.present import output, to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from vademecum.agents.base import Program, Where
+    from vademecum.interfaces.cli.options import Door
     from vademecum.interfaces.install.runner import AgentStatus, FileEdit
     from vademecum.memory import Memory
-
-    Door = Callable[[], Memory]
 
 _SCOPE = click.option(
     "--scope",
@@ -94,7 +92,7 @@ def _show(edits: Sequence[FileEdit], *, dry_run: bool, done: str, as_json: bool,
 
     changed = [edit for edit in edits if edit.changed]
     if as_json:
-        output.as_json(installed_json, agent=agent, dry_run=dry_run, files=edits)
+        output.as_json(to_json.installed_json, agent=agent, dry_run=dry_run, files=edits)
         return
     if not changed:
         output.line("nothing to change")
@@ -105,7 +103,7 @@ def _show(edits: Sequence[FileEdit], *, dry_run: bool, done: str, as_json: bool,
 
 def _show_all(found: Sequence[AgentStatus], *, as_json: bool) -> None:
     if as_json:
-        output.as_json(agents_json, agents=found)
+        output.as_json(to_json.agents_json, agents=found)
         return
     for each in found:
         here = each.program or (str(each.folder) if each.there else "not found here")
@@ -159,7 +157,7 @@ def inject(
         audience = click.get_current_context().params.get("audience") or "group"
         kept = memory.write_provider_file(provider, query=query, budget=budget, audience=audience)
         if as_json:
-            output.as_json(provider_file_json, kept)
+            output.as_json(to_json.provider_file_json, kept)
             return
         output.line(f"{'wrote' if kept.changed else 'nothing changed in'} {kept.path}")
         for warning in kept.warnings:
@@ -167,7 +165,7 @@ def inject(
         return
     block = memory.inject(query=query, budget=budget, knowledge=not no_ltm)
     if as_json:
-        output.as_json(block_json, block)
+        output.as_json(to_json.block_json, block)
         return
     click.echo(block.text, nl=False)
     for warning in block.warnings:

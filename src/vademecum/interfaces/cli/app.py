@@ -16,9 +16,9 @@ from vademecum.interfaces.cli.options import common
 from vademecum.interfaces.present import output
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-    from vademecum.memory import Memory
+    from vademecum.interfaces.cli.options import Door
 
 # What the help page shows: a command, the module below this one that has it, and what it does. Nothing is
 # imported for that; what is called is imported then.
@@ -146,7 +146,7 @@ class LazyGroup(click.Group):
 @click.version_option(__version__, prog_name="vade", message="%(prog)s %(version)s")
 @common
 @click.pass_context
-def cli(ctx: click.Context, as_json: bool, door: Callable[[], Memory]) -> None:
+def cli(ctx: click.Context, as_json: bool, door: Door) -> None:
     """Long-term memory for AI agents, kept in plain Markdown.
 
     The options below go with every command, before its name or after it.

@@ -7,29 +7,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vademecum.interfaces.cli.options import common, complete_keys, confirmed, scope_option
-from vademecum.interfaces.present import output
-from vademecum.interfaces.present.to_json import (
-    compacted_json,
-    lint_json,
-    outcome_json,
-    place_of,
-    promoted_json,
-    runs_json,
-    undone_json,
-)
-from vademecum.interfaces.present.to_text import show_left, show_lint, show_outcome
+from vademecum.interfaces.cli.options import common, complete_keys, scope_option, settle
+from vademecum.interfaces.present import output, to_json
+from vademecum.interfaces.present.to_text import ending, show_left, show_lint, show_outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from vademecum.interfaces.cli.options import Door
     from vademecum.lifecycle.promote import Promoted
     from vademecum.lifecycle.rewrite import Rewritten
-    from vademecum.memory import Memory
     from vademecum.store.runs import Brief
     from vademecum.types import Finding
-
-    Door = Callable[[], Memory]
 
 
 @click.command()
@@ -39,18 +26,8 @@ if TYPE_CHECKING:
 @common
 def sweep(apply: bool, scope: str | None, yes: bool, as_json: bool, door: Door) -> int:
     """Put away what is old, expired, said twice or too much; `vade undo` brings it back."""
-    memory = door()
-    outcome = memory.sweep(scope=scope)
-    if apply and (outcome.proposals or outcome.deleted):
-        if outcome.large:
-            confirmed(f"{outcome.large}. Go on?", yes=yes)
-        if outcome.deleted:
-            asked = (
-                f"Delete {output.plural(len(outcome.deleted), 'old file')} of the archive and audit for good?"
-            )
-            confirmed(asked, yes=yes)
-        outcome = memory.sweep(apply=True, scope=scope, large=True)
-    output.tell(as_json, partial(show_outcome, outcome, applied=apply), outcome_json, outcome)
+    outcome = settle(partial(door().sweep, scope=scope), apply=apply, yes=yes)
+    output.tell(as_json, partial(show_outcome, outcome, applied=apply), to_json.outcome_json, outcome)
     return int(any(not each.done for each in outcome.told))
 
 
@@ -62,7 +39,7 @@ def split(key: str, scope: str | None, as_json: bool, door: Door) -> int:
     """Take back the last merge of a record: both statements stand again, each in its own record."""
     outcome = door().split(key, scope=scope)
     if as_json:
-        output.as_json(outcome_json, outcome)
+        output.as_json(to_json.outcome_json, outcome)
     else:
         for proposal in outcome.proposals:
             output.line(proposal.why)
@@ -88,7 +65,7 @@ def undo(run: str | None, listed: bool, as_json: bool, door: Door) -> int:
         return 0
     undone, told = memory.undo(run)
     if as_json:
-        output.as_json(undone_json, run=undone, files=told)
+        output.as_json(to_json.undone_json, run=undone, files=told)
     else:
         brought = sum(each.done for each in told)
         output.line(
@@ -104,7 +81,7 @@ def undo(run: str | None, listed: bool, as_json: bool, door: Door) -> int:
 def show_runs(runs: list[Brief], *, as_json: bool) -> None:
     """The runs there are, newest first."""
     if as_json:
-        output.as_json(runs_json, runs=runs)
+        output.as_json(to_json.runs_json, runs=runs)
     elif runs:
         cells = [[each.run, each.what, str(each.edits), output.age(each.at), _state(each)] for each in runs]
         output.table(cells, ["run", "what", "edits", "age", "state"])
@@ -136,7 +113,7 @@ def lint(
     found = door().lint(scope=scope, seconds=seconds, model=model or llm)
     if as_json or form == "json":
         errors, warnings = (sum(each.severity == name for each in found) for name in ("error", "warning"))
-        output.as_json(lint_json, findings=found, errors=errors, warnings=warnings)
+        output.as_json(to_json.lint_json, findings=found, errors=errors, warnings=warnings)
     elif form == "github":
         for finding in found:
             output.line(annotation(finding))
@@ -154,13 +131,13 @@ def heal(scope: str | None, apply: bool, aggressive: bool, as_json: bool, door: 
     """Mend what lint finds, where that takes no person; no text is removed, `vade undo` takes it back."""
     outcome = door().heal(scope=scope, apply=apply, aggressive=aggressive)
     show = partial(show_outcome, outcome, applied=apply, command="vade heal")
-    output.tell(as_json, show, outcome_json, outcome)
+    output.tell(as_json, show, to_json.outcome_json, outcome)
     return int(any(not each.done for each in outcome.told))
 
 
 def annotation(finding: Finding) -> str:
     """One finding as a line that a workflow shows beside the code."""
-    path, first, last = place_of(finding)
+    path, first, last = to_json.place_of(finding)
     where = f"file={_property(path)}" + (f",line={first},endLine={last}" if first else "")
     said = f"{finding.why}. Mend: {finding.mend}" if finding.mend else finding.why
     return f"::{_LEVELS[finding.severity]} {where},title={_property(finding.what)}::{_message(said)}"
@@ -188,7 +165,7 @@ def compact(
     """Let a language model merge the entries of a topic into one; nothing it drops goes unnoticed."""
     with output.progress() as step:
         found = door().compact(key, scope=scope, model=model, apply=apply, progress=step)
-    output.tell(as_json, partial(show_compacted, found, applied=apply), compacted_json, found)
+    output.tell(as_json, partial(show_compacted, found, applied=apply), to_json.compacted_json, found)
     failed = bool(found.refused) and not found.outcome.proposals
     return int(failed or bool(found.outcome.skipped))
 
@@ -204,15 +181,10 @@ def show_compacted(found: Rewritten, *, applied: bool) -> None:
         output.line(f"refused: {refusal.path}: {refusal.why}")
     for finding in found.outcome.findings:
         output.line(f"left alone: {finding.where}: {finding.why}")
-    done = sum(each.done for each in found.outcome.told)
-    if not found.outcome.proposals:
-        output.line("nothing was changed" if found.refused else "nothing to do")
-    elif not applied:
-        output.line("nothing was changed; `vade compact --apply` asks again and writes what it gets")
-    else:
-        back = f"; `vade undo {found.outcome.run}` takes it back" if found.outcome.run else ""
-        output.line(f"changed {output.plural(done, 'file')}{back}")
-        show_left(found.outcome.told)
+    nothing = "nothing was changed" if found.refused else "nothing to do"
+    dry = "nothing was changed; `vade compact --apply` asks again and writes what it gets"
+    output.line(ending(found.outcome, applied=applied, nothing=nothing, dry=dry))
+    show_left(found.outcome.told)
 
 
 @click.command()
@@ -222,7 +194,7 @@ def show_compacted(found: Rewritten, *, applied: bool) -> None:
 def promote(scope: str | None, apply: bool, as_json: bool, door: Door) -> int:
     """Make records, or lines of MEMORY.md, of what the journal repeats or sessions recall repeatedly."""
     found = door().promote(scope=scope, apply=apply)
-    output.tell(as_json, partial(show_promoted, found, applied=apply), promoted_json, found)
+    output.tell(as_json, partial(show_promoted, found, applied=apply), to_json.promoted_json, found)
     return int(bool(found.outcome.skipped))
 
 
@@ -236,12 +208,6 @@ def show_promoted(found: Promoted, *, applied: bool) -> None:
         output.line(f"left alone: {finding.where}: {finding.why}")
     for note in found.notes:
         output.line(note)
-    if not found.promotions:
-        output.line("nothing to do")
-    elif not applied:
-        output.line("nothing was changed; `vade promote --apply` does it")
-    else:
-        done = sum(each.done for each in found.outcome.told)
-        back = f"; `vade undo {found.outcome.run}` takes it back" if found.outcome.run else ""
-        output.line(f"changed {output.plural(done, 'file')}{back}")
-        show_left(found.outcome.told)
+    dry = "nothing was changed; `vade promote --apply` does it"
+    output.line(ending(found.outcome, applied=applied, nothing="nothing to do", dry=dry))
+    show_left(found.outcome.told)

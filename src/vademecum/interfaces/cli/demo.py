@@ -11,12 +11,12 @@ import click
 
 from vademecum.errors import NotFound, VadeError
 from vademecum.interfaces.cli.options import common
-from vademecum.interfaces.present import output
-from vademecum.interfaces.present.to_json import demo_json
+from vademecum.interfaces.present import output, to_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from vademecum.interfaces.cli.options import Door
     from vademecum.memory import Memory
     from vademecum.transcripts.messages import Message
 
@@ -29,7 +29,7 @@ class StepFailed(VadeError):
 
 @click.command()
 @common
-def demo(as_json: bool, door: Callable[[], Memory]) -> None:
+def demo(as_json: bool, door: Door) -> None:
     """Take a short tour in a temporary folder; your own memory is not touched."""
     steps: list[dict[str, str]] = []
     begun = time.monotonic()
@@ -39,7 +39,7 @@ def demo(as_json: bool, door: Callable[[], Memory]) -> None:
             shown = step(tour)
             steps.append({"step": step.__name__, "shown": shown})
     if as_json:
-        output.as_json(demo_json, steps=steps, seconds=round(time.monotonic() - begun, 2))
+        output.as_json(to_json.demo_json, steps=steps, seconds=round(time.monotonic() - begun, 2))
     else:
         output.line(
             f"\nAll {len(steps)} steps worked, in {time.monotonic() - begun:.1f} s. "

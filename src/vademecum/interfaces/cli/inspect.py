@@ -9,31 +9,16 @@ from typing import TYPE_CHECKING
 import click
 
 from vademecum.interfaces.cli.options import TYPES, common, key_argument, scope_option
-from vademecum.interfaces.present import output
-from vademecum.interfaces.present.to_json import (
-    audit_json,
-    audit_verified_json,
-    entry_json,
-    forgotten_json,
-    lines_json,
-    listing_json,
-    record_json,
-    settings_json,
-    standing_json,
-    status_whole_json,
-)
+from vademecum.interfaces.present import output, to_json
 from vademecum.interfaces.present.to_text import short, show_findings
 from vademecum.store import secrets
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from vademecum.config import Shared
     from vademecum.index.sync import Survey
+    from vademecum.interfaces.cli.options import Door
     from vademecum.memory import Memory, Status
     from vademecum.types import Entry, Record
-
-    Door = Callable[[], Memory]
 
 
 @click.command("list")
@@ -65,7 +50,7 @@ def list_(
     listing = memory.list(scope=scope, type=kind, tag=tag, all=everything)
     written = list(memory.write_listing(scope=scope)) if write_index else []
     if as_json:
-        output.as_json(listing_json, listing, written=written)
+        output.as_json(to_json.listing_json, listing, written=written)
         return
     if listing.records:
         output.table(
@@ -112,10 +97,11 @@ def show(key: str, scope: str | None, as_json: bool, door: Door) -> None:
     related = memory.related(key, scope=scope)
     if as_json:
         output.as_json(
-            record_json,
+            to_json.record_json,
             record,
             entries=[
-                entry_json(entry, trust=each) for entry, each in zip(record.entries, trust, strict=True)
+                to_json.entry_json(entry, trust=each)
+                for entry, each in zip(record.entries, trust, strict=True)
             ],
             trust=memory.trust_of(record),
             related=related,
@@ -172,7 +158,7 @@ def get(target: str, start: int, lines: int | None, as_json: bool, door: Door) -
     """Print lines of a file of memory, by its path, key or number."""
     found = door().get(target, start=start, lines=lines)
     if as_json:
-        output.as_json(lines_json, found)
+        output.as_json(to_json.lines_json, found)
     elif found.text or found.lines:
         output.line(found.text)
     else:
@@ -187,7 +173,9 @@ def status(as_json: bool, door: Door) -> None:
     found = memory.status()
     if as_json:
         shared = memory.loaded.shared
-        output.as_json(status_whole_json, found, warnings=memory.loaded.warnings, repository_settings=shared)
+        output.as_json(
+            to_json.status_whole_json, found, warnings=memory.loaded.warnings, repository_settings=shared
+        )
         return
     for name, value in summary(found):
         output.line(f"{name:<10}{value}")
@@ -207,7 +195,7 @@ def config(as_json: bool, door: Door) -> None:
     values = settings.flatten(loaded.settings)
     if as_json:
         told = {name: {"value": value, "from": loaded.origins[name]} for name, value in values.items()}
-        output.as_json(settings_json, settings=told)
+        output.as_json(to_json.settings_json, settings=told)
         return
     rows = [
         [name, settings.SETTINGS[name].render(value), loaded.origins[name]] for name, value in values.items()
@@ -241,7 +229,7 @@ def audit(ctx: click.Context, last: int, as_json: bool, door: Door) -> None:
         return
     lines = list(door().audit_lines())[-last:]
     if as_json:
-        output.as_json(audit_json, lines=lines)
+        output.as_json(to_json.audit_json, lines=lines)
     elif lines:
         cells = [
             [str(each.get(name) or "-") for name in ("at", "op", "scope", "num", "actor")] for each in lines
@@ -257,7 +245,7 @@ def verify(as_json: bool, door: Door) -> int:
     """Find edits, deletions and a cut-off end in the audit; exit 1 when there are any."""
     report = door().verify_audit()
     if as_json:
-        output.as_json(audit_verified_json, report)
+        output.as_json(to_json.audit_verified_json, report)
     elif report.problems:
         show_findings(report.problems)
     else:
@@ -280,7 +268,7 @@ def list_forgotten(memory: Memory, scope: str | None, *, as_json: bool) -> None:
         for each in memory.forgotten(scope=scope)
     ]
     if as_json:
-        output.as_json(forgotten_json, forgotten=found)
+        output.as_json(to_json.forgotten_json, forgotten=found)
     elif found:
         output.table([[*each.values()] for each in found], ["key", "scope", "when", "why"])
         output.line("\n`vade restore KEY` brings one back")
@@ -292,7 +280,7 @@ def overview(memory: Memory, *, as_json: bool) -> None:
     """What `vade` alone prints: where one stands, the newest memories, and the next step."""
     found = memory.status()
     if as_json:
-        output.as_json(standing_json, found, warnings=memory.loaded.warnings)
+        output.as_json(to_json.standing_json, found, warnings=memory.loaded.warnings)
         return
     for name, value in summary(found):
         if name in ("home", "project", "memory"):

@@ -8,46 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from vademecum.interfaces.cli.options import (
-    SCOPES,
-    common,
-    confirmed,
-    key_argument,
-    scope_option,
-)
+from vademecum.interfaces.cli.options import SCOPES, common, confirmed, key_argument, scope_option, settle
 from vademecum.interfaces.cli.write import TextCommand, read_text, tell_swept, warn_of_secrets
-from vademecum.interfaces.present import output
-from vademecum.interfaces.present.to_json import (
-    applied_json,
-    draft_json,
-    edge_decided_json,
-    edges_proposed_json,
-    graph_json,
-    graph_written_json,
-    learned_json,
-    lessons_imported_json,
-    no_profile_json,
-    outcome_json,
-    path_json,
-    profile_json,
-    profile_sections,
-    signal_json,
-    stats_json,
-    suggested_json,
-)
+from vademecum.interfaces.present import output, to_json
 from vademecum.interfaces.present.to_text import figures_row, show_lessons, show_merged, show_outcome
 from vademecum.types import LEARNED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from vademecum.interfaces.cli.options import Door
     from vademecum.knowledge.graph import Graph
     from vademecum.knowledge.signals import Signal
     from vademecum.lifecycle.profile import ProfileDraft
     from vademecum.memory import Memory
     from vademecum.store.runs import Told
-
-    Door = Callable[[], Memory]
 
 LESSON = click.Choice([*map(str, LEARNED)])
 # The field that TEXT is, when it is given; the steps of a workflow are each given on their own.
@@ -100,7 +73,7 @@ def learn(
     record = memory.show(stored.id or stored.key)
     if as_json:
         level = memory.trust_of(record).level
-        output.as_json(learned_json, stored, confidence=record.confidence, trust=level)
+        output.as_json(to_json.learned_json, stored, confidence=record.confidence, trust=level)
         return
     words = {"created": "learned as", "confirmed": "confirmed", "consolidated": "confirmed, in newer words,"}
     said = words.get(str(stored.outcome), "added to")
@@ -142,7 +115,7 @@ def applied(key: str, scope: str | None, as_json: bool, door: Door) -> None:
     record = door().applied(key, scope=scope)
     count = record.fields.get("applied", 0)
     text = f"{record.key} was of use {output.plural(count, 'time')}"
-    output.tell(as_json, text, applied_json, record, applied=count)
+    output.tell(as_json, text, to_json.applied_json, record, applied=count)
 
 
 @knowledge.command()
@@ -152,7 +125,7 @@ def stats(scope: str | None, as_json: bool, door: Door) -> None:
     """Count what was learned: how many, how old, how large and how sure, per scope and type."""
     found = door().knowledge_stats(scope=scope)
     if as_json:
-        output.as_json(stats_json, found)
+        output.as_json(to_json.stats_json, found)
         return
     rows = [
         figures_row(scope_name, kind, each)
@@ -173,29 +146,14 @@ def stats(scope: str | None, as_json: bool, door: Door) -> None:
 @click.option("--apply", is_flag=True, help="Do it; without, it is only told.")
 @click.option("--yes", is_flag=True, help="Do not ask, however much would go.")
 @common
-def prune(
-    *,
-    max_age_days: int | None,
-    min_confidence: float | None,
-    scope: str | None,
-    apply: bool,
-    yes: bool,
-    as_json: bool,
-    door: Door,
-) -> int:
+def prune(apply: bool, yes: bool, as_json: bool, door: Door, **given: Any) -> int:
     """Put away what was learned and is too old or no longer believed; the archive keeps it.
 
     What a person verified or protects stays. `vade undo` brings it back.
     """
-    memory = door()
-    given: dict[str, Any] = {"max_age_days": max_age_days, "min_confidence": min_confidence, "scope": scope}
-    outcome = memory.prune_knowledge(**given)
-    if apply and outcome.proposals:
-        if outcome.large:
-            confirmed(f"{outcome.large}. Go on?", yes=yes)
-        outcome = memory.prune_knowledge(**given, apply=True, large=True)
+    outcome = settle(partial(door().prune_knowledge, **given), apply=apply, yes=yes)
     show = partial(show_outcome, outcome, applied=apply, command="vade knowledge prune")
-    output.tell(as_json, show, outcome_json, outcome)
+    output.tell(as_json, show, to_json.outcome_json, outcome)
     return int(any(not each.done for each in outcome.told))
 
 
@@ -211,7 +169,7 @@ def import_(path: str, scope: str, as_json: bool, door: Door) -> None:
     memory = door()
     done = memory.import_ltm(path, scope=scope)
     if as_json:
-        output.as_json(lessons_imported_json, done)
+        output.as_json(to_json.lessons_imported_json, done)
         return
     added, updated = len(done.added), len(done.updated)
     output.line(f"{output.plural(added, 'lesson')} added, {updated:,} updated, {done.known:,} known already")
@@ -228,7 +186,7 @@ def import_(path: str, scope: str, as_json: bool, door: Door) -> None:
 def export(path: str, scope: str, force: bool, as_json: bool, door: Door) -> None:
     """Write what was learned as an ltm.json that CLIO can read; a file read before comes out as it was."""
     written = door().export_ltm(path, scope=scope, force=force)
-    output.tell(as_json, f"wrote {written}", path_json, path=written)
+    output.tell(as_json, f"wrote {written}", to_json.path_json, path=written)
 
 
 # Where each kind belongs: what a person prefers holds everywhere, the rest in the project it was said of.
@@ -248,8 +206,8 @@ def suggest(text: str, as_json: bool, door: Door) -> None:
     """Say what of a message is worth keeping; `-` reads it from standard input. Nothing is written."""
     reading = door().suggest(read_text(text))
     if as_json:
-        signals = [signal_json(each, command=command(each)) for each in reading.signals]
-        output.as_json(suggested_json, reading, signals=signals)
+        signals = [to_json.signal_json(each, command=command(each)) for each in reading.signals]
+        output.as_json(to_json.suggested_json, reading, signals=signals)
         return
     for each in reading.signals:
         output.line(f"{each.kind} ({each.confidence:.2f}): {each.text}\n  {each.why}\n  {command(each)}")
@@ -286,14 +244,7 @@ def show(as_json: bool, door: Door) -> None:
 @click.option("--yes", is_flag=True, help="Do not ask before it is kept.")
 @common
 def build(
-    *,
-    imported: bool,
-    llm: bool,
-    model: str | None,
-    apply: bool,
-    yes: bool,
-    as_json: bool,
-    door: Door,
+    *, imported: bool, llm: bool, model: str | None, apply: bool, yes: bool, as_json: bool, door: Door
 ) -> int:
     """Draft the observed style of profile.md from your own messages in this project's sessions."""
     if as_json and apply and not yes:
@@ -309,7 +260,7 @@ def build(
         run, told = memory.profile_apply(draft)
     if as_json:
         why = told.why if told and not told.done else ""
-        output.as_json(draft_json, draft, applied=bool(told and told.done), run=run, why=why)
+        output.as_json(to_json.draft_json, draft, applied=bool(told and told.done), run=run, why=why)
     else:
         show_kept(draft, run, told)
     return int(told is not None and not told.done)
@@ -319,9 +270,9 @@ def show_profile(memory: Memory, *, as_json: bool) -> None:
     """The profile as it stands, and what of it waits."""
     found = memory.profile()
     if as_json and found is None:
-        output.as_json(no_profile_json, path=None, text="", sections=[])
+        output.as_json(to_json.no_profile_json, path=None, text="", sections=[])
     elif as_json and found is not None:
-        output.as_json(profile_json, found, sections=profile_sections(memory, found))
+        output.as_json(to_json.profile_json, found, sections=to_json.profile_sections(memory, found))
     elif found is None:
         output.line("there is no profile; `vade profile build` drafts one, `vade edit profile.md` begins one")
     else:
@@ -416,7 +367,7 @@ def show_graph(found: Graph, form: str) -> None:
     from vademecum.knowledge import graph as graphs
 
     if form == "json":
-        output.as_json(graph_json, found)
+        output.as_json(to_json.graph_json, found)
         return
     if form != "text":
         click.echo(output.plain(graphs.render_graph(found, form)), nl=False)
@@ -449,7 +400,7 @@ def write(
     if wanted is None or wanted == "text":
         raise click.UsageError("Name the file .graphml, .json or .mmd, or give its --format.")
     path = memory.export_graph(out, format=wanted, scope=scope, rejected=everything, force=force)
-    output.tell(as_json, f"wrote {path}", graph_written_json, path=path, format=wanted)
+    output.tell(as_json, f"wrote {path}", to_json.graph_written_json, path=path, format=wanted)
 
 
 def decide(memory: Memory, pair: tuple[str, str], scope: str | None, *, on: bool, as_json: bool) -> None:
@@ -457,14 +408,16 @@ def decide(memory: Memory, pair: tuple[str, str], scope: str | None, *, on: bool
     one, other = memory.reject_edge(*pair, scope=scope, on=on)
     said = "rejected: nothing joins" if on else "accepted again: what joins"
     paths = [one.path, other.path]
-    output.tell(as_json, f"{said} {one.key} and {other.key}", edge_decided_json, records=paths, rejected=on)
+    output.tell(
+        as_json, f"{said} {one.key} and {other.key}", to_json.edge_decided_json, records=paths, rejected=on
+    )
 
 
 def show_proposed(memory: Memory, scope: str | None, model: str | None, *, apply: bool, as_json: bool) -> int:
     """Print the edges that a model proposes, and what was not taken from it."""
     found = memory.propose_edges(scope=scope, model=model, apply=apply)
     if as_json:
-        output.as_json(edges_proposed_json, found)
+        output.as_json(to_json.edges_proposed_json, found)
     else:
         for why in found.refused:
             output.line(f"refused: {why}")

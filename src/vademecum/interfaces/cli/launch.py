@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from vademecum.interfaces.cli.options import common
-from vademecum.interfaces.present import output
-from vademecum.interfaces.present.to_json import serving_json
+from vademecum.interfaces.present import output, to_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,9 +19,8 @@ if TYPE_CHECKING:
     from vademecum.interfaces.chat.callers import Callers
     from vademecum.interfaces.chat.state import Chat, Flags
     from vademecum.interfaces.chat.terminal import Screen
+    from vademecum.interfaces.cli.options import Door
     from vademecum.memory import Memory
-
-    Door = Callable[[], Memory]
 
 
 @click.command()
@@ -190,7 +188,7 @@ def mcp(*, http: bool, port: int | None, tools: str, as_json: bool, door: Door) 
 
     def ready(address: str, token: str) -> None:
         if as_json:
-            output.as_json(serving_json, url=address, token_file=token)
+            output.as_json(to_json.serving_json, url=address, token_file=token)
             sys.stdout.flush()
         else:
             output.error(f"listening on {address}; the token is in {token}")
@@ -214,7 +212,7 @@ def options_of(memory: Memory) -> dict[str, object]:
 @click.argument("tool", metavar="AGENT")
 @click.argument("event")
 @common
-def hook(tool: str, event: str, *, as_json: bool, door: Callable[[], Memory]) -> None:
+def hook(tool: str, event: str, *, as_json: bool, door: Door) -> None:
     """Answer a hook of an agent: what it says on standard input, what the model is told on standard output.
 
     Agents call this, once `vade install` has told them to. It is always done within `limits.hook` and never

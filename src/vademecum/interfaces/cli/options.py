@@ -17,7 +17,10 @@ from vademecum.types import Audience, Origin, RecordType, Scope
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from vademecum.lifecycle.runner import RunOutcome
     from vademecum.memory import Memory
+
+    Door = Callable[[], Memory]
 
 SCOPES = click.Choice([str(scope) for scope in Scope])
 JOURNALS = click.Choice([str(scope) for scope in Scope if scope.rule.journal])
@@ -164,3 +167,16 @@ def confirmed(question: str, *, yes: bool) -> None:
         raise click.UsageError(f"{question} Pass --yes to say so, since nobody can be asked here.")
     if not click.confirm(question):
         raise click.Abort
+
+
+def settle(run: Callable[..., RunOutcome], *, apply: bool, yes: bool) -> RunOutcome:
+    """What a run would do, or, once a person agrees to what is large or final, what it did."""
+    outcome = run()
+    if not apply or not (outcome.proposals or outcome.deleted):
+        return outcome
+    if outcome.large:
+        confirmed(f"{outcome.large}. Go on?", yes=yes)
+    if outcome.deleted:
+        files = output.plural(len(outcome.deleted), "old file")
+        confirmed(f"Delete {files} of the archive and audit for good?", yes=yes)
+    return run(apply=True, large=True)

@@ -8,15 +8,10 @@ import click
 
 from vademecum.errors import NotFound
 from vademecum.interfaces.cli.options import SCOPES, common, confirmed, key_argument, scope_option
-from vademecum.interfaces.present import output
-from vademecum.interfaces.present.to_json import brief_json, cleared_json, purged_json
+from vademecum.interfaces.present import output, to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from vademecum.memory import Memory
-
-    Door = Callable[[], Memory]
+    from vademecum.interfaces.cli.options import Door
 
 YES = click.option("--yes", is_flag=True, help="Do not ask.")
 
@@ -33,7 +28,7 @@ def forget(key: str, scope: str | None, yes: bool, as_json: bool, door: Door) ->
     confirmed(f"Forget {record.key} ({record.place.scope}): {output.plain(record.text)[:80]!r}?", yes=yes)
     forgotten = memory.forget(key, scope=scope)
     text = f"forgot {forgotten.key}; `vade restore {forgotten.key}` brings it back"
-    output.tell(as_json, text, brief_json, forgotten)
+    output.tell(as_json, text, to_json.brief_json, forgotten)
 
 
 @click.command()
@@ -43,7 +38,7 @@ def forget(key: str, scope: str | None, yes: bool, as_json: bool, door: Door) ->
 def restore(name: str, scope: str | None, as_json: bool, door: Door) -> None:
     """Bring back a forgotten record, an earlier version, or entries that an edit took out."""
     record = door().restore(name, scope=scope)
-    output.tell(as_json, f"restored {record.key} ({record.place.scope})", brief_json, record)
+    output.tell(as_json, f"restored {record.key} ({record.place.scope})", to_json.brief_json, record)
 
 
 @click.command()
@@ -60,7 +55,7 @@ def clear(scope: str, include_protected: bool, yes: bool, as_json: bool, door: D
     cleared = memory.clear(scope=scope, protected=include_protected)
     back = "; `vade undo` brings all back, `vade restore KEY` one" if cleared else ""
     text = f"forgot {output.plural(len(cleared), 'record')}{back}"
-    output.tell(as_json, text, cleared_json, cleared=cleared)
+    output.tell(as_json, text, to_json.cleared_json, cleared=cleared)
 
 
 @click.command()
@@ -85,7 +80,7 @@ def purge(
     confirmed(f"Delete {what} for good?", yes=yes)
     found = list(memory.purge(key, scope=scope) if key is not None else memory.purge_text(text or ""))
     if as_json:
-        output.as_json(purged_json, found=found)
+        output.as_json(to_json.purged_json, found=found)
         return
     if not found:
         raise NotFound("that text stands nowhere in memory")

@@ -9,14 +9,7 @@ import click
 
 from vademecum.errors import VadeError
 from vademecum.interfaces.cli.options import common, complete_keys, confirmed, scope_option
-from vademecum.interfaces.present import output
-from vademecum.interfaces.present.to_json import (
-    decided_json,
-    inbox_json,
-    unverified_json,
-    verified_json,
-    verified_many_json,
-)
+from vademecum.interfaces.present import output, to_json
 from vademecum.interfaces.present.to_text import show_waiting
 from vademecum.store import people, secrets
 from vademecum.store.approvals import SHOWN, whose
@@ -24,13 +17,12 @@ from vademecum.store.outgoing import clean_text
 from vademecum.text.visible import spelled
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
+    from vademecum.interfaces.cli.options import Door
     from vademecum.knowledge.trust import Unverified
     from vademecum.memory import Memory
     from vademecum.memory.reviewing import Inbox, Item
-
-    Door = Callable[[], Memory]
 
 _SHOWN = 24  # lines of a text before the pager has the rest
 _KEYS = {
@@ -61,7 +53,7 @@ def review(kinds: tuple[str, ...], scope: str | None, *, declined: bool, as_json
     memory = door()
     inbox = memory.review(kinds, scope=scope, declined=declined)
     if as_json:
-        output.as_json(inbox_json, inbox)
+        output.as_json(to_json.inbox_json, inbox)
         return
     show_counts(inbox)
     if not inbox.items:
@@ -278,7 +270,7 @@ def yes_(ids: tuple[str, ...], everything: bool, yes: bool, as_json: bool, door:
         if not as_json:
             output.line(f"{id[:SHOWN]}: {request.operation} was done, as {whose(request)}")
     if as_json:
-        output.as_json(decided_json, decided=done)
+        output.as_json(to_json.decided_json, decided=done)
 
 
 @approve.command("no")
@@ -295,7 +287,7 @@ def no_(ids: tuple[str, ...], everything: bool, yes: bool, as_json: bool, door: 
         if not as_json:
             output.line(f"{id[:SHOWN]}: refused")
     if as_json:
-        output.as_json(decided_json, decided=[{"id": id, "decided": "no"} for id in chosen])
+        output.as_json(to_json.decided_json, decided=[{"id": id, "decided": "no"} for id in chosen])
 
 
 def _chosen(
@@ -372,7 +364,7 @@ def verify(
             for each in entries:
                 output.line("\n".join(f"  {line}" for line in each.text.split("\n")))
     if as_json:
-        output.as_json(verified_json, verified=done)
+        output.as_json(to_json.verified_json, verified=done)
 
 
 def _is_glob(name: str) -> bool:
@@ -385,7 +377,7 @@ def _verify_many(
     """Verify what waits and is meant, as one sitting, after a question that says how much it is."""
     items = memory.selected(names, scope=scope, **given)
     if not items:
-        output.tell(as_json, "nothing waits", verified_many_json, verified=[], left=[], run=None)
+        output.tell(as_json, "nothing waits", to_json.verified_many_json, verified=[], left=[], run=None)
         return
     confirmed(f"Verify {output.plural(len(items), 'text')} without looking at each of them?", yes=yes)
     with output.progress() as step:
@@ -393,7 +385,7 @@ def _verify_many(
     done = [each for each in decided if each.done]
     left = [each for each in decided if not each.done]
     if as_json:
-        output.as_json(verified_many_json, verified=done, left=left, run=sitting)
+        output.as_json(to_json.verified_many_json, verified=done, left=left, run=sitting)
         return
     output.line(f"{output.plural(len(done), 'text')} verified; `vade undo {sitting}` takes it back")
     for each in left:
@@ -402,7 +394,7 @@ def _verify_many(
 
 def _show_unverified(waiting: list[Unverified], *, as_json: bool) -> None:
     if as_json:
-        output.as_json(unverified_json, waiting=waiting)
+        output.as_json(to_json.unverified_json, waiting=waiting)
         return
     for each in waiting:
         first = next(iter(clean_text(each.text).strip().split("\n")), "")

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from vademecum.interfaces.cli.options import TYPES, common, scope_option, words_argument
-from vademecum.interfaces.present import output
-from vademecum.interfaces.present.to_json import index_json
+from vademecum.interfaces.present import output, to_json
 from vademecum.interfaces.present.to_text import show_answer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from vademecum.index.sync import SyncReport
+    from vademecum.interfaces.cli.options import Door
     from vademecum.memory import Memory
-
-    Door = Callable[[], Memory]
 
 MODES = click.Choice(["hybrid", "bm25", "vector", "metadata"])
 ORDERS = click.Choice(["recency", "score", "usage"])
@@ -41,20 +37,7 @@ ORDERS = click.Choice(["recency", "score", "usage"])
 @click.option("--sort-by", type=ORDERS, help="Another order than that of the score.")
 @click.option("--explain", is_flag=True, help="Show how each score came about.")
 @common
-def search(
-    *,
-    query: str,
-    max_results: int | None,
-    min_score: float | None,
-    mode: str | None,
-    scope: str | None,
-    sources: tuple[str, ...],
-    as_of: str | None,
-    sort_by: str | None,
-    explain: bool,
-    as_json: bool,
-    door: Door,
-) -> None:
+def search(query: str, explain: bool, as_json: bool, door: Door, **given: Any) -> None:
     """Find the lines that answer QUERY, by words and by meaning.
 
     QUERY is one or more words and needs no quotes. It may hold "phrases" and filters: scope:, type:, tag:,
@@ -63,54 +46,23 @@ def search(
     Each match is strong, likely or weak. A weak one may not be an answer; when all are weak, at most three
     are shown.
     """
-    answer = door().search(
-        query,
-        max_results=max_results,
-        min_score=min_score,
-        mode=mode,
-        scope=scope,
-        sources=sources,
-        as_of=as_of,
-        sort_by=sort_by,
-        explain=explain,
-    )
+    answer = door().search(query, explain=explain, **given)
     show_answer(answer, query, explain=explain, as_json=as_json)
 
 
 @click.command()
 @words_argument(required=False)
 @scope_option("Only this scope.")
-@click.option("--type", "kind", type=TYPES, help="Only this type.")
+@click.option("--type", type=TYPES, help="Only this type.")
 @click.option("--limit", type=click.IntRange(1, 100), default=10, show_default=True, help="How many.")
 @click.option("--mode", type=MODES, help="Which legs answer.  [default: hybrid]")
 @click.option("--sort-by", type=ORDERS, help="Another order: newest, three factors, or most used first.")
 @click.option("--include-related", is_flag=True, help="Also what the records found are related to.")
 @click.option("--as-of", metavar="DATE", help="Answer as memory stood then.")
 @common
-def recall(
-    *,
-    query: str,
-    scope: str | None,
-    kind: str | None,
-    limit: int,
-    mode: str | None,
-    sort_by: str | None,
-    include_related: bool,
-    as_of: str | None,
-    as_json: bool,
-    door: Door,
-) -> None:
+def recall(query: str, as_json: bool, door: Door, **given: Any) -> None:
     """Recall records that answer QUERY, or without one the newest."""
-    answer = door().recall(
-        query,
-        scope=scope,
-        type=kind,
-        limit=limit,
-        mode=mode,
-        sort_by=sort_by,
-        include_related=include_related,
-        as_of=as_of,
-    )
+    answer = door().recall(query, **given)
     show_answer(answer, query, explain=False, as_json=as_json)
 
 
@@ -149,7 +101,7 @@ def keep_watch(memory: Memory, *, as_json: bool) -> None:
 def show_report(report: SyncReport, *, as_json: bool) -> None:
     """Print what a sync did."""
     if as_json:
-        output.as_json(index_json, report)
+        output.as_json(to_json.index_json, report)
         return
     output.line(
         f"{report.indexed} of {output.plural(report.files, 'file')} indexed"

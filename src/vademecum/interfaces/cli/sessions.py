@@ -11,29 +11,15 @@ from typing import TYPE_CHECKING
 import click
 
 from vademecum.interfaces.cli.options import common, words_argument
-from vademecum.interfaces.present import output
-from vademecum.interfaces.present.to_json import (
-    Share,
-    hits_json,
-    path_json,
-    session_lines_json,
-    session_renamed_json,
-    session_shown_json,
-    sessions_imported_json,
-    shares_of,
-    trial_json,
-    trimmed_json,
-)
+from vademecum.interfaces.present import output, to_json
 from vademecum.interfaces.present.to_text import list_sessions, told
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from vademecum.context.dry_run import DryRun
-    from vademecum.memory import Memory
+    from vademecum.interfaces.cli.options import Door
     from vademecum.transcripts.importing import ImportedSession
-
-    Door = Callable[[], Memory]
 
 _everything = click.option(
     "--all", "everything", is_flag=True, help="Look in every project, agent and session."
@@ -67,7 +53,7 @@ def show(which: str, last: int | None, everything: bool, as_json: bool, door: Do
     log = door().session(which, all=everything)
     lines = log.lines() if last is None else iter(log.tail(last))
     if as_json:
-        output.as_json(session_shown_json, log, lines=lines)
+        output.as_json(to_json.session_shown_json, log, lines=lines)
         return
     output.line(f"{log.session} · {log.path}")
     for each in lines:
@@ -108,7 +94,7 @@ def search(
     )
     found = answer.hits
     if as_json:
-        output.as_json(hits_json, answer)
+        output.as_json(to_json.hits_json, answer)
         return
     for number, each in enumerate(found):
         if number:
@@ -133,7 +119,7 @@ def get(*, which: str, place: str, lines: int, everything: bool, as_json: bool, 
     """Print lines of a session whole, by number or by the id of a message or tool call."""
     found = door().session_get(which, place, lines=lines, all=everything)
     if as_json:
-        output.as_json(session_lines_json, lines=found)
+        output.as_json(to_json.session_lines_json, lines=found)
     elif not found:
         output.error("the session ends before that line")
     for each in found if not as_json else ():
@@ -151,7 +137,7 @@ def import_(path: str | None, everything: bool, as_json: bool, door: Door) -> in
         raise click.UsageError("give a file or folder, or --all for the agents' own folders")
     with output.progress() as step:
         found = list(door().import_sessions(path, progress=step))
-    output.tell(as_json, partial(show_imported, found), sessions_imported_json, imported=found)
+    output.tell(as_json, partial(show_imported, found), to_json.sessions_imported_json, imported=found)
     return 1 if any(each.outcome == "failed" for each in found) else 0
 
 
@@ -164,7 +150,7 @@ def import_(path: str | None, everything: bool, as_json: bool, door: Door) -> in
 def export(*, which: str, path: str, force: bool, everything: bool, as_json: bool, door: Door) -> None:
     """Write a session to FILE, as its ending says: .html, .md or .jsonl."""
     made = door().export_session(which, path, all=everything, force=force)
-    output.tell(as_json, f"wrote {made}", path_json, path=made)
+    output.tell(as_json, f"wrote {made}", to_json.path_json, path=made)
 
 
 @sessions.command()
@@ -176,7 +162,7 @@ def rename(which: str, name: str, everything: bool, as_json: bool, door: Door) -
     """Give a session another name."""
     log = door().rename_session(which, name, all=everything)
     text = f"{log.session} is now called {name}"
-    output.tell(as_json, text, session_renamed_json, session=log.session, name=name)
+    output.tell(as_json, text, to_json.session_renamed_json, session=log.session, name=name)
 
 
 @sessions.command()
@@ -199,7 +185,7 @@ def trim(*, which: str, window: int | None, dry: bool, everything: bool, as_json
     if as_json:
         applied = not dry and bool(made.trimmed or made.cut)
         given = {"session": which, "window": window, "before": before, "after": after, "applied": applied}
-        output.as_json(trimmed_json, made, **given)
+        output.as_json(to_json.trimmed_json, made, **given)
     elif not gone and not made.cut:
         enough = f"few enough for a window of {window:,}" if window else "all new"
         output.line(f"nothing to trim: its {before:,} tokens are {enough}")
@@ -258,7 +244,7 @@ def inspect(source: str, window: int, model: str, as_json: bool, door: Door) -> 
     """
     with output.progress() as step:
         found = door().context_trial(source, window=window, model=model, progress=step)
-    output.tell(as_json, partial(show_trial, found), trial_json, found)
+    output.tell(as_json, partial(show_trial, found), to_json.trial_json, found)
 
 
 def show_trial(found: DryRun) -> None:
@@ -268,7 +254,7 @@ def show_trial(found: DryRun) -> None:
     output.line(f"{source.name} · {source.format}{model}")
     said = output.plural(len(source.messages), "message")
     output.line(f"{said}, {found.tokens:,} tokens in all; a window of {tokens.context:,}\n")
-    shares = shares_of(found)
+    shares = to_json.shares_of(found)
     draw(shares)
     output.line()
     output.table(
@@ -312,7 +298,7 @@ def show_trial(found: DryRun) -> None:
         output.line("\n".join(f"  {line}" for line in found.window.summary.split("\n")))
 
 
-def draw(shares: Sequence[Share]) -> None:
+def draw(shares: Sequence[to_json.Share]) -> None:
     """Print the sections as one bar: coloured on a terminal, letters in a pipe."""
     width = min(shutil.get_terminal_size().columns - 2, _WIDEST)
     cells = spread([share.tokens for share in shares], width)

@@ -17,28 +17,15 @@ import click
 from vademecum import __version__
 from vademecum.errors import ScopeUnresolved, VadeError
 from vademecum.interfaces.cli.options import SCOPES, common
-from vademecum.interfaces.present import output
-from vademecum.interfaces.present.to_json import (
-    alias_json,
-    checks_json,
-    completion_json,
-    path_json,
-    project_here_json,
-    projects_json,
-    source_removed_json,
-    source_shape,
-    sources_json,
-    trusted_json,
-)
+from vademecum.interfaces.present import output, to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
+    from vademecum.interfaces.cli.options import Door
     from vademecum.memory import Memory
     from vademecum.store.known import KnownProject
     from vademecum.store.sources import Source
-
-    Door = Callable[[], Memory]
 
 
 @click.command()
@@ -50,7 +37,7 @@ def init(as_json: bool, door: Door) -> None:
     new ones go to .vade/.
     """
     folder = door().init()
-    output.tell(as_json, f"made {folder}; commit it with your code", path_json, path=folder)
+    output.tell(as_json, f"made {folder}; commit it with your code", to_json.path_json, path=folder)
 
 
 @click.command()
@@ -62,7 +49,7 @@ def trust(off: bool, as_json: bool, door: Door) -> None:
     root, shared = memory.trust(on=not off), memory.loaded.shared
     if as_json:
         settings = None if shared is None else {each.name: each.value for each in shared.wanted}
-        output.as_json(trusted_json, root=root, trusted=not off, settings=settings)
+        output.as_json(to_json.trusted_json, root=root, trusted=not off, settings=settings)
         return
     output.line(f"{root / '.vade'} is {'no longer ' if off else ''}trusted")
     if shared is not None and not off:
@@ -83,7 +70,7 @@ def project(ctx: click.Context, as_json: bool, door: Door) -> None:
     if found.project is None:
         raise ScopeUnresolved("this folder belongs to no project")
     if as_json:
-        output.as_json(project_here_json, found.project, aliases=found.aliases)
+        output.as_json(to_json.project_here_json, found.project, aliases=found.aliases)
         return
     output.line(f"{found.project.id}  {found.project.root}")
     for alias in found.aliases:
@@ -99,7 +86,7 @@ def project_alias(old: str, as_json: bool, door: Door) -> None:
     An empty `vade list` in a moved folder names the id.
     """
     now = door().alias(old)
-    output.tell(as_json, f"{old} now belongs to {now}", alias_json, alias=old, project=now)
+    output.tell(as_json, f"{old} now belongs to {now}", to_json.alias_json, alias=old, project=now)
 
 
 @project.command("list")
@@ -108,20 +95,13 @@ def project_list(as_json: bool, door: Door) -> None:
     """List all projects that have memory here: name, id, number of records, last change and path."""
     found = list(door().projects())
     if as_json:
-        output.as_json(projects_json, projects=found)
+        output.as_json(to_json.projects_json, projects=found)
         return
     if not found:
         output.line("no project has memory yet")
         return
     rows = [
-        [
-            each.name,
-            each.id,
-            str(each.records),
-            str(each.days),
-            (each.updated or "-")[:10],
-            _where(each),
-        ]
+        [each.name, each.id, str(each.records), str(each.days), (each.updated or "-")[:10], _where(each)]
         for each in found
     ]
     output.table(rows, ["name", "id", "records", "days", "changed", "path"])
@@ -155,7 +135,7 @@ def sources_add(*, path: str, name: str | None, inject: bool, scope: str, as_jso
     source = door().add_source(path, name=name, inject=inject, scope=scope)
     files, left_out = (0, 0) if source.problem else source.count()
     text = f"attached {source.path} as {source.name} ({_counted(source, 'Markdown file')})"
-    output.tell(as_json, text, source_shape, source, files=files, folders_left_out=left_out)
+    output.tell(as_json, text, to_json.source_shape, source, files=files, folders_left_out=left_out)
 
 
 @sources.command("list")
@@ -171,7 +151,7 @@ def sources_list(as_json: bool, door: Door) -> None:
 def sources_remove(name: str, as_json: bool, door: Door) -> None:
     """Detach a folder; its files stay as they are."""
     door().remove_source(name)
-    output.tell(as_json, f"detached {name}", source_removed_json, removed=name)
+    output.tell(as_json, f"detached {name}", to_json.source_removed_json, removed=name)
 
 
 @click.command()
@@ -185,14 +165,14 @@ def completion(shell: str, as_json: bool, door: Door) -> None:
 
     made = get_completion_class(shell)
     script = made(cli, {}, "vade", "_VADE_COMPLETE").source() if made else ""
-    output.tell(as_json, partial(click.echo, script), completion_json, shell=shell, script=script)
+    output.tell(as_json, partial(click.echo, script), to_json.completion_json, shell=shell, script=script)
 
 
 def list_sources(memory: Memory, *, as_json: bool) -> None:
     """Print the attached folders."""
     found = list(memory.sources())
     if as_json:
-        output.as_json(sources_json, sources=found)
+        output.as_json(to_json.sources_json, sources=found)
     elif found:
         rows = [
             [
@@ -235,7 +215,7 @@ def doctor(as_json: bool, door: Door) -> int:
     """Check the memory folder, its file system, the settings, the audit and every file; exit 1 on errors."""
     checks = list(examine(door))
     if as_json:
-        output.as_json(checks_json, checks=checks)
+        output.as_json(to_json.checks_json, checks=checks)
     else:
         for each in checks:
             mark = {"ok": "✓", "warning": "!", "error": "✗"}[each.state]

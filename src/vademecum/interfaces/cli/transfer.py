@@ -9,17 +9,12 @@ from typing import TYPE_CHECKING
 import click
 
 from vademecum.interfaces.cli.options import AgentName, NamesAgents, common, scope_option
-from vademecum.interfaces.present import output
-from vademecum.interfaces.present.to_json import exported_json, memory_imported_json
+from vademecum.interfaces.present import output, to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from vademecum.interfaces.cli.options import Door
     from vademecum.knowledge.bundle import ExportedBundle
     from vademecum.knowledge.intake import Report
-    from vademecum.memory import Memory
-
-    Door = Callable[[], Memory]
 
 FORMATS = ("okf", "ltm", "html")
 _SHOWN = 20  # lines of each kind, without --json
@@ -47,7 +42,7 @@ def import_(*, system: str, path: str, dry: bool, scope: str | None, as_json: bo
         pieces = memories.read(system, Path(path), here)
         report = memory.import_memory(pieces, system=system, scope=scope, apply=not dry, progress=step)
     if as_json:
-        output.as_json(memory_imported_json, report)
+        output.as_json(to_json.memory_imported_json, report)
         return
     show_report(report)
     for each in report.over:
@@ -74,7 +69,7 @@ def export(
     An okf PATH that ends in .tar.gz becomes an archive, any other a folder.
     """
     made = door().export_memory(path, format=form, scope=scope, redact=redact, force=force)
-    output.tell(as_json, partial(show_exported, made), exported_json, made)
+    output.tell(as_json, partial(show_exported, made), to_json.exported_json, made)
 
 
 def show_report(report: Report) -> None:

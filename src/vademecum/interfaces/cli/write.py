@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,26 +18,15 @@ from vademecum.interfaces.cli.options import (
     key_argument,
     scope_option,
 )
-from vademecum.interfaces.present import output
+from vademecum.interfaces.present import output, to_json
 from vademecum.interfaces.present.editor import discard, from_editor
-from vademecum.interfaces.present.to_json import (
-    edited_json,
-    noted_json,
-    notes_json,
-    protected_json,
-    stored_json,
-    unchanged_json,
-)
 from vademecum.interfaces.present.to_text import show_merged
 from vademecum.store import secrets
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from vademecum.interfaces.cli.options import Door
     from vademecum.memory import Memory
     from vademecum.types import Swept
-
-    Door = Callable[[], Memory]
 
 
 class TextCommand(click.Command):
@@ -67,7 +56,7 @@ class TextCommand(click.Command):
 )
 @click.option("--slug", is_flag=True, help="Make a key from any words given as --key.")
 @click.option("--scope", type=SCOPES, default="project", show_default=True, help="Where it is kept.")
-@click.option("--type", "kind", type=TYPES, help="What it is.  [default: project]")
+@click.option("--type", type=TYPES, help="What it is.  [default: project]")
 @click.option("--tag", "tags", multiple=True, help="A tag; may be given several times.")
 @click.option(
     "--mode",
@@ -79,35 +68,12 @@ class TextCommand(click.Command):
 @click.option("--confidence", type=click.FloatRange(0, 1), help="How sure it is, from 0 to 1.")
 @click.option("--protected", is_flag=True, help="Never remove it by age or number.")
 @common
-def store(
-    *,
-    text: str,
-    key: str | None,
-    slug: bool,
-    scope: str,
-    kind: str | None,
-    tags: tuple[str, ...],
-    mode: str,
-    confidence: float | None,
-    protected: bool,
-    as_json: bool,
-    door: Door,
-) -> None:
+def store(text: str, protected: bool, as_json: bool, door: Door, **given: Any) -> None:
     """Keep TEXT as a memory; `-` reads it from standard input."""
     memory = door()
-    stored = memory.store(
-        read_text(text),
-        key=key,
-        slug=slug,
-        scope=scope,
-        type=kind,
-        tags=tags,
-        mode=mode,
-        confidence=confidence,
-        protected=protected or None,
-    )
+    stored = memory.store(read_text(text), protected=protected or None, **given)
     if as_json:
-        output.as_json(stored_json, stored)
+        output.as_json(to_json.stored_json, stored)
         return
     words = {
         "created": "kept as",
@@ -128,11 +94,7 @@ def store(
 @click.command(cls=TextCommand)
 @click.argument("text", metavar="[TEXT|-]", required=False)
 @click.option(
-    "--scope",
-    type=JOURNALS,
-    default="project",
-    show_default=True,
-    help="Whose journal it goes to.",
+    "--scope", type=JOURNALS, default="project", show_default=True, help="Whose journal it goes to."
 )
 @common
 def note(text: str | None, scope: str, as_json: bool, door: Door) -> None:
@@ -143,7 +105,7 @@ def note(text: str | None, scope: str, as_json: bool, door: Door) -> None:
         return
     noted = memory.note(read_text(text), scope=scope)
     if as_json:
-        output.as_json(noted_json, noted)
+        output.as_json(to_json.noted_json, noted)
         return
     output.line(f"noted in {noted.path}")
     warn_of_secrets(noted.secrets, memory, scope)
@@ -173,7 +135,7 @@ def edit(key: str, scope: str | None, as_json: bool, door: Door) -> None:
     if after is None or after == before:
         if draft:
             discard(draft)
-        output.tell(as_json, "nothing changed", unchanged_json, path=path, changed=False)
+        output.tell(as_json, "nothing changed", to_json.unchanged_json, path=path, changed=False)
         return
     try:
         found = memory.edited(key, before, after, scope=scope)
@@ -181,7 +143,7 @@ def edit(key: str, scope: str | None, as_json: bool, door: Door) -> None:
         raise type(error)(f"{error}; your text is kept in {draft}", hint=error.hint) from error
     discard(draft)
     if as_json:
-        output.as_json(edited_json, path=path, changed=True, secrets=found)
+        output.as_json(to_json.edited_json, path=path, changed=True, secrets=found)
         return
     output.line(f"saved {path}")
     warn_of_secrets(found, memory, scope or "project")
@@ -196,7 +158,7 @@ def protect(key: str, off: bool, scope: str | None, as_json: bool, door: Door) -
     """Keep a record from ever being removed by age or number."""
     record = door().protect(key, scope=scope, on=not off)
     text = f"{record.key} is {'no longer ' if off else ''}protected"
-    output.tell(as_json, text, protected_json, record)
+    output.tell(as_json, text, to_json.protected_json, record)
 
 
 def read_text(text: str) -> str | bytes:
@@ -212,7 +174,7 @@ def show_notes(memory: Memory, scope: str, *, as_json: bool) -> None:
     """Print the notes of today."""
     found = memory.notes_of_today(scope=scope)
     if as_json:
-        output.as_json(notes_json, found)
+        output.as_json(to_json.notes_json, found)
     elif found.text:
         output.line(f"{found.path}\n\n{found.text}")
     else:

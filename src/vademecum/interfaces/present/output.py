@@ -128,12 +128,7 @@ def print_json(shape: JsonShape, made: dict[str, Any]) -> None:
 
 
 def tell(
-    json_wanted: bool,
-    text: str | Callable[[], object],
-    shape: JsonShape,
-    value: Any = None,
-    /,
-    **given: Any,
+    json_wanted: bool, text: str | Callable[[], object], shape: JsonShape, value: Any = None, /, **given: Any
 ) -> None:
     """Print a value for programs, or for people: a line, or what a function prints."""
     if json_wanted:

@@ -342,10 +342,7 @@ def _edges(found: Graph) -> list[dict[str, Any]]:
 
 
 graph_json = JsonShape(
-    "graph",
-    nodes=at("records", many(_node)),
-    edges=at(_edges, many(prepared(_edge))),
-    broken=many(_broken),
+    "graph", nodes=at("records", many(_node)), edges=at(_edges, many(prepared(_edge))), broken=many(_broken)
 )
 graph_written_json = JsonShape("graph_written", "path format")
 edge_decided_json = JsonShape("edge_decided", "records:list rejected:bool")
@@ -593,7 +590,7 @@ _failure = JsonShape("failure", "kind message hint")
 error_json = JsonShape("error", error=prepared(_failure))
 
 # What each command may answer with `--json`; any may answer with `error`, and what writes with `postponed`.
-OUTPUTS: dict[str, tuple[JsonShape, ...]] = {
+_COMMANDS: dict[str, tuple[JsonShape, ...]] = {
     "vade": (standing_json,),
     "store": (stored_json,),
     "note": (noted_json, notes_json),
@@ -601,17 +598,15 @@ OUTPUTS: dict[str, tuple[JsonShape, ...]] = {
     "protect": (protected_json,),
     "suggest": (suggested_json,),
     "learn": (learned_json,),
-    "knowledge": (lessons_json,),
-    "knowledge list": (lessons_json,),
+    "knowledge, knowledge list": (lessons_json,),
     "knowledge applied": (applied_json,),
     "knowledge stats": (stats_json,),
-    "knowledge prune": (outcome_json,),
+    "knowledge prune, heal, sweep, split": (outcome_json,),
     "knowledge import": (lessons_imported_json,),
-    "knowledge export": (path_json,),
+    "knowledge export, sessions export, init": (path_json,),
     "review": (inbox_json,),
     "verify": (verified_json, verified_many_json, unverified_json),
-    "profile": (profile_json, no_profile_json),
-    "profile show": (profile_json, no_profile_json),
+    "profile, profile show": (profile_json, no_profile_json),
     "profile build": (draft_json,),
     "search": (found_json, explained_found_json),
     "recall": (found_json,),
@@ -623,13 +618,11 @@ OUTPUTS: dict[str, tuple[JsonShape, ...]] = {
     "status": (status_whole_json,),
     "audit": (audit_json,),
     "audit verify": (audit_verified_json,),
-    "sessions": (sessions_json,),
-    "sessions list": (sessions_json,),
+    "sessions, sessions list": (sessions_json,),
     "sessions show": (session_shown_json,),
     "sessions search": (hits_json,),
     "sessions get": (session_lines_json,),
     "sessions import": (sessions_imported_json,),
-    "sessions export": (path_json,),
     "sessions rename": (session_renamed_json,),
     "sessions trim": (trimmed_json,),
     "context inspect": (trial_json,),
@@ -637,31 +630,23 @@ OUTPUTS: dict[str, tuple[JsonShape, ...]] = {
     "install": (installed_json, agents_json),
     "uninstall": (installed_json,),
     "mcp": (serving_json,),
-    "approve": (waiting_json,),
-    "approve list": (waiting_json,),
-    "approve yes": (decided_json,),
-    "approve no": (decided_json,),
-    "forget": (brief_json,),
-    "restore": (brief_json,),
+    "approve, approve list": (waiting_json,),
+    "approve yes, approve no": (decided_json,),
+    "forget, restore": (brief_json,),
     "clear": (cleared_json,),
     "purge": (purged_json,),
     "lint": (lint_json,),
-    "heal": (outcome_json,),
-    "sweep": (outcome_json,),
     "promote": (promoted_json,),
     "compact": (compacted_json,),
-    "split": (outcome_json,),
     "undo": (undone_json, runs_json),
     "import": (memory_imported_json,),
     "export": (exported_json,),
-    "init": (path_json,),
     "trust": (trusted_json,),
     "project": (project_here_json,),
     "project alias": (alias_json,),
     "project list": (projects_json,),
-    "sources": (sources_json,),
+    "sources, sources list": (sources_json,),
     "sources add": (source_shape,),
-    "sources list": (sources_json,),
     "sources remove": (source_removed_json,),
     "config": (settings_json,),
     "completion": (completion_json,),
@@ -669,3 +654,4 @@ OUTPUTS: dict[str, tuple[JsonShape, ...]] = {
     "demo": (demo_json,),
     "error": (error_json, postponed_json),
 }
+OUTPUTS = {name: shapes for names, shapes in _COMMANDS.items() for name in names.split(", ")}

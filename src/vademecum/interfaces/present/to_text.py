@@ -216,16 +216,20 @@ def show_outcome(outcome: RunOutcome, *, applied: bool, command: str = "vade swe
         output.line(f"{'deleted' if applied else 'would delete'} for good: {path}")
     for finding in outcome.findings:
         output.line(f"left alone: {finding.where}: {finding.why}")
+    large = f"{outcome.large}; " if outcome.large else ""
+    dry = f"{large}nothing was changed; `{command} --apply` does it"
+    output.line(ending(outcome, applied=applied, nothing="nothing to do", dry=dry))
+    show_left(outcome.told)
+
+
+def ending(outcome: RunOutcome, *, applied: bool, nothing: str, dry: str) -> str:
+    """The last line about a run: what was changed and how to take it back, or why nothing was."""
     if not outcome.proposals and not outcome.deleted:
-        output.line("nothing to do")
-    elif not applied:
-        large = f"{outcome.large}; " if outcome.large else ""
-        output.line(f"{large}nothing was changed; `{command} --apply` does it")
-    else:
-        done = sum(each.done for each in outcome.told)
-        back = f"; `vade undo {outcome.run}` takes it back" if outcome.run else ""
-        output.line(f"changed {output.plural(done, 'file')}{back}")
-        show_left(outcome.told)
+        return nothing
+    if not applied:
+        return dry
+    back = f"; `vade undo {outcome.run}` takes it back" if outcome.run else ""
+    return f"changed {output.plural(sum(each.done for each in outcome.told), 'file')}{back}"
 
 
 def show_left(told: Iterable[Told]) -> None:
