@@ -105,7 +105,7 @@ class Memory(Reviewing, Injecting):
             for each in self.records.listed(places, LOST):
                 findings.append(each if isinstance(each, Finding) else _lost(each))
             for known in self.records.known(places, LOST):
-                if not isinstance(known, Finding):
+                if not isinstance(known, Finding) and known[1].facts:
                     counts[str(known[0].place.scope)] += len(known[1].facts)
             notes = 0
             for day in self.journal.days(places):
