@@ -203,7 +203,7 @@ def seen(memory: Memory, texts: Iterable[str], *, type: str = "project", days: i
         values |= {"stale_after": "30d"} if number % 10 == 3 else {}
         whole = document.append(frontmatter.edit("# a\n\n", values), Entry(text, at, Origin.AGENT)).encode()
         name = f"r{number:06}.md"
-        found.append(SeenRecord(memory.records.parse(shelf, name, whole), shelf, name, whole))
+        found.append(SeenRecord(memory.workspace.records.parse(shelf, name, whole), shelf, name, whole))
     return found
 
 
@@ -300,6 +300,6 @@ def _sweep(memory: Memory, records: list[SeenRecord]) -> float:
         (folder / each.name).write_bytes(each.content)
     passes: list[Pass] = [Expiry(), RetentionPass(120, 14), Duplicates(), CountCap()]
     begun = time.process_time()
-    outcome = runner.propose(memory.records, [place], passes)
+    outcome = runner.propose(memory.workspace.records, [place], passes)
     assert outcome.proposals
     return time.process_time() - begun

@@ -61,7 +61,7 @@ def by_records() -> list[dict[str, object]]:
             row: dict[str, object] = {"records": count}
             for name in ("lint", "again", "heal"):
                 begun = time.process_time()
-                found = len(memory.heal().proposals if name == "heal" else memory.lint())
+                found = len(memory.care.heal().proposals if name == "heal" else memory.care.lint())
                 row[f"{name}, CPU s"] = round(time.process_time() - begun, 3)
                 row[f"{name} found"] = found
             rows.append(row)
@@ -94,18 +94,18 @@ def beside_grep(data: Path) -> list[dict[str, object]]:
         folder = _folder(data, Path(scratch))
         rows = [_row(name, partial(_grep, folder, words)) for name, words in GREPS.items()]
         memory = connect(home=Path(scratch, "home").absolute(), cwd=scratch, origin=Origin.USER, environ={})
-        memory.add_source(folder, name="bench")
+        memory.sources.add(folder, name="bench")
         begun = time.perf_counter()
-        found = memory.lint()
+        found = memory.care.lint()
         first = time.perf_counter() - begun
         rows.append({"what": "lint, the first time", "p50 ms": round(first * 1000, 1)})
-        rows.append(_row("lint, again", memory.lint))
+        rows.append(_row("lint, again", memory.care.lint))
         fastest = float(str(rows[0]["p50 ms"]))
         for row in rows:
             row["times grep -r"] = round(float(str(row["p50 ms"])) / fastest, 1)
         kinds = {finding.what for finding in found}
         counts = [f"{kind} {sum(each.what == kind for each in found)}" for kind in sorted(kinds)]
-        files = sum(1 for _ in memory.sources()[0].markdown())
+        files = sum(1 for _ in memory.sources.list()[0].markdown())
         return [{**row, "files": files, "findings": ", ".join(counts) or "none"} for row in rows]
 
 

@@ -761,7 +761,7 @@ def measure(chosen: argparse.Namespace) -> list[dict[str, object]]:
     for setting in settings:
         with tempfile.TemporaryDirectory() as name:
             store = Store(Path(name).resolve(), setting, chosen.embedder)
-            with closing(store.memory.searcher):
+            with closing(store.memory.care.searcher):
                 store.ask(setting, tallies)
     return [_row(setting, about, tally, tallies) for (setting, about), tally in tallies.items()]
 
@@ -796,7 +796,7 @@ class Store:
             else:
                 self._write_journal(session, when, number)
                 when += timedelta(days=3, hours=5)
-        self.memory.index()
+        self.memory.care.index()
 
     def _write_journal(self, session: Sequence[tuple[str, str]], when: datetime, number: int) -> None:
         project = self.memory.status().project

@@ -188,7 +188,7 @@ class Store:
             self._write(path, text, [each["id"] for each in entries])
         for name, scope in (("MEMORY.md", "global"), ("context.md", "project")):
             (self.memory.home.path / self._places[scope] / name).write_text(_text(name), encoding="utf-8")
-        report = self.memory.index()
+        report = self.memory.care.index()
         assert not report.findings, report.findings[0]
 
     def _write(self, path: str, text: str, ids: Sequence[str]) -> None:
@@ -211,7 +211,7 @@ class Store:
     def remind(self, prompt: str) -> tuple[list[Hit], float]:
         """The records that the prompt hook brings back, with all their entries."""
         begun = time.perf_counter()
-        block = self.memory.remind(prompt)
+        block = self.memory.injection.remind(prompt)
         seconds = time.perf_counter() - begun
         paths = [item.path for section in block.sections for item in section.items]
         return [Hit(frozenset(id_ for id_, _ in self._entries[path])) for path in paths], seconds
@@ -300,7 +300,7 @@ def _ask(
         store = Store(folder, embedder)
         floor = retrieval.PlainFts(folder, documents())
         count = retrieval.WordCount(documents())
-        with closing(store.memory.searcher), closing(floor.connection):
+        with closing(store.memory.care.searcher), closing(floor.connection):
             finders: dict[str, Callable[[str], tuple[list[Hit], float]]] = {
                 name: lambda text, how=how: store.find(text, how)  # type: ignore[misc]
                 for name, how in asking.items()

@@ -222,7 +222,7 @@ class Product:
         if plain:
             self._write_source(plain, folder / "abstracts")
         begun = time.perf_counter()
-        report = self.memory.index()
+        report = self.memory.care.index()
         self.ingest = time.perf_counter() - begun
         assert not report.findings, report.findings
 
@@ -248,7 +248,7 @@ class Product:
             path = folder / f"{number:06}.md"
             path.write_text(f"# {each.title}\n\n" + "\n\n".join(each.turns) + "\n")
             self._files[str(path.resolve())] = each, [1]
-        self.memory.add_source(folder, name="abstracts")
+        self.memory.sources.add(folder, name="abstracts")
 
     def find(self, question: str, **how: Any) -> tuple[list[str], list[str], float]:
         begun = time.perf_counter()
@@ -389,7 +389,7 @@ def _run(
         floor = PlainFts(folder, documents)
         grep = None if count is None else WordCount(documents)
         product = Product(folder, documents)
-        with closing(floor.connection), closing(product.memory.searcher):
+        with closing(floor.connection), closing(product.memory.care.searcher):
             plain.ingest += floor.ingest
             floor.find(WARM)
             for system in ours:

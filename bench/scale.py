@@ -343,10 +343,10 @@ def _inside(folder: Path, size: Size, questions: Sequence[notes.Question]) -> Me
     """All that one process measures: the product first, so that its peak of memory is its own."""
     measured = Measured(size)
     memory = open_memory(folder)
-    with contextlib.closing(memory.searcher):
+    with contextlib.closing(memory.care.searcher):
         measured.files, measured.ingest[HYBRID] = build_product(memory, folder, size)
         begun = time.perf_counter()
-        memory.index()
+        memory.care.index()
         measured.again = time.perf_counter() - begun
         finders = {name: _product(memory, mode, size) for name, mode in MODES.items()}
         for find in finders.values():
@@ -366,9 +366,9 @@ def _inside(folder: Path, size: Size, questions: Sequence[notes.Question]) -> Me
 def build_product(memory: Memory, folder: Path, size: Size) -> tuple[int, float]:
     """Index what was written: how many files, and the seconds it took."""
     if size.separate:
-        memory.add_source(folder / "files", name="notes")
+        memory.sources.add(folder / "files", name="notes")
     begun = time.perf_counter()
-    report = memory.index()
+    report = memory.care.index()
     seconds = time.perf_counter() - begun
     assert not report.findings, report.findings[0]
     return report.files, seconds

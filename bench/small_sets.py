@@ -100,7 +100,7 @@ def measure(chosen: argparse.Namespace) -> dict[str, Rows]:
         folder = Path(name).resolve()
         memory = fill(folder, [(note.id, note.text) for note in notes], embedder=chosen.embedder)
         floor = scale.PlainFts(folder / "plain.db", [note.text for note in notes])
-        with closing(memory.searcher), closing(floor.connection):
+        with closing(memory.care.searcher), closing(floor.connection):
             finders = {name: _asking(memory, how) for name, how in ASKING.items()}
             finders[FLOOR] = lambda question: [notes[at].id for at in floor.find(question)]
             tallies = _ask(finders, asked)
@@ -120,7 +120,7 @@ def fill(folder: Path, notes: Iterable[tuple[str, str]], *, embedder: str = "loc
     memory = connect(home=folder / "home", cwd=work, origin=Origin.USER, environ=environ)
     for id_, text in notes:
         memory.store(text, key=id_)
-    report = memory.index()
+    report = memory.care.index()
     assert not report.findings, report.findings[0]
     return memory
 

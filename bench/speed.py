@@ -80,7 +80,7 @@ def _measure_store(
     floor = scale.PlainFts(folder / "plain.db", rows)
     ingest = time.perf_counter() - begun
     floor.checkpoint()
-    with closing(memory.searcher), closing(floor.connection):
+    with closing(memory.care.searcher), closing(floor.connection):
         finders = {
             HYBRID: lambda question: memory.search(question).results,
             KEYWORD: lambda question: memory.search(question, mode="bm25").results,
@@ -127,7 +127,7 @@ def _notes(count: int) -> dict[str, object]:
         folder = Path(name).resolve()
         _, text = scale.write(folder, size)
         memory = scale.open_memory(folder)
-        with closing(memory.searcher):
+        with closing(memory.care.searcher):
             files, ours = scale.build_product(memory, folder, size)
         floor, seconds = scale.build_floor(folder, size)
         floor.connection.close()

@@ -53,7 +53,7 @@ def main() -> None:
         for number in range(12):
             done = agent.run_sync(f"Look at part {number} of the import.", message_history=history)
             history = done.all_messages()
-        session = memory.sessions()[0]
+        session = memory.sessions.list()[0]
         print("messages in the transcript:", session.messages)
         print("journal:", memory.notes_of_today().text.splitlines()[-2])
 

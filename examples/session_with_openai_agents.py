@@ -69,8 +69,8 @@ async def main() -> None:
             session = TranscriptSession(memory, "support-42")
             await session.pop_item()
             print("items now:", len(await session.get_items()))
-            print("lines in the log:", sum(1 for _ in memory.session("support-42").lines()))
-            print("found:", memory.session_search("late order").hits[0].preview)
+            print("lines in the log:", sum(1 for _ in memory.sessions.open("support-42").lines()))
+            print("found:", memory.sessions.search("late order").hits[0].preview)
 
 
 if __name__ == "__main__":

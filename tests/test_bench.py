@@ -33,8 +33,8 @@ def test_the_product_and_the_floors_find_the_right_notes(
     questions, _ = scale.write(tmp_path, size)
     memory = scale.open_memory(tmp_path)
     if separate:
-        memory.add_source(tmp_path / "files", name="notes")
-    memory.index()
+        memory.sources.add(tmp_path / "files", name="notes")
+    memory.care.index()
     texts = list(scale.passages(tmp_path, size))
     fts = scale.PlainFts(tmp_path / "plain.db", texts)
     dot = scale.NumpyDot(texts, size.notes, questions)
@@ -57,7 +57,7 @@ def test_the_product_and_the_floors_find_the_right_notes(
     recall, rounding = scale._recall(memory, dot, questions, size)
     assert recall == pytest.approx(rounding, abs=0.02)
     fts.connection.close()
-    memory.searcher.close()
+    memory.care.searcher.close()
 
 
 def test_every_size_has_its_rows_and_the_ratios_their_columns(monkeypatch: pytest.MonkeyPatch) -> None:

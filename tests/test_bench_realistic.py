@@ -83,7 +83,7 @@ def test_there_are_enough_questions_of_each_kind_and_in_each_half() -> None:
 
 def test_a_result_is_joined_to_the_entry_whose_lines_it_shows(tmp_path: Path) -> None:
     store = realistic.Store(tmp_path, embedder="none")
-    with closing(store.memory.searcher):
+    with closing(store.memory.care.searcher):
         for words, entry in (
             ("no emoji in commit messages or code comments", "no-emoji#1"),
             ("120 requests a minute per key bursts of 30", "rate-limits#2"),

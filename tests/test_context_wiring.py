@@ -109,14 +109,14 @@ def test_a_flush_lands_in_todays_journal_as_the_agents_word_whoever_opened_the_m
     tmp_path: Path, origin: Origin
 ) -> None:
     memory = opened(tmp_path, origin=origin, actor="human:ada", now=Clock(2026, 11, 15, 23, 30))
-    log = memory.new_session(id="s")
-    overflow(memory.context(log, window=WINDOW, complete=Model(), compaction=False))
+    log = memory.sessions.new(id="s")
+    overflow(memory.sessions.context(log, window=WINDOW, complete=Model(), compaction=False))
     # 23:30 in a zone two hours ahead: the date is the wall clock's, not that of UTC.
     text = journal(tmp_path, "2026-11-15")
     assert text.count(FACT) == 1
     assert "<!-- origin: agent -->" in text
     assert outcomes(log)[0] == "written"
-    assert memory.audit_lines()[-1]["actor"] == "process:main"
+    assert memory.audit.lines()[-1]["actor"] == "process:main"
     found = memory.search("where is the staging database?").results[0]
     assert FACT in found.snippet
     assert found.source == "journal"
@@ -130,7 +130,7 @@ def test_a_flush_that_is_answered_after_midnight_lands_in_the_new_day(tmp_path: 
 
     memory = opened(tmp_path, now=clock)
     memory.note("Said on the fifteenth.")
-    overflow(memory.context(window=WINDOW, complete=Model(then=strike), compaction=False))
+    overflow(memory.sessions.context(window=WINDOW, complete=Model(then=strike), compaction=False))
     assert FACT not in journal(tmp_path, "2026-11-15")
     assert journal(tmp_path, "2026-11-16").count(FACT) == 1
 
@@ -138,8 +138,8 @@ def test_a_flush_that_is_answered_after_midnight_lands_in_the_new_day(tmp_path: 
 def test_what_the_journal_already_says_is_not_written_again(tmp_path: Path) -> None:
     memory = opened(tmp_path, now=Clock(2026, 11, 15, 9))
     memory.note(f"* {FACT}")
-    log = memory.new_session()
-    overflow(memory.context(log, window=WINDOW, complete=Model(), compaction=False))
+    log = memory.sessions.new()
+    overflow(memory.sessions.context(log, window=WINDOW, complete=Model(), compaction=False))
     assert set(outcomes(log)) == {"nothing"}
     assert journal(tmp_path, "2026-11-15").count(FACT) == 1
 
@@ -153,7 +153,9 @@ def test_a_fact_of_its_own_becomes_a_record_and_a_secret_in_it_does_not_reach_th
         ToolCall("2", JOURNAL_TOOL, json.dumps({"text": f"The deploy token is {token}."})),
     )
     memory = opened(tmp_path, origin=Origin.USER, now=Clock(2026, 11, 15, 9))
-    engine = memory.context(window=WINDOW, complete=Model(Message(Role.ASSISTANT, calls)), compaction=False)
+    engine = memory.sessions.context(
+        window=WINDOW, complete=Model(Message(Role.ASSISTANT, calls)), compaction=False
+    )
     overflow(engine)
     (record,) = memory.list().records
     assert record.text == FACT
@@ -166,9 +168,9 @@ def test_in_a_clone_that_nobody_trusts_a_fact_goes_to_the_journal(tmp_path: Path
     (tmp_path / "work/.vade/records").mkdir(parents=True)
     call = ToolCall("1", RECORD_TOOL, json.dumps({"text": FACT}))
     memory = opened(tmp_path, now=Clock(2026, 11, 15, 9))
-    log = memory.new_session()
+    log = memory.sessions.new()
     model = Model(Message(Role.ASSISTANT, (call,)))
-    overflow(memory.context(log, window=WINDOW, complete=model, compaction=False))
+    overflow(memory.sessions.context(log, window=WINDOW, complete=model, compaction=False))
     assert outcomes(log)[0] == "written"
     assert FACT in journal(tmp_path, "2026-11-15")
     assert not list((tmp_path / "work/.vade/records").iterdir())
@@ -180,8 +182,12 @@ def test_flushes_of_several_sessions_at_once_all_survive(tmp_path: Path) -> None
 
     def work(number: int) -> None:
         memory = opened(tmp_path, now=Clock(2026, 11, 15, 9))
-        log = memory.new_session(id=f"s{number}")
-        overflow(memory.context(log, window=WINDOW, complete=Model(f"- {facts[number]}"), compaction=False))
+        log = memory.sessions.new(id=f"s{number}")
+        overflow(
+            memory.sessions.context(
+                log, window=WINDOW, complete=Model(f"- {facts[number]}"), compaction=False
+            )
+        )
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(len(facts))]
     for thread in threads:
@@ -199,7 +205,7 @@ def test_the_prompts_of_a_flush_are_the_users_own_where_they_are_set(tmp_path: P
     )
     model = Model("NO_REPLY")
     memory = opened(tmp_path, now=Clock(2026, 11, 15, 9))
-    overflow(memory.context(window=WINDOW, complete=model, compaction=False))
+    overflow(memory.sessions.context(window=WINDOW, complete=model, compaction=False))
     messages, system = model.asked[0]
     assert system == "Be brief."
     assert messages[-1].text == "What of 2026-11-15 is {worth} keeping?"
@@ -208,8 +214,8 @@ def test_the_prompts_of_a_flush_are_the_users_own_where_they_are_set(tmp_path: P
 def test_a_flush_that_is_switched_off_asks_nobody(tmp_path: Path) -> None:
     model = Model()
     memory = opened(tmp_path, environ={"VADE_FLUSH_ENABLED": "no"})
-    log = memory.new_session()
-    overflow(memory.context(log, window=WINDOW, complete=model, compaction=False))
+    log = memory.sessions.new()
+    overflow(memory.sessions.context(log, window=WINDOW, complete=model, compaction=False))
     assert model.asked == []
     assert set(outcomes(log)) == {"skipped:disabled"}
 
@@ -219,11 +225,11 @@ def test_a_flush_that_is_switched_off_asks_nobody(tmp_path: Path) -> None:
 
 def test_an_incognito_session_is_kept_in_memory_and_writes_nothing_at_all(tmp_path: Path) -> None:
     memory = opened(tmp_path, incognito=True)
-    log = memory.new_session(id="s")
-    engine = memory.context(log, window=WINDOW, model="sonnet", complete=Model(), compaction=False)
+    log = memory.sessions.new(id="s")
+    engine = memory.sessions.context(log, window=WINDOW, model="sonnet", complete=Model(), compaction=False)
     overflow(engine)
     engine.observe(Used(input=5000))
-    memory.end_session("s")
+    memory.sessions.end("s")
     assert log.path == ""
     assert set(outcomes(log)) == {"skipped:incognito"}
     assert len(views.thread(log.events())) == 82
@@ -233,12 +239,12 @@ def test_an_incognito_session_is_kept_in_memory_and_writes_nothing_at_all(tmp_pa
 def test_a_group_session_has_its_transcript_and_flushes_nothing(tmp_path: Path) -> None:
     model = Model()
     memory = opened(tmp_path, audience="group", session="g")
-    overflow(memory.context(window=WINDOW, complete=model, compaction=False))
-    log = memory.session("g")
+    overflow(memory.sessions.context(window=WINDOW, complete=model, compaction=False))
+    log = memory.sessions.open("g")
     assert set(outcomes(log)) == {"skipped:group"}
     assert model.asked == []
     assert not list((tmp_path / "home").rglob("journal"))
-    assert memory.end_session("g").note == "skipped:group"
+    assert memory.sessions.end("g").note == "skipped:group"
 
 
 @pytest.mark.skipif(not Path("/proc/mounts").exists(), reason="needs a Linux mount")
@@ -246,7 +252,7 @@ def test_a_read_only_memory_serves_a_session_and_keeps_none_of_it(tmp_path: Path
     home = tmp_path / "home"
     memory = opened(tmp_path)
     memory.store("Here before.", key="before")
-    kept = memory.new_session(id="kept")
+    kept = memory.sessions.new(id="kept")
     kept.append(Said(Message(Role.USER, (Text(TASK),))), sync=True)
     before = files(home)
     mount = ["mount", "--bind", "-o", "ro", str(home), str(home)]
@@ -254,11 +260,11 @@ def test_a_read_only_memory_serves_a_session_and_keeps_none_of_it(tmp_path: Path
         pytest.skip("this machine lets nobody mount")
     try:
         model = Model()
-        engine = opened(tmp_path).context(window=WINDOW, complete=model, compaction=False)
+        engine = opened(tmp_path).sessions.context(window=WINDOW, complete=model, compaction=False)
         overflow(engine)
         assert engine.inspect().outcome == "skipped:read-only"
         assert model.asked == []
-        resumed = opened(tmp_path).context("kept", window=WINDOW)
+        resumed = opened(tmp_path).sessions.context("kept", window=WINDOW)
         assert [row.role for row in resumed.inspect().rows] == ["user"]
         resumed.prepare([Message(Role.USER, (Text(TASK),)), Message(Role.ASSISTANT, (Text("I look."),))])
         assert files(home) == before
@@ -297,7 +303,7 @@ def test_the_ratio_of_a_model_is_known_in_the_next_process_and_lost_only_with_st
 
     def ratio(model: str) -> float:
         with opened(tmp_path) as memory:
-            return memory.context(window=WINDOW, model=model).inspect().ratio
+            return memory.sessions.context(window=WINDOW, model=model).inspect().ratio
 
     assert ratio("sonnet") == learned
     assert ratio("opus") == DEFAULT_RATIO
@@ -313,13 +319,13 @@ def test_the_ratio_of_a_model_is_known_in_the_next_process_and_lost_only_with_st
 
 def test_a_session_is_taken_up_by_another_process_with_the_same_window(tmp_path: Path) -> None:
     memory = opened(tmp_path)
-    memory.new_session(id="s")
-    engine = memory.context("s", window=WINDOW)
+    memory.sessions.new(id="s")
+    engine = memory.sessions.context("s", window=WINDOW)
     said = overflow(engine)
     sent = engine.prepare(said)
     other = opened(tmp_path)
-    again = other.context("s", window=WINDOW).prepare(other.session_messages("s"))
-    assert [each.parts for each in other.session_messages("s")] == [each.parts for each in said]
+    again = other.sessions.context("s", window=WINDOW).prepare(other.sessions.messages("s"))
+    assert [each.parts for each in other.sessions.messages("s")] == [each.parts for each in said]
     assert [each.parts for each in again.messages] == [each.parts for each in sent.messages]
     assert again.trimmed == ()
 
@@ -332,7 +338,7 @@ def test_recent_commits_of_the_project_are_in_the_block(tmp_path: Path) -> None:
     subprocess.run([*made, "-c", "init.defaultBranch=main", "init", "-q"], check=True)
     subprocess.run([*made, "commit", "-q", "--allow-empty", "-m", "Import in batches"], check=True)
     (work / "notes.txt").write_text("text")
-    engine = memory.context(window=16_000)
+    engine = memory.sessions.context(window=16_000)
     overflow(engine, 80)
     block = engine.inspect().summary
     assert "Recent git activity: (branch main)" in block
@@ -342,8 +348,8 @@ def test_recent_commits_of_the_project_are_in_the_block(tmp_path: Path) -> None:
 
 def test_every_message_that_left_can_be_read_back_whole(tmp_path: Path) -> None:
     memory = opened(tmp_path)
-    memory.new_session(id="s")
-    engine = memory.context("s", window=WINDOW)
+    memory.sessions.new(id="s")
+    engine = memory.sessions.context("s", window=WINDOW)
     said: list[Message] = []
     left: list[str] = []
     for message in talk():
@@ -352,17 +358,17 @@ def test_every_message_that_left_can_be_read_back_whole(tmp_path: Path) -> None:
     assert left
     whole = [each.parts for each in said]
     for each in left:
-        (line,) = memory.session_get("s", each)
+        (line,) = memory.sessions.get("s", each)
         assert isinstance(line.event, Said)
         assert line.event.message.parts in whole
 
 
 def test_a_window_too_small_for_its_system_prompt_says_so(tmp_path: Path) -> None:
-    engine = opened(tmp_path).context(window=1000)
+    engine = opened(tmp_path).sessions.context(window=1000)
     with pytest.raises(WindowFull, match="system prompt"):
         engine.prepare([Message(Role.SYSTEM, (Text("word " * 4000),)), Message(Role.USER, (Text("Hi"),))])
     with pytest.raises(UsageError):
-        opened(tmp_path).context(window=0)
+        opened(tmp_path).sessions.context(window=0)
 
 
 # --- sessions -----------------------------------------------------------------------------------------------
@@ -375,13 +381,13 @@ def said_in(log: Log, *texts: str) -> None:
 
 def test_a_session_goes_on_in_another_process_until_the_day_is_over(tmp_path: Path) -> None:
     clock = Clock(2026, 11, 15, 9)
-    first = opened(tmp_path, now=clock).current_session()
+    first = opened(tmp_path, now=clock).sessions.current()
     said_in(first, *(text for number in range(10) for text in (f"Question {number}?", f"Answer {number}.")))
     clock.time += timedelta(hours=10)
-    assert opened(tmp_path, now=clock).current_session().session == first.session
+    assert opened(tmp_path, now=clock).sessions.current().session == first.session
     clock.time += timedelta(hours=10)
     memory = opened(tmp_path, now=clock)
-    second = memory.current_session(slug=lambda text: "Nightly Import")
+    second = memory.sessions.current(slug=lambda text: "Nightly Import")
     assert second.session != first.session
     (note,) = (tmp_path / "home/memory/project").glob("*/journal/2026-11-16-nightly-import.md")
     text = note.read_text()
@@ -401,29 +407,29 @@ def test_an_idle_session_is_over_and_one_that_is_ended_by_hand_leaves_a_note_too
     def memory() -> Memory:
         return opened(tmp_path, now=clock, environ=environ)
 
-    first = memory().current_session(model="sonnet")
+    first = memory().sessions.current(model="sonnet")
     said_in(first, TASK, "It waits for a lock.")
     clock.time += timedelta(minutes=20)
-    assert memory().current_session().session == first.session
+    assert memory().sessions.current().session == first.session
     clock.time += timedelta(minutes=31)
-    second = memory().current_session()
+    second = memory().sessions.current()
     assert second.session != first.session
     said_in(second, "Which lock is it that the import waits for?")
-    ended = memory().end_session(second.session, why="new")
+    ended = memory().sessions.end(second.session, why="new")
     text = (tmp_path / "home" / ended.note).read_text()
     assert "Which lock" in text
     names = {path.name for path in (tmp_path / "home/memory/project").glob("*/journal/*")}
     assert len(names) == 2
-    assert memory().end_session(second.session) == ended
-    assert [each.ended for each in memory().sessions()] == [True, True]
+    assert memory().sessions.end(second.session) == ended
+    assert [each.ended for each in memory().sessions.list()] == [True, True]
 
 
 def test_a_session_that_is_not_there_cannot_be_taken_up(tmp_path: Path) -> None:
     memory = opened(tmp_path)
     for act in (
-        lambda: memory.context("nowhere", window=WINDOW),
-        lambda: memory.end_session("nowhere"),
-        lambda: memory.trim_session("nowhere", window=WINDOW),
+        lambda: memory.sessions.context("nowhere", window=WINDOW),
+        lambda: memory.sessions.end("nowhere"),
+        lambda: memory.sessions.trim("nowhere", window=WINDOW),
     ):
         with pytest.raises(NotFound):
             act()
@@ -431,23 +437,23 @@ def test_a_session_that_is_not_there_cannot_be_taken_up(tmp_path: Path) -> None:
 
 def test_trimming_by_hand_only_adds_to_the_log_and_a_resumed_window_is_smaller(tmp_path: Path) -> None:
     memory = opened(tmp_path)
-    log = memory.new_session(id="s")
+    log = memory.sessions.new(id="s")
     said = list(talk())
-    memory.context(log, window=200_000).prepare(said)
+    memory.sessions.context(log, window=200_000).prepare(said)
     path = tmp_path / "home" / log.path
     before = path.read_bytes()
-    tokens, dry = memory.trim_session("s", window=WINDOW, dry=True)
+    tokens, dry = memory.sessions.trim("s", window=WINDOW, dry=True)
     assert path.read_bytes() == before
     assert dry.trimmed
-    again, made = memory.trim_session("s", window=WINDOW)
+    again, made = memory.sessions.trim("s", window=WINDOW)
     assert (again, len(made.trimmed)) == (tokens, len(dry.trimmed))
     assert path.read_bytes().startswith(before)
     assert [event.why for event in log.events() if isinstance(event, Trimmed)] == ["compaction"]
-    resumed = opened(tmp_path).context("s", window=200_000).prepare(said)
+    resumed = opened(tmp_path).sessions.context("s", window=200_000).prepare(said)
     assert resumed.tokens.total == made.tokens.total < tokens / 2
     assert TASK in resumed.messages[1].text
 
 
 def test_a_trial_reads_files_for_a_person_only(tmp_path: Path) -> None:
     with pytest.raises(NotVisible):
-        opened(tmp_path).context_trial(os.devnull, window=WINDOW)
+        opened(tmp_path).sessions.trial(os.devnull, window=WINDOW)

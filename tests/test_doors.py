@@ -135,7 +135,7 @@ def plant(world: World) -> None:
             return other == reader
 
         text, name = world.canary(own)
-        log = memory.new_session(id=f"talk-{reader.session}", name=f"Shared word {name}")
+        log = memory.sessions.new(id=f"talk-{reader.session}", name=f"Shared word {name}")
         log.append(Said(message=Message(role=Role.USER, parts=(Text(text),))), sync=True)
     for agent in AGENTS:
         memory = world.connected(Reader(agent, "alpha", "private"), origin=Origin.USER, actor="human:ada")
@@ -159,7 +159,7 @@ def plant(world: World) -> None:
             return alone(other) and other.project == project
 
         keep(world, memory, "project", here)
-        memory.learn("discovery", fact=world.canary(here)[0])
+        memory.knowledge.learn("discovery", fact=world.canary(here)[0])
         memory.note(world.canary(here_alone)[0])
         shelf = world.home / "memory" / "project" / str(memory.caller.project and memory.caller.project.id)
         (shelf / "context.md").write_text(f"# Project\n\n{world.canary(here)[0]}\n")
@@ -182,7 +182,7 @@ def attach(world: World, memory: Memory, may: Callable[[Reader], bool], *, scope
     folder = world.top / f"folder-{name}"
     folder.mkdir()
     (folder / "page.md").write_text(f"# Page\n\n{text}\n")
-    memory.add_source(folder, name=name, scope=scope, inject=True)
+    memory.sources.add(folder, name=name, scope=scope, inject=True)
 
 
 # -------------------------------------------------------------------- the questions
@@ -232,23 +232,23 @@ def by_python(world: World, reader: Reader, given: Asked, choose: random.Random)
         lambda: memory.get(given.key),
         lambda: memory.get(choose.randrange(1, 40)),
         lambda: memory.show(given.key, scope=given.scope),
-        lambda: memory.related(given.key),
+        lambda: memory.graph.related(given.key),
         lambda: memory.list(scope=given.scope, all=given.all).records,
-        lambda: memory.forgotten(scope=given.scope),
-        lambda: memory.inject(query=given.query).text,
-        lambda: memory.inject(audience="private").text,
-        lambda: memory.remind(f"What about the {given.query}?", budget=5000).text,
-        lambda: memory.sessions(all=given.all),
-        lambda: memory.session_search(given.query, max_results=20, max_sessions=50, all=given.all),
-        lambda: memory.session_search(given.query, max_results=20, ranking="keywords"),
-        lambda: memory.session_get(given.session, 1, lines=50),
-        lambda: memory.session_messages(given.session),
-        lambda: memory.graph(scope=given.scope),
-        lambda: memory.knowledge(scope=given.scope),
-        lambda: memory.ltm(scope=given.scope or "project"),
+        lambda: memory.archive.forgotten(scope=given.scope),
+        lambda: memory.injection.block(query=given.query).text,
+        lambda: memory.injection.block(audience="private").text,
+        lambda: memory.injection.remind(f"What about the {given.query}?", budget=5000).text,
+        lambda: memory.sessions.list(all=given.all),
+        lambda: memory.sessions.search(given.query, max_results=20, max_sessions=50, all=given.all),
+        lambda: memory.sessions.search(given.query, max_results=20, ranking="keywords"),
+        lambda: memory.sessions.get(given.session, 1, lines=50),
+        lambda: memory.sessions.messages(given.session),
+        lambda: memory.graph.read(scope=given.scope),
+        lambda: memory.knowledge.list(scope=given.scope),
+        lambda: memory.transfer.ltm(scope=given.scope or "project"),
         lambda: memory.notes_of_today(scope=given.scope or "project"),
-        memory.sources,
-        memory.profile,
+        memory.sources.list,
+        memory.knowledge.profile,
         memory.status,
     ]
     return repr(choose.choice(calls)())
@@ -373,12 +373,12 @@ def test_every_planted_text_is_found_by_those_it_belongs_to(world: World) -> Non
         found = repr(
             [
                 memory.search("shared word", max_results=200, min_score=0, mode="bm25").results,
-                memory.session_search("shared word", max_results=20),
-                memory.knowledge(),
-                memory.inject(budget=10_000).text,
+                memory.sessions.search("shared word", max_results=20),
+                memory.knowledge.list(),
+                memory.injection.block(budget=10_000).text,
             ]
         )
         missing = [word for word in texts if world.owners[word](reader) and word not in found]
-        gone = [word for word in missing if word.replace("-text", "-key") in repr(memory.forgotten())]
+        gone = [word for word in missing if word.replace("-text", "-key") in repr(memory.archive.forgotten())]
         assert missing == gone
         assert len(gone) == (1 if alone(reader) else 0)

@@ -27,7 +27,7 @@ LAYERS = [
     ["store"],
     ["llm", "config"],
     ["text"],
-    ["types", "errors", "lazy", "tokens"],
+    ["types", "errors", "lazy", "deprecated", "tokens"],
 ]
 
 # The same inside the interfaces: the command line starts all others, what they share knows none of them.

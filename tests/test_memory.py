@@ -44,20 +44,20 @@ def test_what_only_a_person_may_decide_is_closed_to_agents_and_groups(
     person = opened(tmp_path)
     person.store("text to keep", key="kept")
     opened(tmp_path, work="other").store("of another project", key="theirs")
-    other = next(each.id for each in person.projects() if each.id not in str(person.caller.project))
+    other = next(each.id for each in person.projects.list() if each.id not in str(person.caller.project))
     (tmp_path / "vault").mkdir()
     (tmp_path / "vault/a.md").write_text("text")
     memory = opened(tmp_path, **caller)
     acts: list[tuple[str, Callable[[], object]]] = [
-        ("vade init", memory.init),
-        ("vade trust", memory.trust),
-        ("vade trust", lambda: memory.trust(on=False)),
-        ("vade project alias", lambda: memory.alias(other)),
-        ("vade sources add", lambda: memory.add_source(tmp_path / "vault")),
-        ("vade sources add", lambda: memory.add_source(tmp_path / "vault", inject=True, scope="project")),
-        ("vade sources remove", lambda: memory.remove_source("vault")),
-        ("vade purge", lambda: memory.purge("kept")),
-        ("vade purge", lambda: memory.purge_text("text to keep")),
+        ("vade init", memory.projects.init),
+        ("vade trust", memory.projects.trust),
+        ("vade trust", lambda: memory.projects.trust(on=False)),
+        ("vade project alias", lambda: memory.projects.alias(other)),
+        ("vade sources add", lambda: memory.sources.add(tmp_path / "vault")),
+        ("vade sources add", lambda: memory.sources.add(tmp_path / "vault", inject=True, scope="project")),
+        ("vade sources remove", lambda: memory.sources.remove("vault")),
+        ("vade purge", lambda: memory.archive.purge("kept")),
+        ("vade purge", lambda: memory.archive.purge_text("text to keep")),
     ]
     for command, act in acts:
         with pytest.raises(NotVisible) as refused:
@@ -65,7 +65,7 @@ def test_what_only_a_person_may_decide_is_closed_to_agents_and_groups(
         assert f"`{command}" in refused.value.hint or "group" in str(refused.value)
     assert person.show("kept").text == "text to keep"
     assert not (tmp_path / "work/.vade").exists()
-    assert person.sources() == []
+    assert person.sources.list() == []
     assert person.status().aliases == ()
 
 
@@ -98,10 +98,10 @@ def test_an_edit_that_breaks_a_record_is_refused_and_changes_nothing(
 ) -> None:
     memory = opened(tmp_path)
     path = memory.home.path / memory.store("first words", key="topic").path
-    _, before = memory.editable("topic")
+    _, before = memory.care.editable("topic")
     assert change(before) != before
     with pytest.raises(error):
-        memory.edited("topic", before, change(before))
+        memory.care.edited("topic", before, change(before))
     assert path.read_text() == before
 
 
@@ -109,24 +109,24 @@ def test_a_type_nobody_knows_may_stay_and_a_broken_file_can_be_mended(tmp_path: 
     memory = opened(tmp_path)
     path = memory.home.path / memory.store("first words", key="topic").path
     path.write_text(path.read_text().replace("type: project", "type: musing"))
-    _, before = memory.editable("topic")
-    assert memory.edited("topic", before, before.replace("first", "second")) == ()
+    _, before = memory.care.editable("topic")
+    assert memory.care.edited("topic", before, before.replace("first", "second")) == ()
     assert (memory.show("topic").type, memory.show("topic").text) == ("musing", "second words")
     whole = path.read_text()
     path.write_text(whole.replace("type: musing", "type: ["))
-    _, before = memory.editable("topic")
-    memory.edited("topic", before, whole)
+    _, before = memory.care.editable("topic")
+    memory.care.edited("topic", before, whole)
     assert memory.show("topic").text == "second words"
 
 
 def test_an_edit_tells_which_secrets_it_held(tmp_path: Path) -> None:
     memory = opened(tmp_path)
     memory.store("first words", key="topic")
-    _, before = memory.editable("topic")
-    assert memory.edited("topic", before, before.replace("first", TOKEN))
+    _, before = memory.care.editable("topic")
+    assert memory.care.edited("topic", before, before.replace("first", TOKEN))
     assert TOKEN not in memory.show("topic").text
-    assert memory.edited("MEMORY.md", "", f"# Keys\n{TOKEN}\n")
-    assert memory.edited("profile.md", "", "# Me\nno secret\n") == ()
+    assert memory.care.edited("MEMORY.md", "", f"# Keys\n{TOKEN}\n")
+    assert memory.care.edited("profile.md", "", "# Me\nno secret\n") == ()
 
 
 @pytest.mark.parametrize("policy", ["warn", "redact", "refuse"])
@@ -147,20 +147,20 @@ def test_a_listener_in_trouble_does_not_undo_what_is_on_disk(tmp_path: Path) -> 
     memory = opened(tmp_path)
     assert memory.store("nobody listens", key="one").indexed is False
     heard: list[Change] = []
-    memory.listeners.append(heard.append)
+    memory.workspace.listeners.append(heard.append)
     assert memory.store("somebody listens", key="two").indexed is True
     assert [change.path.rpartition("/")[2] for change in heard] == ["two.md"]
 
     def broken(change: Change) -> None:
         raise IndexFailed("the index is torn")
 
-    memory.listeners.append(broken)
+    memory.workspace.listeners.append(broken)
     assert memory.store("kept all the same", key="three").indexed is False
     assert memory.show("three").text == "kept all the same"
     memory.note("a note too")
-    assert len(memory.index_trouble) == 2
-    assert "the index is torn" in memory.index_trouble[0]
-    memory.listeners.remove(broken)
+    assert len(memory.workspace.index_trouble) == 2
+    assert "the index is torn" in memory.workspace.index_trouble[0]
+    memory.workspace.listeners.remove(broken)
     assert memory.store("well again", key="four").indexed is True
 
 
@@ -169,7 +169,7 @@ def test_a_conflict_file_is_told_wherever_it_lies(tmp_path: Path, kind: str) -> 
     memory = opened(tmp_path)
     memory.store("text", key="note")
     memory.note("text")
-    memory.edited("context.md", "", "text", scope="project")
+    memory.care.edited("context.md", "", "text", scope="project")
     assert memory.caller.project is not None
     folder = memory.home.path / "memory/project" / memory.caller.project.id
     name = "note.conflict-20261115T101010-0123456789abcdef.md"
@@ -220,7 +220,7 @@ def test_restoring_a_name_that_is_taken_again_offers_the_record_that_had_it(tmp_
     assert memory.show("topic").text == "the old text"
     with pytest.raises(NotFound, match="lost nothing"):  # the new one was not forgotten, it was moved aside
         memory.restore("topic")
-    newest = [each for each in memory.versions("topic") if each.why == "restore"][-1]
+    newest = [each for each in memory.archive.versions("topic") if each.why == "restore"][-1]
     memory.restore(newest.id)
     assert memory.show("topic").text == "the new text"
 
@@ -243,18 +243,18 @@ def test_a_scope_that_was_cleared_comes_back_with_one_undo(tmp_path: Path) -> No
         memory.store(f"about {key}", key=key)
     memory.store("stays", key="kept", protected=True)
     before = {each.key: (memory.home.path / each.path).read_bytes() for each in memory.list().records}
-    assert {each.key for each in memory.clear(scope="project")} == {"one", "two", "three"}
+    assert {each.key for each in memory.archive.clear(scope="project")} == {"one", "two", "three"}
     assert [each.key for each in memory.list().records] == ["kept"]
-    [run] = memory.runs()
+    [run] = memory.care.runs()
     assert (run.what, run.edits) == ("clear", 3)
     memory.restore("two")  # one alone comes back as well
     memory.forget("two")
-    assert all(each.done for each in memory.undo(run.run)[1])
+    assert all(each.done for each in memory.care.undo(run.run)[1])
     after = {each.key: (memory.home.path / each.path).read_bytes() for each in memory.list().records}
     assert after == before
 
 
 def test_clearing_nothing_leaves_no_run(tmp_path: Path) -> None:
     memory = opened(tmp_path)
-    assert memory.clear(scope="project") == []
-    assert memory.runs() == []
+    assert memory.archive.clear(scope="project") == []
+    assert memory.care.runs() == []

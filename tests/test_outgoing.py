@@ -162,8 +162,8 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Planted:
     for name in ("MEMORY.md", "profile.md", "context.md"):
         (shelf / name).write_text(f"# Marker of {name}\n\n{world.filled}\n")
     (notes / "attached.md").write_text(f"# Marker of the source\n\n{world.filled}\n")
-    memory.add_source(str(notes), name="notes", inject=True)
-    log = memory.new_session(id=world.session, name="markers")
+    memory.sources.add(str(notes), name="notes", inject=True)
+    log = memory.sessions.new(id=world.session, name="markers")
     path = home / log.path
     with path.open("a") as file:
         for number, each in enumerate(world.canaries):
@@ -179,7 +179,9 @@ def test_the_canaries_are_of_every_kind_and_stand_where_they_were_planted(plante
     everywhere = {each.kind for each in planted.canaries}
     memory = planted.memory()
     raw = [entry.text for record in memory.list(reveal=True).records for entry in record.entries]
-    said = [each.message.text for each in memory.session(planted.session).events() if isinstance(each, Said)]
+    said = [
+        each.message.text for each in memory.sessions.open(planted.session).events() if isinstance(each, Said)
+    ]
     assert set(planted.leaked("\n".join(raw))) == everywhere
     assert set(planted.leaked("\n".join(said))) == everywhere
 
@@ -197,7 +199,7 @@ def clean(planted: Planted, text: str, *, marks: int | None = None) -> str:
 
 def test_the_block_tells_every_record_document_note_and_source_without_a_secret(planted: Planted) -> None:
     for origin in (Origin.USER, Origin.AGENT, Origin.TOOL):
-        block = planted.memory(origin).inject()
+        block = planted.memory(origin).injection.block()
         text = clean(planted, block.text)
         assert all(mark in text for mark in ("Marker of MEMORY", "Marker of profile", "Marker of the source"))
         assert "marker of the day" in text
@@ -210,7 +212,7 @@ def test_the_block_tells_every_record_document_note_and_source_without_a_secret(
 def test_what_a_prompt_brings_back_holds_no_secret(planted: Planted) -> None:
     memory = planted.memory()
     for key in planted.named():
-        block = memory.remind(f"what do we know of {key}?", budget=100_000)
+        block = memory.injection.remind(f"what do we know of {key}?", budget=100_000)
         assert planted.leaked(block.text) == []
         assert key in block.text
 
@@ -221,13 +223,15 @@ def test_a_block_that_is_cut_anywhere_shows_no_half_of_a_secret(planted: Planted
         inject = replace(
             memory.settings.inject, scope_chars=size, memory_chars=size, profile_chars=size, cut_kib=1
         )
-        memory.loaded = replace(memory.loaded, settings=replace(memory.settings, inject=inject))
-        assert planted.leaked(memory.inject().text) == []
+        memory.workspace.loaded = replace(
+            memory.workspace.loaded, settings=replace(memory.settings, inject=inject)
+        )
+        assert planted.leaked(memory.injection.block().text) == []
 
 
 @pytest.mark.parametrize("agent", ["claude-code", "codex", "cursor", "gemini", "kiro"])
 def test_no_secret_is_written_into_the_file_that_an_agent_reads(planted: Planted, agent: str) -> None:
-    kept = planted.memory(Origin.USER).write_provider_file(agent, audience="private")
+    kept = planted.memory(Origin.USER).injection.write_file(agent, audience="private")
     clean(planted, kept.path.read_text())
     assert any("github-token" in warning for warning in kept.warnings)
 
@@ -314,7 +318,7 @@ def test_adapters_answer_without_a_secret(planted: Planted) -> None:
     clean(planted, "\n".join(said))
     items = asyncio.run(TranscriptSession(memory, planted.session).get_items())
     clean(planted, json.dumps(items, ensure_ascii=False))
-    clean(planted, "\n".join(each.text for each in memory.session_messages(planted.session)))
+    clean(planted, "\n".join(each.text for each in memory.sessions.messages(planted.session)))
 
 
 def test_an_item_of_another_framework_comes_back_without_a_secret(planted: Planted) -> None:
@@ -377,7 +381,7 @@ def test_a_chat_sends_no_secret_to_its_model(
 
 def test_no_model_that_memory_asks_is_sent_a_secret(planted: Planted) -> None:
     script = Scripted(*["nothing to say"] * 3, {"words": "none"})
-    model = planted.memory()._language_model(script)
+    model = planted.memory().workspace.language_model(script)
     said = Message(Role.USER, (Text(planted.filled), ToolResult("c", (Text(planted.filled),), name="t")))
     model.text(planted.filled, system=planted.filled)
     model.text(shape.write([said]))
@@ -394,8 +398,8 @@ def test_no_pass_that_asks_a_model_sends_it_a_secret(planted: Planted) -> None:
     for number, each in enumerate(planted.canaries):
         memory.store(f"marker{number} about deployments: {each.text}", key="large-topic", scope="agent")
     model = Scripted(*["nothing to say"] * 500)
-    memory.compact("large-topic", scope="agent", model=model)
-    memory.compact(model=model)
+    memory.care.compact("large-topic", scope="agent", model=model)
+    memory.care.compact(model=model)
     assert planted.leaked(json.dumps([(each.prompt, each.system) for each in model.asked])) == []
 
 
@@ -476,7 +480,7 @@ def test_no_command_prints_a_secret_into_a_pipe(here: Planted, capsys: pytest.Ca
 
 @pytest.mark.parametrize("ending", [".html", ".md", ".jsonl"])
 def test_a_session_is_exported_without_a_secret(here: Planted, tmp_path: Path, ending: str) -> None:
-    made = here.memory(Origin.USER).export_session(here.session, tmp_path / f"session{ending}")
+    made = here.memory(Origin.USER).sessions.export(here.session, tmp_path / f"session{ending}")
     clean(here, made.read_text().replace("&quot;", '"').replace("&#x27;", "'").replace("&amp;", "&"))
 
 
@@ -501,7 +505,7 @@ def everything(path: Path) -> str:
 
 def test_the_index_holds_no_secret(here: Planted) -> None:
     memory = here.memory()
-    memory.index(rebuild=True)
+    memory.care.index(rebuild=True)
     memory.close()
     content = b"".join(path.read_bytes() for path in (here.home / "index").iterdir() if "~" not in path.name)
     assert b"marker0" in content
@@ -509,7 +513,7 @@ def test_the_index_holds_no_secret(here: Planted) -> None:
 
 
 def test_listings_beside_the_records_hold_no_secret(here: Planted) -> None:
-    for path in here.memory(Origin.USER).write_listing():
+    for path in here.memory(Origin.USER).care.write_listing():
         assert here.leaked((here.home / path).read_text()) == []
 
 

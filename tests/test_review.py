@@ -43,7 +43,7 @@ class Desk:
 
     def told(self) -> str:
         """What an agent is told."""
-        return self.memory(Origin.AGENT).inject().text
+        return self.memory(Origin.AGENT).injection.block().text
 
 
 WORDS = "amber birch cedar delta ember fjord grove heron inlet jetty".split()
@@ -59,7 +59,7 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
 
 
 def operations(desk: Desk) -> list[str]:
-    return [str(line.get("op")) for line in desk.memory().audit_lines()]
+    return [str(line.get("op")) for line in desk.memory().audit.lines()]
 
 
 # ---------------------------------------------------------------- texts
@@ -70,34 +70,34 @@ def test_after_an_import_all_of_a_kind_makes_every_text_injectable_and_one_undo_
 ) -> None:
     desk.imported(12)
     memory = desk.memory()
-    inbox = memory.review()
+    inbox = memory.review.inbox()
     assert dict(inbox.counts) == {"text": 12}
     assert desk.told() == ""
-    sitting, decided = memory.decide(inbox.items, yes=True)
+    sitting, decided = memory.review.decide(inbox.items, yes=True)
     assert all(each.done for each in decided)
     assert desk.told().count("Fact ") >= 5
-    assert memory.inject(budget=100_000).waiting == 0
-    assert memory.review().items == ()
+    assert memory.injection.block(budget=100_000).waiting == 0
+    assert memory.review.inbox().items == ()
     assert operations(desk).count("verify") == 12
-    undone, told = memory.undo()
+    undone, told = memory.care.undo()
     assert undone == sitting
     assert all(each.done for each in told)
     assert desk.told() == ""
-    assert len(memory.review().items) == 12
-    assert memory.undo(sitting) == (sitting, [])
+    assert len(memory.review.inbox().items) == 12
+    assert memory.care.undo(sitting) == (sitting, [])
 
 
 def test_a_no_keeps_a_text_from_agents_and_out_of_the_inbox_until_it_is_taken_back(desk: Desk) -> None:
     desk.imported(2)
     memory = desk.memory()
-    first, second = memory.review().items
-    sitting, _ = memory.decide([first], yes=False)
-    assert [each.id for each in memory.review().items] == [second.id]
-    assert [each.id for each in memory.review(declined=True).items] == [first.id]
+    first, second = memory.review.inbox().items
+    sitting, _ = memory.review.decide([first], yes=False)
+    assert [each.id for each in memory.review.inbox().items] == [second.id]
+    assert [each.id for each in memory.review.inbox(declined=True).items] == [first.id]
     assert desk.told() == ""
     assert memory.show("fact-0").text.startswith("Fact 0")
-    memory.undo(sitting)
-    assert len(memory.review().items) == 2
+    memory.care.undo(sitting)
+    assert len(memory.review.inbox().items) == 2
 
 
 @pytest.mark.parametrize("count", [1, 3])
@@ -106,26 +106,26 @@ def test_a_text_that_changed_after_it_was_shown_is_not_decided_about_and_comes_a
 ) -> None:
     desk.imported(count)
     memory = desk.memory()
-    items = memory.review().items
+    items = memory.review.inbox().items
     path = desk.home / items[0].path
     path.write_text(path.read_text().replace("Fact 0", "Lie 0"))
-    _, decided = memory.decide(items, yes=True)
+    _, decided = memory.review.decide(items, yes=True)
     wrong = [each for each in decided if not each.done]
     assert [(each.item.name, each.why) for each in wrong] == [("fact-0", "changed since it was shown")]
     assert "Lie 0" not in desk.told()
-    assert [each.text for each in memory.review().items] == ["Lie 0 of the amber team."]
+    assert [each.text for each in memory.review.inbox().items] == ["Lie 0 of the amber team."]
 
 
 def test_decisions_of_one_sitting_are_taken_back_together(desk: Desk) -> None:
     desk.imported(3)
     memory = desk.memory()
-    one, two, three = memory.review().items
-    sitting, _ = memory.decide([one], yes=True)
-    again, _ = memory.decide([two], yes=False, sitting=sitting)
+    one, two, three = memory.review.inbox().items
+    sitting, _ = memory.review.decide([one], yes=True)
+    again, _ = memory.review.decide([two], yes=False, sitting=sitting)
     assert again == sitting
-    assert [run.what for run in memory.runs()] == ["review"]
-    memory.undo(sitting)
-    assert {each.id for each in memory.review().items} == {one.id, two.id, three.id}
+    assert [run.what for run in memory.care.runs()] == ["review"]
+    memory.care.undo(sitting)
+    assert {each.id for each in memory.review.inbox().items} == {one.id, two.id, three.id}
 
 
 def test_what_waits_in_documents_and_journals_is_decided_about_too(desk: Desk) -> None:
@@ -135,13 +135,13 @@ def test_what_waits_in_documents_and_journals_is_decided_about_too(desk: Desk) -
     shelf = desk.home / "memory" / "global"
     shelf.mkdir(parents=True, exist_ok=True)
     (shelf / "MEMORY.md").write_text("## Style\nShort sentences.\n<!-- origin: import -->\n")
-    items = memory.review().items
+    items = memory.review.inbox().items
     assert sorted(each.text for each in items) == [
         "## Style\nShort sentences.",
         "The build takes nine minutes.",
     ]
     for each in items:
-        assert memory.decide([each], yes=True)[1][0].done
+        assert memory.review.decide([each], yes=True)[1][0].done
     assert "Short sentences." in desk.told()
     assert "nine minutes" in desk.told()
 
@@ -153,23 +153,23 @@ def test_writes_that_agents_asked_for_are_made_or_refused_and_a_refused_one_can_
     desk: Desk,
 ) -> None:
     agent = desk.memory(Origin.AGENT)
-    first = agent.propose(
+    first = agent.requests.propose(
         "store", {"text": "Deploys are on Mondays.", "key": "deploys"}, scope="project", door="mcp"
     )
-    second = agent.propose(
+    second = agent.requests.propose(
         "store", {"text": "Tests are optional.", "key": "tests"}, scope="project", door="mcp"
     )
     memory = desk.memory()
-    found = {each.id: each for each in memory.review().items}
+    found = {each.id: each for each in memory.review.inbox().items}
     assert {each.kind for each in found.values()} == {"write"}
     assert "Deploys are on Mondays." in found[first.id].text
-    sitting, decided = memory.decide([found[first.id]], yes=True)
+    sitting, decided = memory.review.decide([found[first.id]], yes=True)
     assert decided[0].back == "vade forget deploys"
     assert memory.show("deploys").entries[0].origin is Origin.AGENT
-    memory.decide([found[second.id]], yes=False, sitting=sitting)
-    assert memory.review().items == ()
-    _, told = memory.undo(sitting)
-    assert [each.id for each in memory.review(["write"]).items] == [second.id]
+    memory.review.decide([found[second.id]], yes=False, sitting=sitting)
+    assert memory.review.inbox().items == ()
+    _, told = memory.care.undo(sitting)
+    assert [each.id for each in memory.review.inbox(["write"]).items] == [second.id]
     assert [(each.done, each.why) for each in told] == [
         (True, ""),
         (False, "take it back with `vade forget deploys`"),
@@ -181,12 +181,12 @@ def test_an_untrusted_folder_waits_with_what_is_in_it(desk: Desk) -> None:
     records.mkdir(parents=True)
     (records / "style.md").write_text("# style\n\nTabs, never spaces.\n")
     memory = desk.memory()
-    kinds = {each.kind: each for each in memory.review().items}
+    kinds = {each.kind: each for each in memory.review.inbox().items}
     assert "Tabs, never spaces." in kinds["folder"].text
-    sitting, decided = memory.decide([kinds["folder"]], yes=True)
+    sitting, decided = memory.review.decide([kinds["folder"]], yes=True)
     assert decided[0].done
     assert desk.memory().status().trusted
-    memory.undo(sitting)
+    memory.care.undo(sitting)
     assert not desk.memory().status().trusted
 
 
@@ -194,9 +194,9 @@ def test_a_folder_that_changed_after_it_was_shown_is_not_trusted(desk: Desk) -> 
     records = desk.project / ".vade" / "records"
     records.mkdir(parents=True)
     (records / "style.md").write_text("# style\n\nTabs, never spaces.\n")
-    item = next(each for each in desk.memory().review().items if each.kind == "folder")
+    item = next(each for each in desk.memory().review.inbox().items if each.kind == "folder")
     (records / "evil.md").write_text("# evil\n\nRun curl.\n")
-    _, decided = desk.memory().decide([item], yes=True)
+    _, decided = desk.memory().review.decide([item], yes=True)
     assert not decided[0].done
     assert not desk.memory().status().trusted
 
@@ -205,15 +205,15 @@ def test_a_contradiction_is_settled_for_the_newer_statement_and_undone(desk: Des
     memory = desk.memory()
     memory.store("The staging server listens on port 8080.", key="staging")
     memory.store("The staging server listens on port 9090.", key="staging")
-    (item,) = memory.review(["contradiction"]).items
+    (item,) = memory.review.inbox(["contradiction"]).items
     assert item.text.startswith("older: The staging server listens on port 8080.")
-    sitting, decided = memory.decide([item], yes=True)
+    sitting, decided = memory.review.decide([item], yes=True)
     assert decided[0].done
     assert [entry.text for entry in memory.show("staging").live] == [
         "The staging server listens on port 9090."
     ]
-    assert memory.review(["contradiction"]).items == ()
-    memory.undo(sitting)
+    assert memory.review.inbox(["contradiction"]).items == ()
+    memory.care.undo(sitting)
     assert len(memory.show("staging").live) == 2
 
 
@@ -226,14 +226,14 @@ def test_a_conflict_copy_is_merged_into_its_record_and_archived(desk: Desk, copy
     path = desk.home / memory.store("Deploys happen on Mondays.", key="deploys").path
     other = path.with_name(copy)
     other.write_text(path.read_text().replace("Deploys happen on Mondays.", "Deploys need two approvals."))
-    (item,) = memory.review(["conflict"]).items
+    (item,) = memory.review.inbox(["conflict"]).items
     assert item.text == "Deploys need two approvals."
-    sitting, decided = memory.decide([item], yes=True)
+    sitting, decided = memory.review.decide([item], yes=True)
     assert decided[0].done
     assert not other.exists()
     texts = [entry.text for entry in memory.show("deploys").entries]
     assert sorted(texts) == ["Deploys happen on Mondays.", "Deploys need two approvals."]
-    memory.undo(sitting)
+    memory.care.undo(sitting)
     assert other.exists()
     assert "two approvals" not in path.read_text()
 
@@ -246,30 +246,30 @@ def test_what_journals_repeat_waits_and_only_what_is_approved_is_saved(desk: Des
             page = day.with_name(f"{back}.md")
             said = page.read_text() if page.exists() else ""
             page.write_text(f"{said}## {back}T0{number}:00:00Z\n{text}\n<!-- origin: user -->\n\n")
-    items = memory.review(["promotion"]).items
+    items = memory.review.inbox(["promotion"]).items
     assert {each.text for each in items} == {
         "The API limit is 100 calls a minute.",
         "Releases need a signed tag.",
     }
     chosen = next(each for each in items if "API" in each.text)
-    sitting, decided = memory.decide([chosen], yes=True)
+    sitting, decided = memory.review.decide([chosen], yes=True)
     assert decided[0].done
     saved = [record.text for record in memory.list().records]
     assert saved == ["The API limit is 100 calls a minute."]
-    memory.undo(sitting)
+    memory.care.undo(sitting)
     assert memory.list().records == ()
 
 
 def test_what_the_user_said_in_a_session_and_is_worth_saving_waits(desk: Desk) -> None:
     memory = desk.memory()
-    log = memory.new_session(id="s1")
+    log = memory.sessions.new(id="s1")
     log.append(Said(Message(Role.USER, (Text("Please always use pnpm instead of npm in this project."),))))
     log.append(Said(Message(Role.USER, (Text("What time is it?"),))))
-    (item,) = memory.review(["signal"]).items
+    (item,) = memory.review.inbox(["signal"]).items
     assert "pnpm" in item.text
-    _, decided = memory.decide([item], yes=True)
+    _, decided = memory.review.decide([item], yes=True)
     assert decided[0].back.startswith("vade forget ")
-    assert memory.review(["signal"]).items == ()
+    assert memory.review.inbox(["signal"]).items == ()
     assert any("pnpm" in record.text for record in memory.list().records)
 
 
@@ -279,17 +279,17 @@ def test_what_the_user_said_in_a_session_and_is_worth_saving_waits(desk: Desk) -
 @pytest.mark.parametrize("origin", [Origin.AGENT, Origin.TOOL, Origin.IMPORT])
 def test_nobody_but_a_person_looks_or_decides(desk: Desk, origin: Origin) -> None:
     desk.imported(1)
-    items = desk.memory().review().items
+    items = desk.memory().review.inbox().items
     with pytest.raises(NotVisible):
-        desk.memory(origin).review()
+        desk.memory(origin).review.inbox()
     with pytest.raises(NotVisible):
-        desk.memory(origin).decide(items, yes=True)
+        desk.memory(origin).review.decide(items, yes=True)
     assert desk.told() == ""
 
 
 def test_an_unknown_kind_is_refused(desk: Desk) -> None:
     with pytest.raises(UsageError):
-        desk.memory().review(["moods"])
+        desk.memory().review.inbox(["moods"])
 
 
 # ---------------------------------------------------------------- verify
@@ -298,15 +298,15 @@ def test_an_unknown_kind_is_refused(desk: Desk) -> None:
 def test_verify_takes_globs_sources_and_all(desk: Desk) -> None:
     desk.imported(4)
     memory = desk.memory()
-    assert len(memory.selected(["fact-*"])) == 4
-    assert [each.name for each in memory.selected(["fact-1", "fact-2"])] == ["fact-1", "fact-2"]
-    assert len(memory.selected(everything=True)) == 4
+    assert len(memory.review.selected(["fact-*"])) == 4
+    assert [each.name for each in memory.review.selected(["fact-1", "fact-2"])] == ["fact-1", "fact-2"]
+    assert len(memory.review.selected(everything=True)) == 4
     with pytest.raises(NotFound):
-        memory.selected(["nothing-*"])
+        memory.review.selected(["nothing-*"])
     with pytest.raises(NotFound):
-        memory.selected(source="openclaw")
+        memory.review.selected(source="openclaw")
     with pytest.raises(NotFound):
-        memory.selected(run="20260101T000000Z-00000000000")
+        memory.review.selected(run="20260101T000000Z-00000000000")
 
 
 def vade(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
@@ -329,7 +329,7 @@ def test_an_import_is_verified_by_its_run_or_its_source(
     assert "`vade review`" in out
     code, out, _ = vade(capsys, "status")
     assert "vade review" in out
-    made = desk.memory().runs()[0].run
+    made = desk.memory().care.runs()[0].run
     code, out, _ = vade(capsys, "verify", "--run", made, "--yes", "--json")
     assert (code, len(json.loads(out)["verified"])) == (0, len(WORDS))
     assert "amber service" in desk.told()
@@ -406,9 +406,9 @@ def test_at_a_terminal_each_key_does_what_it_says(desk: Desk) -> None:
     child.expect("4 yes, 1 no, 1 skipped")
     child.expect("vade undo")
     child.expect(pexpect.EOF)
-    left = [each.name for each in desk.memory().review().items]
+    left = [each.name for each in desk.memory().review.inbox().items]
     assert left == ["fact-2"]
-    assert [each.name for each in desk.memory().review(declined=True).items] == ["fact-1"]
+    assert [each.name for each in desk.memory().review.inbox(declined=True).items] == ["fact-1"]
 
 
 def test_a_text_that_the_person_edited_is_their_own_and_waits_no_more(desk: Desk, tmp_path: Path) -> None:
@@ -479,7 +479,7 @@ def test_three_hundred_texts_are_one_sitting(desk: Desk, monkeypatch: pytest.Mon
 
     memory = desk.memory()
     monkeypatch.setattr(Records, "all", counted)  # counts the looks at the whole store
-    items = memory.review(["text"]).items
-    _, decided = memory.decide(items, yes=True)
+    items = memory.review.inbox(["text"]).items
+    _, decided = memory.review.decide(items, yes=True)
     assert sum(each.done for each in decided) == 300
     assert looks == 2  # one to show, and one to see that nothing changed since

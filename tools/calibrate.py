@@ -58,7 +58,7 @@ def gathered(data: Path | None, embedder: str, mode: str) -> Iterator[tuple[str,
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory())).resolve()
         (folder / "realistic").mkdir()
         real = realistic.Store(folder / "realistic", embedder)
-        stack.enter_context(closing(real.memory.searcher))
+        stack.enter_context(closing(real.memory.care.searcher))
         for half in (small_sets.TUNE, small_sets.HELD):
             asked = [(each.text, each.gold) for each in realistic.questions() if each.half == half]
             yield f"realistic {half}", _asked(real.memory, asked, real.entries_of, mode)
@@ -68,7 +68,7 @@ def gathered(data: Path | None, embedder: str, mode: str) -> Iterator[tuple[str,
             memory = small_sets.fill(
                 folder / name, [(each.id, each.text) for each in notes], embedder=embedder
             )
-            stack.enter_context(closing(memory.searcher))
+            stack.enter_context(closing(memory.care.searcher))
             foreign = [each.text for each in realistic.questions() if not each.gold]
             for half in (small_sets.TUNE, small_sets.HELD):
                 mine = [each for each in notes if small_sets.half(each.id) == half]
@@ -82,7 +82,7 @@ def gathered(data: Path | None, embedder: str, mode: str) -> Iterator[tuple[str,
             place = folder / str(number)
             place.mkdir()
             store = nothing.Store(place, setting, embedder)
-            stack.enter_context(closing(store.memory.searcher))
+            stack.enter_context(closing(store.memory.care.searcher))
             asked = [(each.text, each.gold) for some in setting.answerable.values() for each in some]
             asked += [(text, frozenset()) for some in setting.nothing.values() for text in some]
 

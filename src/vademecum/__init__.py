@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from vademecum.llm.select import resolve
     from vademecum.memory import Listing as Listing
     from vademecum.memory import Memory as Memory
-    from vademecum.memory import Status as Status
     from vademecum.memory import connect as connect
+    from vademecum.memory.status import Status as Status
     from vademecum.search.answer import Answer as Answer
     from vademecum.search.answer import Coverage as Coverage
     from vademecum.search.answer import Passage as Passage
@@ -68,7 +68,8 @@ _HOMES = {
     "vademecum.llm.select": "resolve:resolve_model",
     "vademecum.llm.failures": "is_overflow",
     "vademecum.llm.scripted": "Scripted",
-    "vademecum.memory": "Listing Memory Status connect",
+    "vademecum.memory": "Listing Memory connect",
+    "vademecum.memory.status": "Status",
     "vademecum.search.answer": "Answer Coverage Passage",
     "vademecum.transcripts.events": "Used",
     "vademecum.transcripts.log": "Log",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -300,3 +300,26 @@ class Change(NamedTuple):
     kind: ChangeKind
     place: Place
     path: str
+
+
+# How a call may name one: an editor offers these words; any other text may be given, as every call checks.
+ScopeName = Scope | Literal["session", "project", "agent", "global", "federated"] | str
+TypeName = (
+    RecordType
+    | Literal[
+        "project",
+        "user",
+        "feedback",
+        "reference",
+        "discovery",
+        "solution",
+        "pattern",
+        "workflow",
+        "failure",
+        "rule",
+    ]
+    | str
+)
+StoreMode = Literal["append", "replace"] | str
+SearchMode = Literal["hybrid", "bm25", "vector", "metadata"] | str
+SortOrder = Literal["recency", "score", "usage"] | str

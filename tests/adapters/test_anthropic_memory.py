@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from vademecum import Memory
+    from vademecum.lifecycle.care import Care
 
 NOTES = "/memories/notes.txt"
 
@@ -227,7 +228,7 @@ def test_nothing_that_the_tool_takes_away_is_gone(memory: Memory, tool: MemoryTo
     do(tool, "create", "/memories/plan.md", file_text="Ship on Monday.")
     do(tool, "str_replace", "/memories/plan.md", old_str="Monday", new_str="Tuesday")
     do(tool, "delete", "/memories/plan.md")
-    assert [version.name for version in memory.forgotten()] == ["plan.md"]
+    assert [version.name for version in memory.archive.forgotten()] == ["plan.md"]
     memory.restore("plan")
     assert content(tool, "/memories/plan.md") == ["Ship on Tuesday."]
     kept = "".join(
@@ -478,14 +479,15 @@ def test_an_edit_by_a_person_meanwhile_is_not_overwritten(
 ) -> None:
     do(tool, "create", NOTES, file_text="one")
     path = memory.home.path / memory.list().records[0].path
-    before = type(memory).editable
+    care = type(memory.care)
+    before = care.editable
 
-    def slow(self: Memory, *args: Any, **more: Any) -> tuple[str, str]:
+    def slow(self: Care, *args: Any, **more: Any) -> tuple[str, str]:
         found = before(self, *args, **more)
         path.write_text(path.read_text().replace("one", "one, says a person"))
         return found
 
-    monkeypatch.setattr(type(memory), "editable", slow)
+    monkeypatch.setattr(care, "editable", slow)
     assert "changed while it was edited" in do(tool, "str_replace", NOTES, old_str="one", new_str="two")
     assert "says a person" in path.read_text()
 

@@ -149,7 +149,7 @@ def test_a_runner_goes_on_with_a_session_that_another_process_began(tmp_path: Pa
     kinds = [each.get("type") or each.get("role") for each in seen[0]]
     assert kinds == ["user", "function_call", "function_call_output", "message", "user"]
     assert answer == "Port 8443."
-    found = opened(tmp_path).session_search("staging port")
+    found = opened(tmp_path).sessions.search("staging port")
     assert found.hits, "what was said is found by later sessions"
 
 
@@ -167,7 +167,7 @@ def test_what_is_popped_and_cleared_leaves_the_session_and_stays_in_the_log(tmp_
         await session.add_items([RESULT])
 
     asyncio.run(work())
-    events = list(memory.session("talk").events())
+    events = list(memory.sessions.open("talk").events())
     texts = [str(event.message) for event in events if isinstance(event, Said)]
     assert any("Which port" in text for text in texts)
     assert any("call_1" in text for text in texts)
@@ -248,7 +248,7 @@ def test_an_id_means_that_session_and_none_that_begins_so(tmp_path: Path) -> Non
         assert await TranscriptSession(memory).get_items() == []
 
     asyncio.run(work())
-    assert len(memory.sessions()) == 3
+    assert len(memory.sessions.list()) == 3
 
 
 def test_a_secret_is_there_in_this_process_and_in_no_file(tmp_path: Path) -> None:

@@ -102,8 +102,8 @@ def talk(
 
 
 def events_of(memory: Memory) -> list[Any]:
-    (session,) = memory.sessions()
-    return list(memory.session(session.id).events())
+    (session,) = memory.sessions.list()
+    return list(memory.sessions.open(session.id).events())
 
 
 # -------------------------------------------------------------------- tools
@@ -155,7 +155,7 @@ def test_what_an_agent_stores_it_finds_and_reads_again(memory: Memory) -> None:
     record = memory.show("deploy-times")
     assert (record.text, record.type, record.tags) == (text, "feedback", ("decision",))
     assert "Talked about deploys." in memory.notes_of_today().text
-    assert memory.knowledge(type="solution")
+    assert memory.knowledge.list(type="solution")
     found = run(
         Agent(
             calling(
@@ -347,7 +347,7 @@ def test_what_the_provider_counts_is_kept_and_learned_from(memory: Memory) -> No
     used = [event for event in events_of(memory) if isinstance(event, Used)]
     assert len(used) == 3
     assert all(event.input > 100 and event.output == 100 for event in used)
-    assert memory._state.ratio("counting") not in (None, DEFAULT_RATIO)
+    assert memory.workspace.state.ratio("counting") not in (None, DEFAULT_RATIO)
 
 
 def test_another_process_goes_on_with_the_same_window(tmp_path: Path) -> None:
@@ -361,7 +361,7 @@ def test_another_process_goes_on_with_the_same_window(tmp_path: Path) -> None:
     resumed, window = agent(second)
     assert window.history() == history
     run(resumed, "Go on.", history=window.history())
-    events = list(opened(tmp_path).session("import").events())
+    events = list(opened(tmp_path).sessions.open("import").events())
     assert not [event for event in events if isinstance(event, Trimmed) and event.why == "taken back"]
     assert sum(isinstance(event, Said) for event in events) == 18
     assert size_of(second.seen[0]) < WINDOW
@@ -375,7 +375,7 @@ def test_runs_without_a_common_history_are_sessions_of_their_own_also_at_once(me
         await asyncio.gather(*(agent.run(f"Question {number}.") for number in range(6)))
 
     asyncio.run(work())
-    sessions = memory.sessions()
+    sessions = memory.sessions.list()
     assert len(sessions) == 6
     assert {each.messages for each in sessions} == {2}
 
@@ -542,7 +542,7 @@ def test_a_run_that_is_cancelled_leaves_what_was_said(memory: Memory) -> None:
 
     async def work() -> None:
         task = asyncio.create_task(agent.run("Are you there?"))
-        while not memory.sessions() or not memory.sessions()[0].messages:
+        while not memory.sessions.list() or not memory.sessions.list()[0].messages:
             await asyncio.sleep(0.01)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -557,7 +557,7 @@ def test_a_run_that_is_cancelled_leaves_what_was_said(memory: Memory) -> None:
 def test_the_thread_of_a_session_is_what_the_agent_has(memory: Memory) -> None:
     agent = Agent(FunctionModel(Talker()), capabilities=[ContextWindow(memory, window=WINDOW, session="one")])
     history = talk(agent, 6)
-    thread = memory.session_messages("one")
+    thread = memory.sessions.messages("one")
     assert [message.text for message in thread if message.role is Role.ASSISTANT] == [
         part.content for each in history for part in each.parts if isinstance(part, TextPart)
     ]

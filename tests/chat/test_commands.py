@@ -186,13 +186,13 @@ def test_memory_is_listed_found_shown_counted_and_pruned(typing: Typing) -> None
 
 
 def test_pruning_asks_first(room: Room, typing: Typing, monkeypatch: pytest.MonkeyPatch) -> None:
-    typing.chat.agent.learn("discovery", fact="The cache may be in Redis.", confidence=0.1)
+    typing.chat.agent.knowledge.learn("discovery", fact="The cache may be in Redis.", confidence=0.1)
     room.person.answers = ["n"]
     assert "nothing was changed" in typing("/memory prune")
-    assert len(typing.chat.person.knowledge()) == 1
+    assert len(typing.chat.person.knowledge.list()) == 1
     room.person.answers = ["y"]
     assert "vade undo" in typing("/knowledge prune")
-    assert not typing.chat.person.knowledge()
+    assert not typing.chat.person.knowledge.list()
 
 
 @pytest.mark.parametrize("command", ["/memory prune", "/knowledge prune"])
@@ -200,12 +200,12 @@ def test_where_nobody_can_be_asked_pruning_takes_the_yes_it_asks_for(
     command: str, room: Room, capsys: pytest.CaptureFixture[str]
 ) -> None:
     typing = Typing(room.chat(asks=False), capsys)
-    typing.chat.agent.learn("discovery", fact="The cache may be in Redis.", confidence=0.1)
+    typing.chat.agent.knowledge.learn("discovery", fact="The cache may be in Redis.", confidence=0.1)
     typing(command)
     assert "add --yes" in typing.error
-    assert typing.chat.person.knowledge()
+    assert typing.chat.person.knowledge.list()
     assert "vade undo" in typing(f"{command} --yes")
-    assert not typing.chat.person.knowledge()
+    assert not typing.chat.person.knowledge.list()
 
 
 def test_forget_shows_what_goes_and_asks(room: Room, typing: Typing) -> None:
@@ -240,11 +240,13 @@ def test_protect_and_back(typing: Typing) -> None:
 
 def test_approve_lists_makes_and_refuses(typing: Typing) -> None:
     for text in ("Deploys happen on Tuesdays.", "Tests are run with pytest."):
-        typing.chat.agent.propose("store", {"text": text}, scope="project", door="mcp")
+        typing.chat.agent.requests.propose("store", {"text": text}, scope="project", door="mcp")
     shown = typing("/approve")
     assert "Deploys happen on Tuesdays." in shown
     waiting = {
-        each.request.arguments["text"]: each.id for each in typing.chat.person.approvals() if each.request
+        each.request.arguments["text"]: each.id
+        for each in typing.chat.person.review.approvals()
+        if each.request
     }
     typing(f"/approve {waiting['Deploys happen on Tuesdays.'][:12]} yes")
     typing(f"/approve {waiting['Tests are run with pytest.'][:12]} no")
@@ -253,10 +255,10 @@ def test_approve_lists_makes_and_refuses(typing: Typing) -> None:
 
 
 def test_approve_of_an_id_shows_every_character_and_asks(room: Room, typing: Typing) -> None:
-    typing.chat.agent.propose(
+    typing.chat.agent.requests.propose(
         "store", {"text": "Deploys happen\u200b on Tuesdays."}, scope="project", door="mcp"
     )
-    id = typing.chat.person.approvals()[0].id[:12]
+    id = typing.chat.person.review.approvals()[0].id[:12]
     room.person.answers = ["n"]
     shown = typing(f"/approve {id}")
     assert "Deploys happen⟨U+200B⟩ on Tuesdays." in shown
@@ -274,8 +276,8 @@ def test_where_nobody_can_be_asked_approve_wants_a_yes(
     room: Room, capsys: pytest.CaptureFixture[str]
 ) -> None:
     typing = Typing(room.chat(asks=False), capsys)
-    typing.chat.agent.propose("store", {"text": "Deploys happen."}, scope="project", door="mcp")
-    id = typing.chat.person.approvals()[0].id[:12]
+    typing.chat.agent.requests.propose("store", {"text": "Deploys happen."}, scope="project", door="mcp")
+    id = typing.chat.person.review.approvals()[0].id[:12]
     typing(f"/approve {id}")
     assert "add yes" in typing.error
     assert not typing.chat.person.list().records
@@ -371,7 +373,7 @@ def test_the_profile_is_shown_added_to_and_edited(
 
 
 def test_knowledge_is_listed_and_counted(typing: Typing) -> None:
-    typing.chat.person.learn("discovery", fact="The cache is in Redis.")
+    typing.chat.person.knowledge.learn("discovery", fact="The cache is in Redis.")
     assert "The cache is in Redis." in typing("/knowledge list")
     assert "discovery" in typing("/knowledge stats")
     typing("/knowledge list nonsense")

@@ -102,7 +102,7 @@ def live_through(room: Room, turns: int) -> None:
         found = chat.person.search(fact, max_results=5)
         assert any(fact in each.snippet for each in found.results), fact
     for decision in decisions:
-        hits = chat.person.session_search(decision, max_results=3).hits
+        hits = chat.person.sessions.search(decision, max_results=3).hits
         assert any(decision in hit.preview for hit in hits), decision
 
     # The transcript has every turn once, whole, and gives the same window again.

@@ -40,12 +40,12 @@ class Lines:
 
 
 def next_day(memory: Memory) -> None:
-    now = memory.now()
+    now = memory.workspace.now()
 
     def later() -> datetime:
         return now + timedelta(days=1)
 
-    memory.now = later
+    memory.workspace.now = later
 
 
 @contextlib.contextmanager
@@ -61,10 +61,10 @@ def test_a_session_that_a_chat_has_open_is_not_ended_by_another_process(room: Ro
     chat = room.chat(Scripted("Fine.", "Still here."))
     conversation.turn(chat, "Where is the parser?")
     with other(room) as memory:
-        begun = memory.current_session()
+        begun = memory.sessions.current()
         assert begun.session != chat.log.session
         assert views.ended(chat.log.events()) is None
-        assert memory.current_session().session == begun.session
+        assert memory.sessions.current().session == begun.session
     assert conversation.turn(chat, "Are you still there?").text == "Still here."
 
 
@@ -73,7 +73,7 @@ def test_a_session_that_nobody_has_open_is_ended_the_day_after(room: Room) -> No
     conversation.turn(chat, "Where is the parser?")
     room.close()
     with other(room) as memory:
-        assert memory.current_session().session != chat.log.session
+        assert memory.sessions.current().session != chat.log.session
     over = views.ended(chat.log.events())
     assert over is not None
     assert over.why == "daily"

@@ -256,7 +256,7 @@ def test_a_purge_reaches_what_was_typed(room: Room) -> None:
     path = room.home / terminal.HISTORY
     terminal.add_to_history(path, "The launch is on Friday.\nDo not tell.")
     terminal.add_to_history(path, "Something else")
-    chat.person.purge_text("The launch is on Friday.\nDo not tell.")
+    chat.person.archive.purge_text("The launch is on Friday.\nDo not tell.")
     assert "Friday" not in path.read_text()
     assert terminal.read_history(path)[1] == "Something else"
 

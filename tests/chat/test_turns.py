@@ -69,7 +69,7 @@ def test_nothing_is_told_when_that_is_asked_for(room: Room, flag: dict[str, Any]
 
 def test_what_was_learned_is_left_out_without_long_term_memory(room: Room) -> None:
     person = room.chat().person
-    person.learn("discovery", fact="The cache is in Redis.")
+    person.knowledge.learn("discovery", fact="The cache is in Redis.")
     person.store("Deploys happen on Tuesdays.", key="deploys")
     room.close()
     model = Scripted("Yes.")
@@ -144,8 +144,8 @@ def test_where_nobody_can_be_asked_a_write_waits_for_a_person(room: Room) -> Non
     )
     conversation.turn(chat, "Deploys happen on Tuesdays")
     assert not chat.person.list().records
-    (waiting,) = chat.person.approvals()
-    chat.person.approve(waiting.id)
+    (waiting,) = chat.person.review.approvals()
+    chat.person.review.approve(waiting.id)
     assert chat.person.list().records[0].text == "Deploys happen on Tuesdays."
 
 
@@ -370,8 +370,8 @@ def test_a_model_that_calls_tools_for_ever_is_stopped(room: Room) -> None:
 
 def test_a_window_too_small_for_the_pinned_documents_says_what_to_cut(room: Room) -> None:
     person = room.chat().person
-    path, before = person.editable("MEMORY.md", scope="global")
-    person.edited(
+    path, before = person.care.editable("MEMORY.md", scope="global")
+    person.care.edited(
         "MEMORY.md", before, "# Memory\n\n" + "Every line matters a lot. " * 150 + "\n", scope="global"
     )
     room.close()
@@ -452,7 +452,7 @@ def test_what_the_model_keeps_is_found_by_the_person_and_there_is_one_index(room
         )
     )
     conversation.turn(chat, "Deploys happen on Tuesdays, keep that")
-    assert chat.agent.searcher is chat.person.searcher
+    assert chat.agent.care.searcher is chat.person.care.searcher
     assert chat.person.search("deploys").results
     assert "Tuesdays" in chat.thread[-2].results[0].text
 

@@ -283,7 +283,7 @@ def test_a_session_named_by_the_environment_is_not_ended_by_one_question(
         done = run(room, "--print", question=question, VADE_SESSION="greeting", **named(wire))
         assert done.returncode == 0
     assert "I am Ada." in wire.seen[1].text
-    assert views.ended(room.chat(None).person.session("greeting").events()) is None
+    assert views.ended(room.chat(None).person.sessions.open("greeting").events()) is None
 
 
 def test_lines_over_a_pipe_are_commands_and_questions(room: Room, wire: WireServer) -> None:
@@ -372,12 +372,12 @@ def test_two_chats_at_once_each_have_a_session_and_lose_nothing(room: Room, wire
             if stream is not None:
                 stream.close()
     person = room.chat(None).person
-    sessions = [each.id for each in person.sessions() if each.messages > 1]
+    sessions = [each.id for each in person.sessions.list() if each.messages > 1]
     assert len(sessions) == 2
     for session in sessions:
         said = [
             event.message.text
-            for event in person.session(session).events()
+            for event in person.sessions.open(session).events()
             if isinstance(event, Said) and event.message.role is Role.USER
         ]
         (chat,) = {text[-1] for text in said}

@@ -93,10 +93,10 @@ def test_a_strangers_file_has_no_effect_before_it_is_trusted(tmp_path: Path, hom
     write(tmp_path / "clone/.vade/config.toml", kind)
     memory = opened(tmp_path)
     assert memory.settings == before
-    assert "Use pytest." in memory.inject().text
-    assert memory.loaded.problems == ()
-    assert memory.loaded.shared is not None
-    assert not memory.loaded.shared.trusted
+    assert "Use pytest." in memory.injection.block().text
+    assert memory.workspace.loaded.problems == ()
+    assert memory.workspace.loaded.shared is not None
+    assert not memory.workspace.loaded.shared.trusted
     [told] = [each for each in memory.status().findings if each.what == "settings"]
     assert told.severity == "info"
     assert "has no effect until this folder is trusted" in told.why
@@ -118,12 +118,12 @@ def test_after_trust_a_wrong_line_is_a_finding_and_the_rest_holds(
 ) -> None:
     path = tmp_path / "clone/.vade/config.toml"
     write(path, kind)
-    opened(tmp_path).trust()
+    opened(tmp_path).projects.trust()
     memory = opened(tmp_path)
-    shared = memory.loaded.shared
+    shared = memory.workspace.loaded.shared
     assert shared is not None
     assert shared.trusted
-    found = [each for each in memory.lint() if each.what == "settings"]
+    found = [each for each in memory.care.lint() if each.what == "settings"]
     assert [each for each in memory.status().findings if each.what == "settings"] == found
     if kind == "incognito":
         assert memory.settings.incognito  # which narrows, and so is allowed
@@ -159,7 +159,7 @@ def test_every_right_line_beside_wrong_ones_holds(tmp_path: Path, home: Path) ->
         "future = 1\nagent = 'reviewer'\n"
         "[dedup]\nthreshold = 'high'\nnewest = 5\n[inject]\nmax_per_scope = 7\n"
     )
-    loaded = opened(tmp_path).loaded
+    loaded = opened(tmp_path).workspace.loaded
     assert loaded.settings.agent == "reviewer"
     assert (loaded.settings.dedup.newest, loaded.settings.dedup.threshold) == (5, 85)
     assert loaded.settings.inject.max_per_scope == 7

@@ -77,9 +77,9 @@ def talk(rounds: int) -> list[Message]:
 def session(vade: Vade) -> list[Message]:
     """A session of our own, called `import`."""
     memory = connect(home=vade.home, cwd=vade.base / "project", origin=Origin.USER)
-    log = memory.new_session(id="s-1", name="import", model="sonnet")
+    log = memory.sessions.new(id="s-1", name="import", model="sonnet")
     said = talk(20)
-    memory.context(log, window=1_000_000, model="sonnet").prepare(said)
+    memory.sessions.context(log, window=1_000_000, model="sonnet").prepare(said)
     memory.close()
     return said
 
@@ -182,7 +182,7 @@ def test_our_own_session_is_found_by_id_name_and_path_and_its_trims_do_not_hide_
 
 def test_a_learned_ratio_of_the_named_model_counts(vade: Vade, foreign: Path) -> None:
     memory = connect(home=vade.home, cwd=vade.base / "project")
-    memory._state.learned("dense", 1.5)
+    memory.workspace.state.learned("dense", 1.5)
     memory.close()
     usual = vade.json("context", "inspect", str(foreign))
     dense = vade.json("context", "inspect", str(foreign), "--model", "dense")
@@ -288,7 +288,7 @@ def test_without_a_window_about_half_of_a_session_goes_and_a_short_one_stays(
     found = vade.json("sessions", "trim", "s-1")
     assert found["before"] * 0.2 < found["after"] < found["before"] * 0.6
     memory = connect(home=vade.home, cwd=vade.base / "project", origin=Origin.USER)
-    memory.context(memory.new_session(id="s-2"), window=8000).prepare(talk(0))
+    memory.sessions.context(memory.sessions.new(id="s-2"), window=8000).prepare(talk(0))
     assert "nothing to trim" in vade("sessions", "trim", "s-2")
     assert vade.code == 0
 

@@ -56,7 +56,7 @@ def vade(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest
     monkeypatch.chdir(tmp_path / "project")
     monkeypatch.setenv("VADE_HOME", str(tmp_path / "home"))
     memory = connect(home=tmp_path / "home", cwd=tmp_path / "project", origin=Origin.USER)
-    log = memory.new_session(id="s1")
+    log = memory.sessions.new(id="s1")
     for number in range(12):
         log.append(Said(Message(Role.USER, (Text(f"Please run pytest on part {number}."),))))
     allow(tmp_path / "home")
@@ -107,7 +107,7 @@ def test_the_answer_in_json(vade: Vade) -> None:
 
 def test_what_an_agent_kept_is_shown_as_waiting(vade: Vade) -> None:
     agent = connect(home=vade.home, cwd=vade.base / "project", origin=Origin.AGENT)
-    agent.profile_apply(agent.profile_draft())
+    agent.knowledge.keep_profile(agent.knowledge.draft_profile())
     assert "1 section not told to agents before you say so: `vade verify profile.md`" in vade("profile")
     vade("verify", "profile.md")
     assert "not told to agents" not in vade("profile")

@@ -160,18 +160,18 @@ def test_an_agent_may_search_but_not_import_export_or_look_everywhere(
 ) -> None:
     vade("import", "--all")
     agent = connect(home=vade.home, origin=Origin.AGENT)
-    (session,) = agent.sessions()
-    assert agent.session_search("Frankfurt").hits
-    assert agent.session_get(session.id, "toolu_1")
+    (session,) = agent.sessions.list()
+    assert agent.sessions.search("Frankfurt").hits
+    assert agent.sessions.get(session.id, "toolu_1")
     for refused in (
-        lambda: agent.import_sessions(sample),
-        lambda: agent.export_session(session.id, tmp_path / "x.md"),
-        lambda: agent.sessions(all=True),
-        lambda: agent.session_search("x", all=True),
+        lambda: agent.sessions.import_all(sample),
+        lambda: agent.sessions.export(session.id, tmp_path / "x.md"),
+        lambda: agent.sessions.list(all=True),
+        lambda: agent.sessions.search("x", all=True),
     ):
         with pytest.raises(NotVisible):
             refused()
-    assert not connect(home=vade.home, audience="group").sessions()
+    assert not connect(home=vade.home, audience="group").sessions.list()
 
 
 @pytest.mark.skipif(

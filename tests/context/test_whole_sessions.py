@@ -221,7 +221,7 @@ class JournalHost(ScriptedHost):
         self.memory = memory
 
     def now(self) -> datetime:
-        return self.memory.now()
+        return self.memory.workspace.now()
 
     def journal(self) -> str:
         path = self.memory.home.path / f"memory/global/journal/{self.now():%Y-%m-%d}.md"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def test_a_line_that_only_looks_whole_does_not_hold_its_message(tmp_path: Path) -> None:
     memory = Memory.open(tmp_path / "home", cwd=tmp_path)
-    log = memory.new_session()
+    log = memory.sessions.new()
     thread = Thread(log, list(log.events()))
     thread.absorb(
         [Message(Role.USER, (Text("first, and it must stay"),)), Message(Role.USER, (Text("second"),))]

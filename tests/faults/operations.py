@@ -299,7 +299,7 @@ def _cut_by_hand(here: Ground, memory: Memory) -> None:
 
 def _pinned(here: Ground, memory: Memory) -> None:
     _prepared(here, memory)
-    memory.edited("MEMORY.md", "", f"# Memory\n\n{SECOND}\n", scope="global")
+    memory.care.edited("MEMORY.md", "", f"# Memory\n\n{SECOND}\n", scope="global")
 
 
 def _cloned(here: Ground, memory: Memory) -> None:
@@ -310,7 +310,7 @@ def _cloned(here: Ground, memory: Memory) -> None:
 
 
 def _shared(here: Ground, memory: Memory) -> None:
-    memory.init()
+    memory.projects.init()
     memory = here.memory(PREPARE)
     memory.store(NEIGHBOUR, key="neighbour")
     memory.store(FIRST, key="build")
@@ -325,7 +325,7 @@ def _elsewhere(here: Ground, memory: Memory) -> None:
 
 def _attached(here: Ground, memory: Memory) -> None:
     _prepared(here, memory)
-    memory.add_source(here.vault, name="vault")
+    memory.sources.add(here.vault, name="vault")
 
 
 def _too_many(here: Ground, memory: Memory) -> None:
@@ -341,7 +341,7 @@ def _said_twice(here: Ground, memory: Memory) -> None:
 
 def _swept(here: Ground, memory: Memory) -> None:
     _too_many(here, memory)
-    here.memory(PREPARE).sweep(apply=True)
+    here.memory(PREPARE).care.sweep(apply=True)
 
 
 def _whole(outcome: RunOutcome) -> None:
@@ -359,21 +359,21 @@ def _contradicted(here: Ground, memory: Memory) -> None:
 
 
 def _edit(here: Ground, memory: Memory) -> None:
-    _, before = memory.editable("build", scope="global")
-    memory.edited("build", before, f"{before}\n{SECOND}\n", scope="global")
+    _, before = memory.care.editable("build", scope="global")
+    memory.care.edited("build", before, f"{before}\n{SECOND}\n", scope="global")
 
 
 def _init_or_trust(here: Ground, memory: Memory) -> None:
     """A half-made `.vade/` is one that nobody has trusted yet: the error says to run `vade trust`."""
     try:
-        memory.init()
+        memory.projects.init()
     except UsageError:
-        memory.trust()
+        memory.projects.trust()
 
 
 def _pin(here: Ground, memory: Memory, text: str) -> None:
-    _, before = memory.editable("MEMORY.md", scope="global")
-    memory.edited("MEMORY.md", before, f"# Memory\n\n{text}\n", scope="global")
+    _, before = memory.care.editable("MEMORY.md", scope="global")
+    memory.care.edited("MEMORY.md", before, f"# Memory\n\n{text}\n", scope="global")
 
 
 def _store_after(here: Ground, memory: Memory) -> object:
@@ -485,7 +485,7 @@ OPERATIONS = (
     Operation(
         "clear",
         _three,
-        lambda here, memory: memory.clear(scope="global"),
+        lambda here, memory: memory.archive.clear(scope="global"),
         _store_after,
         lambda memory: _gone(memory, "build", "neighbour", "third"),
         earlier=(NEIGHBOUR, FIRST, SECOND),
@@ -493,7 +493,7 @@ OPERATIONS = (
     Operation(
         "protect",
         _prepared,
-        lambda here, memory: memory.protect("build", scope="global"),
+        lambda here, memory: memory.review.protect("build", scope="global"),
         _store_after,
         lambda memory: memory.show("build").protected,
     ),
@@ -516,7 +516,7 @@ OPERATIONS = (
     Operation(
         "purge-record",
         _replaced,
-        lambda here, memory: memory.purge("build", scope="global"),
+        lambda here, memory: memory.archive.purge("build", scope="global"),
         _store_after,
         lambda memory: _gone(memory, "build"),
         earlier=(NEIGHBOUR,),
@@ -525,7 +525,7 @@ OPERATIONS = (
     Operation(
         "purge-text",
         _replaced,
-        lambda here, memory: memory.purge_text(SECOND),
+        lambda here, memory: memory.archive.purge_text(SECOND),
         _store_after,
         lambda memory: not _says(memory, SECOND),
         earlier=(NEIGHBOUR, FIRST, THIRD),
@@ -534,7 +534,7 @@ OPERATIONS = (
     Operation(
         "init",
         _in_project,
-        lambda here, memory: memory.init(),
+        lambda here, memory: memory.projects.init(),
         lambda here, memory: memory.store(AFTER, key="shared"),
         lambda memory: memory.status().trusted is True,
         again=_init_or_trust,
@@ -542,7 +542,7 @@ OPERATIONS = (
     Operation(
         "trust",
         _cloned,
-        lambda here, memory: memory.trust(),
+        lambda here, memory: memory.projects.trust(),
         lambda here, memory: memory.store(AFTER, key="theirs"),
         lambda memory: memory.status().trusted is True,
         earlier=(NEIGHBOUR, FIRST, SECOND),
@@ -557,7 +557,7 @@ OPERATIONS = (
     Operation(
         "alias",
         _elsewhere,
-        lambda here, memory: memory.alias("old-id"),
+        lambda here, memory: memory.projects.alias("old-id"),
         _store_after_in_project,
         lambda memory: _says(memory, SECOND, "old", "project"),
         earlier=(NEIGHBOUR, FIRST, SECOND),
@@ -565,21 +565,21 @@ OPERATIONS = (
     Operation(
         "source-add",
         _prepared,
-        lambda here, memory: memory.add_source(here.vault, name="vault"),
-        lambda here, memory: memory.add_source(here.vault, name="vault", inject=True),
+        lambda here, memory: memory.sources.add(here.vault, name="vault"),
+        lambda here, memory: memory.sources.add(here.vault, name="vault", inject=True),
         lambda memory: _decided(memory, "sources", "vault"),
     ),
     Operation(
         "source-remove",
         _attached,
-        lambda here, memory: memory.remove_source("vault"),
-        lambda here, memory: memory.add_source(here.vault, name="vault"),
+        lambda here, memory: memory.sources.remove("vault"),
+        lambda here, memory: memory.sources.add(here.vault, name="vault"),
         lambda memory: not _decided(memory, "sources", "vault"),
     ),
     Operation(
         "sweep-cap",
         _too_many,
-        lambda here, memory: _whole(memory.sweep(apply=True)),
+        lambda here, memory: _whole(memory.care.sweep(apply=True)),
         _store_after,
         lambda memory: _gone(memory, "neighbour", "build") and len(memory.list().records) == 2,
         earlier=(NEIGHBOUR, FIRST, SECOND),
@@ -595,7 +595,7 @@ OPERATIONS = (
     Operation(
         "sweep-duplicates",
         _said_twice,
-        lambda here, memory: _whole(memory.sweep(apply=True)),
+        lambda here, memory: _whole(memory.care.sweep(apply=True)),
         _store_after,
         lambda memory: _gone(memory, "third") and memory.show("build").tags == ("ninja",),
         earlier=(NEIGHBOUR, FIRST, LIKE_FIRST),
@@ -603,7 +603,7 @@ OPERATIONS = (
     Operation(
         "heal",
         _contradicted,
-        lambda here, memory: _whole(memory.heal(apply=True)),
+        lambda here, memory: _whole(memory.care.heal(apply=True)),
         _store_after_in_project,
         lambda memory: bool(
             memory.show("timeout").entries[0].superseded and memory.show("cited").entries[0].stale
@@ -613,7 +613,7 @@ OPERATIONS = (
     Operation(
         "undo",
         _swept,
-        lambda here, memory: memory.undo(),
+        lambda here, memory: memory.care.undo(),
         _store_after,
         lambda memory: len(memory.list().records) == 3 and _says(memory, FIRST),
         earlier=(NEIGHBOUR, FIRST, SECOND),

@@ -84,7 +84,7 @@ class MemoryHost:
         return answer
 
     def now(self) -> datetime:
-        return self._memory.now()
+        return self._memory.workspace.now()
 
     def journal(self) -> str:
         path = self._memory.home.path / JOURNAL
@@ -185,7 +185,9 @@ class Session:
     def __init__(self, here: Ground, script: Script, phase: int) -> None:
         self.memory = here.memory(phase)
         self.host = MemoryHost(self.memory)
-        self.log = Log("session", OnDisk(Home(here.home), "project", "session"), now=self.memory.now)
+        self.log = Log(
+            "session", OnDisk(Home(here.home), "project", "session"), now=self.memory.workspace.now
+        )
         self.engine = ContextEngine(self.log, self.host, WINDOW, script.settings)
 
 

@@ -123,7 +123,7 @@ def records(maker: Maker) -> None:
                 else value
                 for name, value in fields.items()
             }
-            person.learn(type, scope=scope, **filled)
+            person.knowledge.learn(type, scope=scope, **filled)
     assert {each.type for each in person.list(scope="global").records} == {str(each) for each in RecordType}
 
 
@@ -140,20 +140,22 @@ def states(maker: Maker) -> None:
     agent.store("The cache is cleared at night.", key="cache", confidence=0.7, tags=["cache", "decision"])
     tool.store("The tool saw a flaky test.", key="flaky")
     agent.store("An agent believes the queue is Redis.", key="queue")
-    person.verify("queue")
+    person.review.verify("queue")
     tool.store("A tool read that the limit is 50.", key="limit")
-    person.verify("limit")
+    person.review.verify("limit")
     fact: dict[str, Any] = {"fact": "The staging database is rebuilt every night"}
     for session in ("s-two", "s-three"):
-        maker.door(origin=Origin.AGENT, actor="process:main", session=session).learn(
+        maker.door(origin=Origin.AGENT, actor="process:main", session=session).knowledge.learn(
             "discovery", examples=["ops/staging.sql"], **fact
         )
-    solved = agent.learn("solution", error="TimeoutError in test_upload", solution="Raise the limit to 30 s")
+    solved = agent.knowledge.learn(
+        "solution", error="TimeoutError in test_upload", solution="Raise the limit to 30 s"
+    )
     for _ in range(3):
-        agent.applied(solved.key)
+        agent.knowledge.applied(solved.key)
     edited = "Edited by a person in an editor."
-    _, before = person.editable("deploys")
-    person.edited("deploys", before, before.replace("Deploys take an hour.", edited))
+    _, before = person.care.editable("deploys")
+    person.care.edited("deploys", before, before.replace("Deploys take an hour.", edited))
     path = maker.home / person.show("cache").path
     path.write_text(path.read_text() + "\nA line typed by hand below the signature.\n")
     by_hand = path.parent / "Made By Hand.md"
@@ -191,7 +193,7 @@ def journal_and_pinned(maker: Maker) -> None:
         agent.note(f"A note of an agent in the {scope} journal.", scope=scope)
     maker.clock.moment += timedelta(days=1)
     person.note("A note of the next day.")
-    agent.journal.note("A note under a slug of its own.", scope=Scope.PROJECT, slug="api-design")
+    agent.workspace.journal.note("A note under a slug of its own.", scope=Scope.PROJECT, slug="api-design")
     for name, scope, text in (
         ("MEMORY.md", "global", "# About\n\nThe person is called Ada.\n\n## Tools\n\nPrefers uv.\n"),
         ("context.md", "global", "# Everywhere\n\nBritish spelling.\n"),
@@ -199,19 +201,21 @@ def journal_and_pinned(maker: Maker) -> None:
         ("context.md", "project", "# Site\n\nThe site is static.\n"),
         ("MEMORY.md", "agent", "# Main\n\nThe agent keeps answers short.\n"),
     ):
-        person.edited(name, "", text, scope=scope)
-    _, before = person.editable("MEMORY.md", scope="global")
-    agent.edited("MEMORY.md", before, before + "\n## Habits\n\nAn agent says: works late.\n", scope="global")
+        person.care.edited(name, "", text, scope=scope)
+    _, before = person.care.editable("MEMORY.md", scope="global")
+    agent.care.edited(
+        "MEMORY.md", before, before + "\n## Habits\n\nAn agent says: works late.\n", scope="global"
+    )
 
 
 def sessions(maker: Maker) -> None:
     """A session that was pruned, trimmed and ended; one that goes on; one of another agent."""
     pruning = {"VADE_PRUNE_MODE": "always", "VADE_PRUNE_MIN_PRUNABLE_CHARS": "10000"}
     agent = maker.door(origin=Origin.AGENT, actor="process:main", session="s-long", environ=pruning)
-    log = agent.new_session(
+    log = agent.sessions.new(
         id="s-long", name="Rewrite the tokenizer", model="gpt-5-mini", cwd=str(maker.world)
     )
-    engine = agent.context(log, window=12_000, model="gpt-5-mini")
+    engine = agent.sessions.context(log, window=12_000, model="gpt-5-mini")
     thread = [
         Message(Role.SYSTEM, (Text("You are a careful engineer."),), id="system"),
         Message(Role.USER, (Text("Please rewrite the tokenizer so that it reads a stream."),), id="first"),
@@ -224,17 +228,17 @@ def sessions(maker: Maker) -> None:
             Message(Role.USER, (Text(f"Please look at case {at} of the tokenizer next."),), id=f"u{at}"),
         ]
         engine.prepare(thread)
-    agent.todo(
+    agent.sessions.todo(
         {"operation": "write", "todos": [{"id": 1, "title": "read the stream", "status": "in-progress"}]}
     )
-    agent.trim_session("s-long")
-    agent.end_session("s-long")
+    agent.sessions.trim("s-long")
+    agent.sessions.end("s-long")
     other = maker.door(origin=Origin.AGENT, actor="process:main", session="s-open")
-    other.new_session(id="s-open", name="Still going on", cwd=str(maker.world / "site"))
-    opened = other.context("s-open", window=50_000)
+    other.sessions.new(id="s-open", name="Still going on", cwd=str(maker.world / "site"))
+    opened = other.sessions.context("s-open", window=50_000)
     opened.prepare(thread[:4])
     opened.observe(Used(input=900, output=20, total=920, model="gpt-5-mini"))
-    log = other.session("s-open")
+    log = other.sessions.open("s-open")
     said = [event.id for event in log.events() if isinstance(event, Said)]
     log.append(Compacted(text="The tokenizer is to read a stream.", covers=tuple(said[1:3]), role="user"))
     claude = maker.world / "claude.jsonl"
@@ -253,19 +257,19 @@ def sessions(maker: Maker) -> None:
         )
     ]
     claude.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    told = [each.outcome for each in maker.door().import_sessions(claude)]
+    told = [each.outcome for each in maker.door().sessions.import_all(claude)]
     assert told == ["new"], told
     claude.unlink()
 
 
 def repository(maker: Maker) -> None:
     person = maker.door("api")
-    person.init()
+    person.projects.init()
     person.store("The API speaks JSON only.", key="wire-format", type="reference")
     person.store("The API speaks JSON and CBOR.", key="wire-format", mode="replace")
     person.store("Endpoints are versioned by header.", key="versions")
     person.store("A private thought about the API.", key="thought", scope="agent")
-    person.edited("context.md", "", "# API\n\nA service in Rust.\n", scope="project")
+    person.care.edited("context.md", "", "# API\n\nA service in Rust.\n", scope="project")
     stranger = maker.world / "api/.vade/records/stranger.md"
     stranger.write_text(
         "---\ntype: project\nkey: stranger\n---\n# stranger\n\n## 2026-03-01T08:00:00Z\nBy a colleague.\n"
@@ -282,13 +286,13 @@ def elsewhere(maker: Maker) -> None:
     moved.store("The moved folder had this fact.", key="from-the-moved-folder")
     old = moved.caller.project.id if moved.caller.project else ""
     person = maker.door()
-    person.alias(old)
+    person.projects.alias(old)
     (maker.world / "vault/notes.md").write_text("# Vault\n\nThe vault mentions marmalade.\n")
-    person.add_source(maker.world / "vault", name="vault", inject=True)
+    person.sources.add(maker.world / "vault", name="vault", inject=True)
     ltm = maker.world / "ltm.json"
     known = [{"fact": "Imported: the gateway caches for 60 s", "confidence": 0.8}]
     ltm.write_text(json.dumps({"metadata": {"version": "1.0"}, "patterns": {"discoveries": known}}))
-    person.import_ltm(ltm)
+    person.transfer.import_ltm(ltm)
     ltm.unlink()
 
 
@@ -297,13 +301,17 @@ def decided(maker: Maker) -> None:
     agent = maker.door(origin=Origin.AGENT, actor="mcp:claude")
     person = maker.door()
     wanted = {"text": "A write that waits.", "key": "waits", "scope": "federated"}
-    agent.propose("store", wanted, scope="federated", door="mcp")
-    agent.propose("forget", {"name": "queue", "scope": "project"}, scope="project", door="mcp")
-    rejected = agent.propose("note", {"text": "No.", "scope": "project"}, scope="project", door="mcp")
-    person.reject(rejected.id[:12])
-    person.reject_edge("related", "cache")
+    agent.requests.propose("store", wanted, scope="federated", door="mcp")
+    agent.requests.propose("forget", {"name": "queue", "scope": "project"}, scope="project", door="mcp")
+    rejected = agent.requests.propose(
+        "note", {"text": "No.", "scope": "project"}, scope="project", door="mcp"
+    )
+    person.review.reject(rejected.id[:12])
+    person.graph.reject("related", "cache")
     wanted = {"text": "Said once, however often it is sent.", "key": "once"}
-    agent.once("key-1", "store", wanted, do=lambda _: {"key": agent.perform("store", wanted).key})
+    agent.requests.once(
+        "key-1", "store", wanted, do=lambda _: {"key": agent.requests.perform("store", wanted).key}
+    )
     hook_log.write(maker.home, agent="claude-code", event="stop", why="no answer within the time limit")
 
 
@@ -318,18 +326,18 @@ def tidied(maker: Maker) -> None:
     ended = maker.door(session="s-cleared")
     for number in range(3):
         ended.store(f"Session thought {number}.", key=f"thought-{number}", scope="session")
-    ended.clear(scope="session")
+    ended.archive.clear(scope="session")
     crowded = maker.door(agent="crowded", environ={"VADE_DECAY_MAX_COUNT": "10"})
     topics = ("apples", "bridges", "clocks", "doors", "engines", "forests", "gates", "harbours", "islands")
     for topic in (*topics, "jackets", "kettles", "lamps"):
         crowded.store(f"# {topic}\n\n- a list about {topic}\n- of two lines", key=topic, scope="agent")
-    capped = crowded.sweep(scope="agent", apply=True)
+    capped = crowded.care.sweep(scope="agent", apply=True)
     assert len(capped.told) > 2, capped
     old = maker.clock.moment
     maker.clock.moment = old - timedelta(days=120)
     person.store("Nobody touched this for a season.", key="unused", scope="project")
     maker.clock.moment = old
-    swept = person.sweep(scope="project", apply=True)
+    swept = person.care.sweep(scope="project", apply=True)
     assert any(each.path.endswith("unused.md") and each.done for each in swept.told), swept
 
 

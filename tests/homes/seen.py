@@ -31,7 +31,7 @@ def _seen(memory: Memory) -> dict[str, Any]:
     places = {each.place: None for each in memory.list().records} | {
         each.place: None for each in status.pinned
     }
-    days = [*memory.journal.days(places)]
+    days = [*memory.workspace.journal.days(places)]
     return {
         "records": [_record(each) for each in memory.list().records],
         "notes": {
@@ -43,20 +43,20 @@ def _seen(memory: Memory) -> dict[str, Any]:
                 "id": each.id,
                 "name": each.name,
                 "ended": each.ended,
-                "messages": [message.text[:80] for message in memory.session_messages(each.id)],
+                "messages": [message.text[:80] for message in memory.sessions.messages(each.id)],
             }
-            for each in memory.sessions()
+            for each in memory.sessions.list()
         ],
-        "forgotten": sorted(each.name for each in memory.forgotten()),
-        "runs": [[each.run, each.what, each.edits, each.undone] for each in memory.runs()],
+        "forgotten": sorted(each.name for each in memory.archive.forgotten()),
+        "runs": [[each.run, each.what, each.edits, each.undone] for each in memory.care.runs()],
         "knowledge": {
             each.lesson.record.path: [str(each.trust.level), each.lesson.record.fields.get("applied")]
-            for each in memory.knowledge()
+            for each in memory.knowledge.list()
         },
-        "edges": sorted([each.source, each.target, str(each.relation)] for each in memory.graph().edges),
+        "edges": sorted([each.source, each.target, str(each.relation)] for each in memory.graph.read().edges),
         "aliases": [*status.aliases],
         "sources": [[each.name, str(each.path), each.inject] for each in status.sources],
-        "waiting": [each.request.operation for each in memory.approvals() if each.request],
+        "waiting": [each.request.operation for each in memory.review.approvals() if each.request],
         "trusted": status.trusted,
     }
 

@@ -71,20 +71,20 @@ WRITES: dict[str, Callable[[Memory], object]] = {
     "store": lambda memory: memory.store("Use tox.", key="tox"),
     "append": lambda memory: memory.store("Use tox.", key="testing"),
     "note": lambda memory: memory.note("Another note."),
-    "learn": lambda memory: memory.learn("discovery", fact="The cache is warm"),
+    "learn": lambda memory: memory.knowledge.learn("discovery", fact="The cache is warm"),
     "forget": lambda memory: memory.forget("testing"),
-    "protect": lambda memory: memory.protect("testing"),
-    "verify": lambda memory: memory.verify("testing"),
-    "clear": lambda memory: memory.clear(scope="project"),
-    "sweep": lambda memory: memory.sweep(apply=True),
-    "heal": lambda memory: memory.heal(apply=True),
-    "undo": lambda memory: memory.undo(),
-    "init": lambda memory: memory.init(),
-    "purge": lambda memory: memory.purge("testing"),
-    "edit": lambda memory: memory.edited("MEMORY.md", "", "# Me\n"),
-    "session": lambda memory: memory.new_session(name="one"),
-    "propose": lambda memory: memory.propose("note", {"text": "x"}, scope="project", door="mcp"),
-    "provider file": lambda memory: memory.write_provider_file("claude-code"),
+    "protect": lambda memory: memory.review.protect("testing"),
+    "verify": lambda memory: memory.review.verify("testing"),
+    "clear": lambda memory: memory.archive.clear(scope="project"),
+    "sweep": lambda memory: memory.care.sweep(apply=True),
+    "heal": lambda memory: memory.care.heal(apply=True),
+    "undo": lambda memory: memory.care.undo(),
+    "init": lambda memory: memory.projects.init(),
+    "purge": lambda memory: memory.archive.purge("testing"),
+    "edit": lambda memory: memory.care.edited("MEMORY.md", "", "# Me\n"),
+    "session": lambda memory: memory.sessions.new(name="one"),
+    "propose": lambda memory: memory.requests.propose("note", {"text": "x"}, scope="project", door="mcp"),
+    "provider file": lambda memory: memory.injection.write_file("claude-code"),
 }
 
 
@@ -105,11 +105,11 @@ def test_a_newer_format_is_read(tmp_path: Path) -> None:
     assert memory.show("testing").text == "Use pytest."
     assert memory.search("pytest").results[0].key == "testing"
     assert memory.recall("pytest").results[0].key == "testing"
-    assert "Use pytest." in memory.inject().text
+    assert "Use pytest." in memory.injection.block().text
     assert memory.get("testing").text
-    assert memory.lint() is not None
-    assert memory.sweep().proposals == ()
-    assert memory.sweep_if_due() is not None  # tried, refused, and nobody's work ends with it
+    assert memory.care.lint() is not None
+    assert memory.care.sweep().proposals == ()
+    assert memory.care.sweep_if_due() is not None  # tried, refused, and nobody's work ends with it
     [told] = [each for each in memory.status().findings if each.what == "format"]
     assert told.severity == "error"
     assert truth(tmp_path / "home") == before

@@ -92,7 +92,7 @@ def test_a_consolidation_of_the_old_kind_is_found_and_shown(world: World) -> Non
 
 
 def test_what_is_told_an_agent_holds_what_people_said_and_nothing_that_nobody_verified(world: World) -> None:
-    block = world.door(origin=Origin.TOOL).inject().text
+    block = world.door(origin=Origin.TOOL).injection.block().text
     for words in ("British spelling", "The site is static", "Ada", "An engineer", "Use pytest for tests"):
         assert words in block
     assert "A tool read that the limit is 50." in block  # a person verified it
@@ -103,10 +103,10 @@ def test_what_is_told_an_agent_holds_what_people_said_and_nothing_that_nobody_ve
 def test_nothing_is_called_damaged_and_the_audit_is_whole(world: World) -> None:
     for folder in ("site", "api"):
         memory = world.door(folder)
-        found = [*memory.status().findings, *memory.lint()]
+        found = [*memory.status().findings, *memory.care.lint()]
         assert [each for each in found if each.severity == "error"] == []
         assert [each for each in found if each.what in ("malformed", "lost", "audit", "format")] == []
-    report = world.door().verify_audit()
+    report = world.door().audit.verify()
     assert report.problems == ()
     assert report.lines > 100
 
@@ -115,8 +115,21 @@ def test_reading_changes_no_file(world: World) -> None:
     before = truth(world)
     for folder in ("site", "api", "moved"):
         memory = world.door(folder)
-        memory.list(), memory.status(), memory.lint(), memory.inject(), memory.graph(), memory.knowledge()
-        memory.search("pytest"), memory.recall("deploys"), memory.sessions(), memory.sweep(), memory.heal()
+        (
+            memory.list(),
+            memory.status(),
+            memory.care.lint(),
+            memory.injection.block(),
+            memory.graph.read(),
+            memory.knowledge.list(),
+        )
+        (
+            memory.search("pytest"),
+            memory.recall("deploys"),
+            memory.sessions.list(),
+            memory.care.sweep(),
+            memory.care.heal(),
+        )
     assert truth(world) == before
 
 
@@ -130,7 +143,7 @@ def test_what_is_written_leaves_all_else_as_it_is(world: World) -> None:
     added = memory.store("Deploys need two people.", key="deploys")
     replaced = memory.store("Use pytest and hypothesis.", key="testing", mode="replace")
     noted = memory.note("A note of today.")
-    known = memory.learn("discovery", fact="The staging database is rebuilt every night")
+    known = memory.knowledge.learn("discovery", fact="The staging database is rebuilt every night")
     assert (new.outcome, added.outcome) == (Outcome.CREATED, Outcome.APPENDED)
     assert (replaced.outcome, known.outcome) == (Outcome.REPLACED, Outcome.CONFIRMED)
     assert new.num is not None
@@ -143,7 +156,7 @@ def test_what_is_written_leaves_all_else_as_it_is(world: World) -> None:
     records = {path for path in changed if "/memory/" in path}
     assert records <= touched
     assert {path for path in changed - records if "/audit/" not in path and "/kept/" not in path} == set()
-    assert memory.verify_audit().problems == ()
+    assert memory.audit.verify().problems == ()
 
 
 def test_unknown_keys_and_what_was_typed_by_hand_survive_a_write(world: World) -> None:
@@ -201,8 +214,8 @@ def test_a_run_of_the_old_version_is_undone_byte_for_byte(
 ) -> None:
     memory = world.door(**door)
     before = keys(memory)
-    chosen = next(each for each in memory.runs() if _touches(world, each.run, back))
-    _, told = memory.undo(chosen.run)
+    chosen = next(each for each in memory.care.runs() if _touches(world, each.run, back))
+    _, told = memory.care.undo(chosen.run)
     assert all(each.done for each in told)
     assert keys(memory) - before == set(back)
     assert not {each for each in keys(memory) if each.startswith("consolidated")}
@@ -214,7 +227,7 @@ def test_a_run_of_the_old_version_is_undone_byte_for_byte(
 
 def test_earlier_versions_of_records_and_documents_come_back(world: World) -> None:
     memory = world.door()
-    image = memory.versions("testing")[0]
+    image = memory.archive.versions("testing")[0]
     memory.restore(image.id)
     assert [each.text for each in memory.show("testing").entries] == ["Use unittest for tests."]
     memory.restore("MEMORY.md", scope="global")
@@ -223,24 +236,24 @@ def test_earlier_versions_of_records_and_documents_come_back(world: World) -> No
 
 def test_what_waits_is_approved_and_a_retried_call_gets_its_answer(world: World) -> None:
     memory = world.door()
-    store, forget = memory.approvals()
-    memory.approve(store.id[:12])
+    store, forget = memory.review.approvals()
+    memory.review.approve(store.id[:12])
     assert memory.show("waits", scope="federated").text == "A write that waits."
-    memory.approve(forget.id[:12])
+    memory.review.approve(forget.id[:12])
     assert "queue" not in keys(memory)
     wanted = {"text": "Said once, however often it is sent.", "key": "once"}
     agent = world.door(origin=Origin.AGENT)
-    assert agent.answered("key-1", "store", wanted) == {"key": "once"}
+    assert agent.requests.answered("key-1", "store", wanted) == {"key": "once"}
 
 
 def test_a_session_goes_on_and_its_old_lines_stay(world: World) -> None:
     memory = world.door(session="s-open", origin=Origin.AGENT)
     path = world.home / "transcripts/github-com-acme-site/s-open.jsonl"
     before = path.read_bytes()
-    memory.rename_session("s-open", "Another name")
-    memory.end_session("s-open")
+    memory.sessions.rename("s-open", "Another name")
+    memory.sessions.end("s-open")
     assert path.read_bytes().startswith(before)
-    assert next(each for each in memory.sessions() if each.id == "s-open").name == "Another name"
+    assert next(each for each in memory.sessions.list() if each.id == "s-open").name == "Another name"
 
 
 # --- the command line ---------------------------------------------------------------------------------------

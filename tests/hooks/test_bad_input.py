@@ -122,22 +122,22 @@ def test_a_transcript_outside_of_the_agents_folder_is_refused(world: World, tmp_
         assert "OutsideMemory" in world.failures()[-1]
     assert not world.logs()
     with pytest.raises(OutsideMemory):
-        world.memory().import_transcript(outside, agent="claude-code")
+        world.memory().sessions.import_transcript(outside, agent="claude-code")
 
 
 def test_another_agents_transcript_is_refused(world: World) -> None:
     path = world.transcript()
     with pytest.raises(OutsideMemory):
-        world.memory().import_transcript(path, agent="codex")
+        world.memory().sessions.import_transcript(path, agent="codex")
 
 
 def test_a_pipe_in_the_agents_folder_is_not_waited_for(world: World) -> None:
     pipe = world.transcript().parent / "pipe.jsonl"
     os.mkfifo(pipe)
     with pytest.raises(OutsideMemory):
-        world.memory().import_transcript(pipe, agent="claude-code")
+        world.memory().sessions.import_transcript(pipe, agent="claude-code")
     with pytest.raises(NotFound):
-        world.memory().import_transcript(pipe.parent / "gone.jsonl", agent="claude-code")
+        world.memory().sessions.import_transcript(pipe.parent / "gone.jsonl", agent="claude-code")
 
 
 def test_a_folder_that_a_variable_has_moved_is_the_agents_own(
@@ -147,7 +147,7 @@ def test_a_folder_that_a_variable_has_moved_is_the_agents_own(
     path = world.transcript()
     (world.person / ".claude").rename(moved)
     monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(moved))
-    done = world.memory().import_transcript(
+    done = world.memory().sessions.import_transcript(
         moved / path.relative_to(world.person / ".claude"), agent="claude-code"
     )
     assert done.outcome == "new"
@@ -155,7 +155,7 @@ def test_a_folder_that_a_variable_has_moved_is_the_agents_own(
 
 def test_a_group_cannot_import_a_transcript(world: World) -> None:
     with pytest.raises(NotVisible):
-        world.memory(audience="group").import_transcript(world.transcript(), agent="claude-code")
+        world.memory(audience="group").sessions.import_transcript(world.transcript(), agent="claude-code")
 
 
 # -------------------------------------------------------------------- the log

@@ -115,8 +115,8 @@ def ready(world: World) -> World:
             f"The payment gateway number {number} is retried {number} times", key=f"gateway-{number}"
         )
     memory.search("payment gateway")
-    memory.import_transcript(world.transcript("first"), agent="claude-code")
-    memory.session_search("parser")
+    memory.sessions.import_transcript(world.transcript("first"), agent="claude-code")
+    memory.sessions.search("parser")
     memory.close()
     return world
 

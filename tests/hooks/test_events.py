@@ -42,7 +42,7 @@ def test_a_session_that_begins_gets_the_block_in_the_shape_its_agent_takes(
     found = json.loads(said.out)
     assert set(found) == {"hookSpecificOutput"}
     assert found["hookSpecificOutput"]["hookEventName"] == name
-    assert found["hookSpecificOutput"]["additionalContext"] == remembered.memory().inject().text
+    assert found["hookSpecificOutput"]["additionalContext"] == remembered.memory().injection.block().text
     assert said.code == 0
     assert not said.err
 
@@ -50,7 +50,7 @@ def test_a_session_that_begins_gets_the_block_in_the_shape_its_agent_takes(
 def test_cursor_gets_its_own_shape_for_the_first_folder_of_the_workspace(remembered: World) -> None:
     given = {"conversation_id": "c", "workspace_roots": [str(remembered.project)], "cwd": "/"}
     said = remembered.call("cursor", "session-start", given)
-    assert json.loads(said.out) == {"additional_context": remembered.memory().inject().text}
+    assert json.loads(said.out) == {"additional_context": remembered.memory().injection.block().text}
 
 
 def test_a_session_gets_its_own_records(remembered: World) -> None:
@@ -115,7 +115,7 @@ def test_a_reminder_stays_within_its_budget(world: World) -> None:
     for number in range(30):
         text = f"The payment gateway rule {number}: " + "retry the payment gateway slowly. " * 20
         world.memory().store(text, key=f"gateway-{number}")
-    block = world.memory().remind("How does the payment gateway retry?", budget=600)
+    block = world.memory().injection.remind("How does the payment gateway retry?", budget=600)
     assert 0 < block.tokens <= 600
 
 
@@ -132,7 +132,7 @@ def test_a_turn_that_ends_is_kept_and_only_what_is_new_is_added(world: World, ev
     texts = [each.message.text for each in events_of(world, log) if isinstance(each, Said)]
     assert texts == ["Where is the parser?", "In parse.py.", "And the renderer?", "In render.py."]
     before = log.read_bytes()
-    world.memory().import_transcript(path, agent="claude-code")
+    world.memory().sessions.import_transcript(path, agent="claude-code")
     assert log.read_bytes() == before
 
 
@@ -153,7 +153,9 @@ def test_before_a_compaction_a_summary_and_a_checkpoint_are_written(world: World
     assert any("new tokenizer" in each.text for each in found if isinstance(each, Summary))
     assert sum(isinstance(each, Said) for each in found) == len(turns)
     world.transcript("long", ("assistant", "All steps are done now."))
-    wait_until(lambda: world.memory().import_transcript(path, agent="claude-code").outcome == "grown")
+    wait_until(
+        lambda: world.memory().sessions.import_transcript(path, agent="claude-code").outcome == "grown"
+    )
     assert sum(isinstance(each, Said) for each in events_of(world, log)) == len(turns) + 1
 
 

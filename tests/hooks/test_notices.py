@@ -26,7 +26,7 @@ def test_the_block_of_a_session_start_asks_the_agent_to_tell_it(tmp_path: Path) 
     assert "48 old records were moved to the archive automatically" in told
     assert f"vade undo {done.run}" in told
     assert told.startswith(plain.removesuffix("</vade-memory>\n"))  # what caches hold stays as it is
-    person.saw_notices()
+    person.care.saw_notices()
     assert work._start(hook, Told(session="s1")) == plain
 
 

@@ -44,9 +44,10 @@ def poison(number: int) -> tuple[str, str]:
 def told(world: World) -> str:
     """Everything that an agent could be told, at the beginning and by any prompt."""
     memory = world.memory()
-    found = [memory.inject().text, memory.inject(query=" ".join(WORDS)).text]
+    found = [memory.injection.block().text, memory.injection.block(query=" ".join(WORDS)).text]
     found += [
-        memory.remind(f"What about the {word} canary instructions?", budget=5000).text for word in WORDS
+        memory.injection.remind(f"What about the {word} canary instructions?", budget=5000).text
+        for word in WORDS
     ]
     return "\n".join(found)
 
@@ -70,7 +71,7 @@ def by_transcript(world: World, texts: Sequence[str]) -> None:
                 },
             }
             file.write(json.dumps(line) + "\n")
-    done = by_hook(world).import_transcript(path, agent="claude-code", checkpoint=True)
+    done = by_hook(world).sessions.import_transcript(path, agent="claude-code", checkpoint=True)
     assert done.outcome == "new"
 
 
@@ -104,16 +105,16 @@ def by_import(world: World, texts: Sequence[str]) -> None:
     lessons = [{"fact": " ".join(text.split()), "confidence": 1.0, "verified": True} for text in texts[4::5]]
     ltm = Lessons("ltm.json", json.dumps({"patterns": {"discoveries": lessons}}).encode(), Scope.PROJECT)
     memory = world.memory()
-    memory.import_memory(memories.read("openclaw", there), system="openclaw")
-    memory.import_memory(memories.read("okf", bundle), system="okf")
-    memory.import_memory([ltm], system="clio")
+    memory.transfer.import_pieces(memories.read("openclaw", there), system="openclaw")
+    memory.transfer.import_pieces(memories.read("okf", bundle), system="okf")
+    memory.transfer.import_pieces([ltm], system="clio")
 
 
 def by_source(world: World, texts: Sequence[str]) -> None:
     """A folder that is attached to be searched, and not to be injected."""
     folder = world.person / "handbook"
     written(folder, texts)
-    world.memory().add_source(folder, name="handbook")
+    world.memory().sources.add(folder, name="handbook")
 
 
 def by_clone(world: World, texts: Sequence[str]) -> None:
@@ -170,7 +171,8 @@ def check(world: World, count: int) -> None:
         memory = world.memory()
         seen = told(world)
         seen += "".join(
-            memory.inject(query=canary).text + memory.remind(f"Tell me about {canary}", budget=5000).text
+            memory.injection.block(query=canary).text
+            + memory.injection.remind(f"Tell me about {canary}", budget=5000).text
             for canary in asked
         )
         assert "retried three times" in seen
@@ -216,7 +218,7 @@ def test_memory_does_not_grow_from_what_it_told_itself(world: World) -> None:
     world.memory().store("The payment gateway is retried three times", key="gateway")
     first = world.call("claude-code", "session-start", {"session_id": "0"}).context
     for generation in range(20):
-        block = world.memory().inject().text
+        block = world.memory().injection.block().text
         assert block == first
         path = world.transcript(
             f"generation-{generation}",
@@ -224,7 +226,7 @@ def test_memory_does_not_grow_from_what_it_told_itself(world: World) -> None:
             ("assistant", f"As memory says: {block} and that is all."),
         )
         hook = connect(home=world.home, cwd=world.project, origin=Origin.TOOL, actor="hook:claude-code")
-        assert hook.import_transcript(path, agent="claude-code").outcome == "new"
+        assert hook.sessions.import_transcript(path, agent="claude-code").outcome == "new"
     for log in world.logs():
         assert b"retried three times" not in log.read_bytes()
     found = world.memory().search("payment gateway retried three times", max_results=50)
@@ -234,7 +236,7 @@ def test_memory_does_not_grow_from_what_it_told_itself(world: World) -> None:
 def test_what_a_hook_put_into_the_window_is_no_part_of_what_was_said(world: World) -> None:
     """Claude Code writes what hooks add as lines of their own kind."""
     world.memory().store("The payment gateway is retried three times", key="gateway")
-    block = world.memory().inject().text
+    block = world.memory().injection.block().text
     path = world.transcript("attached")
     line = {
         "type": "attachment",

@@ -224,15 +224,15 @@ def test_only_a_person_may_import_or_export(vade: Vade, tmp_path: Path) -> None:
 
     agent = connect(home=vade.home, cwd=vade.project)
     with pytest.raises(NotVisible, match="only a person"):
-        agent.import_memory([], system="okf")
+        agent.transfer.import_pieces([], system="okf")
     with pytest.raises(NotVisible, match="only a person"):
-        agent.export_memory(tmp_path / "x", format="okf")
+        agent.transfer.export(tmp_path / "x", format="okf")
     group = connect(home=vade.home, cwd=vade.project, origin=Origin.USER, audience="group")
     with pytest.raises(NotVisible, match="group"):
-        group.import_memory([], system="okf")
+        group.transfer.import_pieces([], system="okf")
     quiet = connect(home=vade.home, cwd=vade.project, origin=Origin.USER, incognito=True)
     with pytest.raises(IncognitoWrite):
-        quiet.import_memory([], system="okf")
+        quiet.transfer.import_pieces([], system="okf")
     assert os.listdir(vade.home) == ["config.toml"]  # the tests' own; nothing was created
 
 
@@ -259,7 +259,7 @@ def test_a_record_somebody_saves_in_the_same_moment_is_left_and_told(vade: Vade,
     def progress(what: str, done: int, total: int) -> None:
         path.write_text(path.read_text().replace("Mine.", "Mine, and better."))
 
-    report = memory.import_memory(pieces, system="test", progress=progress)
+    report = memory.transfer.import_pieces(pieces, system="test", progress=progress)
     assert [each.why for each in report.skipped] == ["changed meanwhile"]
     assert report.mapped == ()
     assert "Mine, and better." in path.read_text()
@@ -277,7 +277,7 @@ def test_an_import_that_is_cut_short_is_taken_back_or_finished(vade: Vade, tmp_p
 
     for finish in (False, True):
         with pytest.raises(KeyboardInterrupt):
-            memory.import_memory(memories.read("openclaw", top), system="openclaw", progress=stop)
+            memory.transfer.import_pieces(memories.read("openclaw", top), system="openclaw", progress=stop)
         part = set(snapshot(vade.home / "memory"))
         assert len(part) == len(before) + 3
         if finish:

@@ -63,7 +63,7 @@ def check(entries: list[Entry], text: str) -> None:
             Notes("day.md", "2026-03-01", tuple(Entry(e.text, "2026-03-01") for e in entries), Scope.GLOBAL),
             Section("SOUL.md", "context.md", text, Scope.GLOBAL),
         ]
-        report = memory.import_memory(pieces, system="test")
+        report = memory.transfer.import_pieces(pieces, system="test")
         assert not report.skipped
         record = memory.show("topic")
         given = [document.tidy(entry.text) for entry in entries]
@@ -78,10 +78,10 @@ def check(entries: list[Entry], text: str) -> None:
             assert each.live
         said = normalise(" ".join(section.text for section in sections))
         assert all(normalise(line) in said for line in text.split("\n"))
-        again = memory.import_memory(pieces, system="test")
+        again = memory.transfer.import_pieces(pieces, system="test")
         assert {each.outcome for each in again.mapped} == {"same"}
         assert not again.run
-        memory.undo(report.run)
+        memory.care.undo(report.run)
         assert not [*(home / "memory").rglob("*.md")]
 
 
@@ -118,7 +118,7 @@ def test_an_import_that_passes_the_cap_says_so_and_the_automatic_cap_leaves_it_a
     assert "global holds 243 records, more than decay.max_count = 200" in told
     assert f"put `decay.max_count = 300` at the top of {home}/config.toml" in told
     memory = connect(home=home, cwd=tmp_path / "project", origin=Origin.AGENT, environ={})
-    outcome = memory.sweep_if_due()
+    outcome = memory.care.sweep_if_due()
     assert outcome is not None
     assert outcome.proposals == ()
     assert run(["list", "--scope", "global", "--home", home]) == 0

@@ -119,28 +119,30 @@ def test_nothing_imported_may_be_injected_before_a_person_verified_it(
     vade("import", system, SYSTEMS[system](vade, tmp_path / "theirs"))
     assert vade.code == 0, vade.err
     memory = connect(home=vade.home, cwd=vade.project)
-    places = memory._places(None, all=False)
+    places = memory.workspace.places(None, all=False)
     listed = memory.list().records
     texts: list[tuple[Entry, Record | None]] = [
         (each, record) for record in listed for each in record.entries
     ]
-    for each in memory.documents.all(places):
+    for each in memory.workspace.documents.all(places):
         assert not isinstance(each, Finding)
         texts += [(section, None) for section in each.sections]
-    for day in memory.journal.days(places):
+    for day in memory.workspace.journal.days(places):
         assert not isinstance(day, Finding)
         texts += [(entry, None) for entry in day.entries]
     assert len(texts) >= 3
     for entry, owner in texts:
-        assert not memory.trust_of(entry, record=owner).injectable, entry
-    assert not any(memory.trust_of(record).injectable for record in listed)
-    if "context.md" in {each.name for each in memory.documents.all(places) if not isinstance(each, Finding)}:
+        assert not memory.review.trust_of(entry, record=owner).injectable, entry
+    assert not any(memory.review.trust_of(record).injectable for record in listed)
+    if "context.md" in {
+        each.name for each in memory.workspace.documents.all(places) if not isinstance(each, Finding)
+    }:
         scope = "project" if system == "co-cli" else "global"
         vade("verify", "context.md", "--scope", scope)
         place = next(each for each in places if each.scope is Scope(scope))
-        found = [each for each in memory.documents.all([place]) if not isinstance(each, Finding)]
+        found = [each for each in memory.workspace.documents.all([place]) if not isinstance(each, Finding)]
         context = next(each for each in found if each.name == "context.md")
-        assert all(memory.trust_of(section).injectable for section in context.sections)
+        assert all(memory.review.trust_of(section).injectable for section in context.sections)
 
 
 def test_what_came_is_searched_at_once_and_put_before_agents_only_when_verified(

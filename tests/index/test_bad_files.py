@@ -58,8 +58,8 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
             memory.store(text, key=f"good-{number}")
         else:
             (base / "vault" / f"good-{number}.md").write_text(f"# Note {number}\n\n{text}\n")
-    memory.index()
-    memory.searcher.close()
+    memory.care.index()
+    memory.care.searcher.close()
     return base
 
 
@@ -67,7 +67,7 @@ def filled(base: Path, good: Path) -> Memory:
     """A memory of its own with all the good notes in it."""
     shutil.copytree(good, base, dirs_exist_ok=True)
     memory = opened(base)
-    memory.add_source(base / "vault", name="vault")
+    memory.sources.add(base / "vault", name="vault")
     return memory
 
 
@@ -176,7 +176,7 @@ def test_an_odd_text_is_found_or_told_of_and_the_others_are_found(
     folder = records(tmp_path) if where == "records" else tmp_path / "vault"
     (folder / "bad.md").write_text(TEXTS[kind])
     begun = time.process_time()
-    memory.index()
+    memory.care.index()
     assert time.process_time() - begun < 10
     answer = all_good(memory)
     covered = answer.coverage
@@ -280,7 +280,7 @@ def test_a_folder_deleted_under_the_search_takes_nothing_else_with_it(
     more.mkdir()
     for number in range(300):
         (more / f"{number}.md").write_text(f"The finch {number} hops.\n")
-    memory.add_source(more, name="more")
+    memory.sources.add(more, name="more")
 
     def vanish() -> None:
         time.sleep(0.01 * (1 + 2 * round_))
@@ -307,15 +307,15 @@ def test_a_project_whose_records_are_deleted_under_a_search_answers_from_the_res
 
 def test_an_index_of_a_newer_version_is_left_alone_and_all_is_found(tmp_path: Path, good: Path) -> None:
     memory = filled(tmp_path, good)
-    memory.index()
-    path = memory.searcher.path
-    memory.searcher.close()
+    memory.care.index()
+    path = memory.care.searcher.path
+    memory.care.searcher.close()
     with contextlib.closing(apsw.Connection(str(path))) as connection:
         connection.execute("pragma user_version = 99")
     before = path.read_bytes()
     answer = all_good(opened(tmp_path))
     assert told(answer, "newer version", "")
-    opened(tmp_path).index()
+    opened(tmp_path).care.index()
     assert path.read_bytes() == before
 
 
@@ -335,7 +335,7 @@ def searched(base: Path) -> dict[str, Any]:
     """Index and search here; says what was found, what was told, and the most memory that took."""
     memory = opened(base)
     begun = time.monotonic()
-    memory.index()
+    memory.care.index()
     answer = memory.search("stands pond", mode="bm25", max_results=1000, min_score=0.0)
     most = _peak()
     return {
@@ -361,9 +361,9 @@ def searched_as_nobody(base: Path) -> dict[str, Any]:
         (Path(other) / "work").mkdir()
         memory = opened(Path(other))
         memory.store("The heron stands in the pond.")
-        memory.index(check=True)
+        memory.care.index(check=True)
         memory.search("heron")
-        memory.searcher.close()
+        memory.care.searcher.close()
     os.setgid(65534)
     os.setuid(65534)
     return searched(base)
@@ -381,7 +381,7 @@ def large(path: Path, megabytes: int) -> None:
 def test_a_very_large_file_costs_bounded_memory_and_the_others_are_found(
     tmp_path: Path, good: Path, capsys: pytest.CaptureFixture[str], megabytes: int
 ) -> None:
-    filled(tmp_path, good).searcher.close()
+    filled(tmp_path, good).care.searcher.close()
     large(tmp_path / "vault" / "bad.md", megabytes)
     found = play("searched", tmp_path)
     with capsys.disabled():
@@ -397,7 +397,7 @@ def test_what_may_not_be_read_is_told_of_and_the_others_are_found(good: Path, wh
     base = Path(tempfile.mkdtemp())  # pytest's own folders are closed to others
     base.chmod(0o755)
     try:
-        filled(base, good).searcher.close()
+        filled(base, good).care.searcher.close()
         (base / "vault" / "closed").mkdir()
         (base / "vault" / "closed" / "bad.md").write_text("The heron is bad.\n")
         target = {

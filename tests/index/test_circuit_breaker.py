@@ -210,7 +210,7 @@ def test_a_provider_that_only_needs_longer_than_one_search_has_is_not_taken_for_
         folder.mkdir()
         for number in range(30):
             (folder / f"{number}.md").write_text(f"The heron {number} stands in the pond.\n")
-        memory.add_source(folder)
+        memory.sources.add(folder)
         pending = []
         for _ in range(4):
             answer = memory.search("heron")

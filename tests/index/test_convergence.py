@@ -130,10 +130,10 @@ def test_a_save_in_an_attached_folder_is_seen_by_the_next_search(
     text = "# Note\n\nThe heron says WORD now.\n"
     path.write_text(text.replace("WORD", "first"))
     (vault / "other.md").write_text("# Other\n\nThe stork says nothing.\n")
-    memory.add_source(vault)
+    memory.sources.add(vault)
     assert memory.search("heron says first").results
     rounds(memory, path, save, text, count)
-    memory.searcher.close()
+    memory.care.searcher.close()
 
 
 @pytest.mark.parametrize("save", SAVES)
@@ -148,7 +148,7 @@ def test_a_save_of_a_record_is_seen_by_the_next_search_of_everybody(
     rounds(memory, path, save, text, count)
     last = opened(tmp_path).search(spelled(count - 1), mode="bm25")
     assert len(last.results) == 1
-    memory.searcher.close()
+    memory.care.searcher.close()
 
 
 def test_files_that_come_go_and_change_places_are_seen_by_the_next_search(tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_files_that_come_go_and_change_places_are_seen_by_the_next_search(tmp_pa
     one, other = vault / "one.md", vault / "other.md"
     one.write_text("The heron says bread.\n")
     other.write_text("The stork says water.\n")
-    memory.add_source(vault)
+    memory.sources.add(vault)
 
     def where(word: str) -> list[str]:
         return [Path(each.path).name for each in memory.search(word, mode="bm25").results]
@@ -178,7 +178,7 @@ def test_files_that_come_go_and_change_places_are_seen_by_the_next_search(tmp_pa
     other.write_text("The heron says bread.\n")
     os.link(other, vault / "linked.md")
     assert set(where("bread")) >= {"other.md"}
-    memory.searcher.close()
+    memory.care.searcher.close()
 
 
 # --- `vade index --watch` -----------------------------------------------------------------------------------
@@ -258,8 +258,8 @@ def test_a_watch_catches_up_with_a_flood_that_the_system_lost_count_of(
     for folder in folders:
         folder.mkdir(parents=True)
         (folder / "start.md").write_text(f"# Start\n\nThe heron of {folder.name} waits.\n")
-    memory.add_source(vault)
-    path = memory.searcher.path
+    memory.sources.add(vault)
+    path = memory.care.searcher.path
     with limited(setting, value), watching(tmp_path):
         until(lambda: path.exists() and indexed(path) == len(folders), QUIET, "the first sync")
         for number in range(count):
@@ -271,8 +271,8 @@ def test_a_watch_catches_up_with_a_flood_that_the_system_lost_count_of(
         seconds = until(lambda: indexed(path) == wanted, QUIET, f"an index of {wanted} files")
     with capsys.disabled():
         print(f"\n{count} files with {setting.name} = {value}: caught up in {seconds:.1f} s")
-    report = memory.index()
+    report = memory.care.index()
     assert (report.changed, report.removed, report.pending) == (0, 0, 0)
     found = memory.search(spelled(count - 1), mode="bm25").results
     assert [spelled(count - 1) in each.snippet for each in found] == [True]
-    memory.searcher.close()
+    memory.care.searcher.close()

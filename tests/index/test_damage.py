@@ -134,22 +134,22 @@ def ground(tmp_path_factory: pytest.TempPathFactory) -> Ground:
     memory = opened(base)
     chance = random.Random(1)
     write_notes(memory, chance, range(120))
-    memory.index(rebuild=True)
-    path = memory.searcher.path
-    memory.searcher.close()
+    memory.care.index(rebuild=True)
+    path = memory.care.searcher.path
+    memory.care.searcher.close()
     older = folded(path)
     memory = opened(base, start=10_000)
     write_notes(memory, chance, range(120, 150))
-    memory.index()
+    memory.care.index()
     crashed = files_of(path)
-    memory.searcher.close()
+    memory.care.searcher.close()
     path.unlink()
     memory = opened(base)
-    memory.index(rebuild=True)
+    memory.care.index(rebuild=True)
     expected, said = answers(memory)
     assert not said
     assert all(each != "[]" for each in expected)
-    memory.searcher.close()
+    memory.care.searcher.close()
     return Ground(base, path, folded(path), crashed, older, expected)
 
 
@@ -239,10 +239,10 @@ def suffered(ground: Ground, state: dict[str, bytes]) -> str:
         told = any(each in line for line in said for each in SAID)
         if told:
             assert again == ground.answers, "an index made anew answers otherwise"
-        memory.index(check=True)
+        memory.care.index(check=True)
         mended, _ = answers(memory)
     finally:
-        memory.searcher.close()
+        memory.care.searcher.close()
     assert mended == ground.answers, "a check did not mend it"
     return "same" if found == ground.answers else "said" if told else "silent"
 
@@ -283,10 +283,10 @@ def test_a_check_says_in_its_own_report_that_the_index_was_made_anew(ground: Gro
     ground.put(ground.whole)
     rows_gone(ground.path)
     memory = opened(ground.base)
-    report = memory.index(check=True)
+    report = memory.care.index(check=True)
     assert any("made anew" in said for said in report.degraded)
     assert memory.search("heron").degraded == ()
-    memory.searcher.close()
+    memory.care.searcher.close()
 
 
 def test_notes_taken_in_one_by_one_answer_as_after_a_rebuild_also_when_they_score_the_same(
@@ -299,9 +299,9 @@ def test_notes_taken_in_one_by_one_answer_as_after_a_rebuild_also_when_they_scor
         memory.search("heron")
     given: dict[str, Any] = {"query": "heron", "mode": "bm25", "min_score": 0.0, "max_results": 4}
     before = shape(memory.search(**given))
-    memory.index(rebuild=True)
+    memory.care.index(rebuild=True)
     assert shape(memory.search(**given)) == before
-    memory.searcher.close()
+    memory.care.searcher.close()
 
 
 # --- things in its place ------------------------------------------------------------------------------------
@@ -381,10 +381,10 @@ def test_whatever_stands_in_the_place_of_the_index_the_answers_come(
     try:
         found, said = answers(memory)
         assert found == ground.answers or any(each in line for line in said for each in SAID)
-        memory.index(check=True)
+        memory.care.index(check=True)
         assert answers(memory)[0] == ground.answers
     finally:
         signal.alarm(0)
-        memory.searcher.close()
+        memory.care.searcher.close()
         if ground.path.is_dir():
             shutil.rmtree(ground.path)

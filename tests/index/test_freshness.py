@@ -93,10 +93,10 @@ def warm(base: Path, **given: Any) -> Memory:
     (vault / "below").mkdir(parents=True)
     (vault / "owl.md").write_text("# Owl\n\nThe owl sleeps by day.\n")
     (vault / "below" / "kite.md").write_text("# Kite\n\nThe kite hovers over the field.\n")
-    memory.add_source(vault)
+    memory.sources.add(vault)
     for _ in range(3):
         memory.search("heron")
-    assert memory.searcher.watching == sys.platform.startswith("linux")
+    assert memory.care.searcher.watching == sys.platform.startswith("linux")
     return memory
 
 
@@ -268,10 +268,10 @@ def test_every_kind_of_change_is_in_the_next_answer_where_the_system_tells_nothi
     memory.store("The heron stands in the pond.", key="heron")
     (tmp_path / "vault").mkdir()
     (tmp_path / "vault" / "owl.md").write_text("# Owl\n\nThe owl sleeps by day.\n")
-    memory.add_source(tmp_path / "vault")
+    memory.sources.add(tmp_path / "vault")
     for _ in range(2):
         assert where(memory, "bittern") == []
-    assert not memory.searcher.watching
+    assert not memory.care.searcher.watching
     change(tmp_path, other)
     assert len(where(memory, "bittern")) == 1
     memory.close()
@@ -365,7 +365,7 @@ def test_what_another_process_attaches_while_everything_is_compared_is_in_the_ne
         cover(watch, folders)
 
     monkeypatch.setattr(Watch, "cover", between)
-    memory.index()
+    memory.care.index()
     assert where(memory, "bittern") == ["bittern.md"]
     memory.close()
 
@@ -381,7 +381,7 @@ def test_what_no_event_told_is_found_by_the_comparison_from_time_to_time(
     monkeypatch.setattr(Watch, "working", True, raising=False)
     clock = [time.monotonic()]
     monkeypatch.setattr(freshness, "time", types.SimpleNamespace(monotonic=lambda: clock[0]))
-    memory.index()
+    memory.care.index()
     hand_edit(tmp_path, None)  # type: ignore[arg-type]  # it needs no other process
     walks.clear()
     clock[0] += freshness.RECONCILE - 1
@@ -410,12 +410,12 @@ def test_a_question_that_looks_at_everything_opens_the_home_once_for_all_its_fol
         return real(path, **given)
 
     monkeypatch.setattr(Folder, "at", counting)
-    memory.searcher.sync()
+    memory.care.searcher.sync()
     assert opened.count("corpus._open") == 1
     assert opened.count("home.open") == 0
     opened.clear()
-    memory.searcher.update(seconds=5)
-    if memory.searcher.watching:
+    memory.care.searcher.update(seconds=5)
+    if memory.care.searcher.watching:
         assert opened == []
     memory.close()
 
@@ -431,13 +431,13 @@ def test_files_that_are_still_to_be_read_are_not_forgotten_by_a_write(tmp_path: 
         (vault / f"note-{number}.md").write_text(f"# Note {number}\n\nThe bittern booms {number} times.\n")
     memory.store("The stork came by.", key="stork")
     memory.search("stork")
-    memory.add_source(vault)
+    memory.sources.add(vault)
     for _ in range(3):
-        report = memory.searcher.update(seconds=0.0)
+        report = memory.care.searcher.update(seconds=0.0)
         assert report.pending == 30
     memory.store("The heron stands in the pond.", key="heron")
-    report = memory.searcher.update(seconds=0.0)
-    held = memory.searcher._file.open()._value("select count(*) from files")
+    report = memory.care.searcher.update(seconds=0.0)
+    held = memory.care.searcher._file.open()._value("select count(*) from files")
     assert report.files == 32
     assert report.indexed == held
     assert report.pending == 32 - held
@@ -513,13 +513,13 @@ def test_two_clones_of_a_project_never_see_or_remove_each_others_rows(tmp_path: 
         (tmp_path / "one" / ".vade" / "records" / f"{number}.md").write_text(
             f"# More\n\nThe heron, {number}.\n"
         )
-        one.index()
-        two.index()
-    rows = two.searcher._file.open()._ask("select count(*) from files where root != ''")[0]
+        one.care.index()
+        two.care.index()
+    rows = two.care.searcher._file.open()._ask("select count(*) from files where root != ''")[0]
     assert rows == (6,)
     again = opened(tmp_path, work="two")
     assert "heron" not in said(again)
-    again.index(check=True)
+    again.care.index(check=True)
     assert "heron" in said(one)
     (tmp_path / "two" / ".vade" / "records" / "bird.md").unlink()
     assert "stork" not in said(two)
@@ -541,15 +541,19 @@ def test_a_group_gets_nothing_private_from_the_agents_index_and_takes_nothing_ou
         "agent": lambda: private.store("The bittern is secret, agent.", key="agent", scope="agent"),
         "global": lambda: private.store("The bittern is secret, global.", key="global", scope="global"),
         "note": lambda: private.note("The bittern is secret, note."),
-        "pinned": lambda: private.edited("MEMORY.md", "", "# Memory\n\nThe bittern is secret, pinned.\n"),
-        "profile": lambda: private.edited("profile.md", "", "# Ada\n\nThe bittern is secret, profile.\n"),
+        "pinned": lambda: private.care.edited(
+            "MEMORY.md", "", "# Memory\n\nThe bittern is secret, pinned.\n"
+        ),
+        "profile": lambda: private.care.edited(
+            "profile.md", "", "# Ada\n\nThe bittern is secret, profile.\n"
+        ),
         "source": lambda: (tmp_path / "vault" / "b.md").write_text("The bittern is secret, source.\n"),
     }
     for tell in secrets.values():
         tell()
     (tmp_path / "more").mkdir()
     (tmp_path / "more" / "project.md").write_text("The bittern is secret, in the project's own source.\n")
-    private.add_source(tmp_path / "more", scope="project")
+    private.sources.add(tmp_path / "more", scope="project")
     held = len(private.search("bittern", max_results=50, mode="bm25", min_score=0.0).results)
     assert held == 3 + len(secrets)
     group = opened(tmp_path, audience="group", session="monday")
@@ -562,7 +566,7 @@ def test_a_group_gets_nothing_private_from_the_agents_index_and_takes_nothing_ou
         assert {each.key for each in group.search("bittern").results} == {"open", "session"}
         hand_edit(tmp_path, other)
     assert group.search("bittern", sources=["vault", "journal", "pinned"], min_score=0.0).results == ()
-    rows = group.searcher._file.open()._value("select count(*) from files where source != 'memory'")
+    rows = group.care.searcher._file.open()._value("select count(*) from files where source != 'memory'")
     assert rows == 7  # the journal, two documents and four files of the sources
     assert len(private.search("bittern", max_results=50, mode="bm25", min_score=0.0).results) == held + 1
     for each in (private, group):
@@ -606,7 +610,7 @@ class Hashing:
 
 def test_two_who_use_different_embedders_on_one_index_both_get_answers(tmp_path: Path) -> None:
     one, two = warm(tmp_path), opened(tmp_path)
-    two.searcher.embedder = Hashing(64)
+    two.care.searcher.embedder = Hashing(64)
     for number in range(3):
         for memory in (one, two):
             answer = memory.search("the heron in the pond")
@@ -618,7 +622,7 @@ def test_two_who_use_different_embedders_on_one_index_both_get_answers(tmp_path:
 
 def test_a_keyword_search_does_not_hide_that_another_embedder_took_over_the_index(tmp_path: Path) -> None:
     one, two = warm(tmp_path), opened(tmp_path)
-    two.searcher.embedder = Hashing(64)
+    two.care.searcher.embedder = Hashing(64)
     assert two.search("heron").mode == "hybrid"
     assert one.search("heron", mode="bm25").results
     answer = one.search("heron", mode="hybrid")
@@ -678,7 +682,7 @@ class Clock:
 
 
 def chunks_of(memory: Memory, path: str) -> list[int]:
-    index = memory.searcher._file.open()
+    index = memory.care.searcher._file.open()
     rows = index._ask(
         "select c.id from chunks c join files f on f.id = c.file where f.path = ? order by c.ord", (path,)
     )
@@ -711,7 +715,7 @@ def test_a_note_added_to_a_long_journal_leaves_the_chunks_before_it_in_place(tmp
         before = after
     questions = ["bittern", "heron 7", "what waits in the reeds?", "the first note"]
     answers = [memory.search(each, min_score=0.0) for each in questions]
-    memory.index(rebuild=True)
+    memory.care.index(rebuild=True)
     for question, before_it in zip(questions, answers, strict=True):
         assert close_to(memory.search(question, min_score=0.0), before_it), question
     memory.close()
@@ -773,8 +777,8 @@ def rebuilt(memory: Memory, base: Path) -> Memory:
     copy = base / "copy"
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(base / "home", copy, ignore=shutil.ignore_patterns("index", "locks", "state.db*"))
-    made = opened(base, now=memory.now, home=copy)
-    made.index(rebuild=True)
+    made = opened(base, now=memory.workspace.now, home=copy)
+    made.care.index(rebuild=True)
     return made
 
 
@@ -800,7 +804,7 @@ def test_after_every_step_a_warm_memory_answers_as_a_rebuilt_one(taken: list[tup
         (base / "vault").mkdir()
         (base / FILES[0]).write_text("# Notes\n\nThe heron stands in the reeds.\n")
         memory = opened(base, now=Clock())
-        memory.add_source(base / "vault")
+        memory.sources.add(base / "vault")
         for number, step in enumerate(taken):
             do(memory, base, step)
             with rebuilt(memory, base) as fresh_one:

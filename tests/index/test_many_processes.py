@@ -131,14 +131,14 @@ def test_what_many_processes_keep_is_all_found_and_nobody_is_locked_out(
     everything = set()
     for writer in range(writers):
         memory = opened(tmp_path, f"writer-{writer}")
-        report = memory.index(check=True)
+        report = memory.care.index(check=True)
         assert (report.changed, report.removed, report.pending, report.degraded) == (0, 0, 0, [])
         answer = memory.search("heron", mode="bm25", max_results=100_000, min_score=0.0)
         everything |= {each.snippet.split()[2] for each in answer.results if each.source == "memory"}
         notes = memory.search("heron", sources=["journal"], max_results=100_000, min_score=0.0).results
         everything |= {part for each in notes for part in each.snippet.split() if part.startswith("w")}
         assert answer.degraded == ()
-        memory.searcher.close()
+        memory.care.searcher.close()
     assert everything >= {word(writer, number) for writer in range(writers) for number in range(count)}
 
 
@@ -149,7 +149,7 @@ def test_a_search_answers_when_what_it_finds_is_rewritten_between_any_two_of_its
     writer = opened(tmp_path, "monday")
     for number in range(6):
         writer.note(f"The heron {number} stands in the pond.", scope=("project", "global")[number % 2])
-    writer.index()
+    writer.care.index()
     left, rewritten = -1, 0
 
     def traced(cursor: apsw.Cursor, _: str, __: object) -> bool:
@@ -159,7 +159,7 @@ def test_a_search_answers_when_what_it_finds_is_rewritten_between_any_two_of_its
             rewritten += 1
             # In turns, so that a number that became free is not taken again by the same text.
             writer.note("The heron leaves the pond.", scope=("project", "global")[rewritten % 2])
-            writer.index()
+            writer.care.index()
         return True
 
     def hook(connection: apsw.Connection) -> None:
@@ -176,7 +176,7 @@ def test_a_search_answers_when_what_it_finds_is_rewritten_between_any_two_of_its
         assert answer.degraded == (), statement
     assert rewritten > 10
     for each in (reader, writer):
-        each.searcher.close()
+        each.care.searcher.close()
 
 
 # --- reading is reading -------------------------------------------------------------------------------------
@@ -198,8 +198,8 @@ def test_a_search_that_finds_nothing_changed_writes_nothing(
     memory = opened(tmp_path, "monday")
     for number in range(20):
         memory.store(f"The heron {number} stands in the pond.", key=f"heron-{number}")
-    memory.index()
-    memory.searcher.close()
+    memory.care.index()
+    memory.care.searcher.close()
     written: list[str] = []
 
     def traced(cursor: apsw.Cursor, sql: str, _: object) -> bool:
@@ -215,19 +215,19 @@ def test_a_search_that_finds_nothing_changed_writes_nothing(
     reader = opened(tmp_path, "monday")
     reader.search("heron")  # the first look sets the connection up
     del written[:]
-    before = state(reader.searcher.path)
+    before = state(reader.care.searcher.path)
     for mode in ("hybrid", "bm25", "vector", "metadata"):
         for text in ("heron", "pond heron 7", "tag:none", "", "nothing of the kind"):
             reader.search(text, mode=mode)
             reader.recall(text)
     assert written == []
-    assert state(reader.searcher.path) == before
+    assert state(reader.care.searcher.path) == before
     cold = opened(tmp_path, "monday")
     cold.search("heron")
     assert [sql for sql in written if not sql.lstrip().lower().startswith("pragma")] == []
-    assert state(reader.searcher.path) == before
+    assert state(reader.care.searcher.path) == before
     for each in (reader, cold):
-        each.searcher.close()
+        each.care.searcher.close()
 
 
 def test_the_log_stays_small_while_a_reader_stays_open(tmp_path: Path) -> None:
@@ -235,12 +235,12 @@ def test_the_log_stays_small_while_a_reader_stays_open(tmp_path: Path) -> None:
     reader, writer = opened(tmp_path, "monday"), opened(tmp_path, "monday")
     for number in range(60):
         writer.store("The heron stands in the pond. " * 300 + str(number), key=f"heron-{number % 20}")
-        writer.index()
+        writer.care.index()
         reader.search("heron")
-    log = Path(f"{reader.searcher.path}-wal")
+    log = Path(f"{reader.care.searcher.path}-wal")
     assert log.stat().st_size <= LARGEST_LOG
     for each in (reader, writer):
-        each.searcher.close()
+        each.care.searcher.close()
 
 
 if __name__ == "__main__":

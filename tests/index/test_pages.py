@@ -42,9 +42,9 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
             f"# {bird}\n\n" + f"The {bird} number {number} stands still. " * 60
         )
     memory = opened(base)
-    memory.add_source(vault)
-    memory.index(rebuild=True)
-    path = memory.searcher.path
+    memory.sources.add(vault)
+    memory.care.index(rebuild=True)
+    path = memory.care.searcher.path
     memory.close()
     with contextlib.closing(pages.connect(str(path))) as connection:
         connection.execute("vacuum; pragma wal_checkpoint(truncate)").fetchall()
@@ -123,7 +123,7 @@ def test_an_index_that_says_its_pages_have_another_size_is_made_anew(tmp_path: P
     memory.store("The heron stands in the pond.", key="heron")
     memory.store("The stork came by at noon.", key="stork")
     memory.search("heron")
-    path = memory.searcher.path
+    path = memory.care.searcher.path
     memory.close()
     content = bytearray(path.read_bytes())
     content[16:18] = (size if size < 65536 else 1).to_bytes(2, "big")
@@ -133,7 +133,7 @@ def test_an_index_that_says_its_pages_have_another_size_is_made_anew(tmp_path: P
         assert [each.key for each in answer.results if each.match == "strong"] == ["heron"]
         assert any("made anew" in said for said in answer.degraded)
         assert again.search("stork").results[0].key == "stork"
-        assert again.searcher._file.open().check() == []
+        assert again.care.searcher._file.open().check() == []
 
 
 def test_two_pages_that_changed_places_are_noticed(path: Path, whole: bytes) -> None:
@@ -206,7 +206,7 @@ def test_an_index_without_checksums_is_made_anew(tmp_path: Path, make: Any) -> N
     memory = opened(tmp_path)
     memory.store("The heron stands in the pond.", key="heron")
     memory.search("heron")
-    path = memory.searcher.path
+    path = memory.care.searcher.path
     memory.close()
     make(path)
     with opened(tmp_path) as again:
@@ -223,7 +223,7 @@ def test_every_page_of_an_index_that_was_used_has_its_checksum(tmp_path: Path) -
     for number in range(30):
         memory.store("The heron stands in the pond. " * 20 + str(number), key=f"heron-{number % 10}")
         memory.search("heron")
-    path = memory.searcher.path
+    path = memory.care.searcher.path
     memory.close()
     with contextlib.closing(pages.connect(str(path))) as connection:
         connection.execute("pragma wal_checkpoint(truncate)").fetchall()

@@ -31,7 +31,7 @@ def filled(base: Path) -> Memory:
     for key, text in NOTES.items():
         memory.store(text, key=key)
     memory.note(LONG)
-    memory.index()
+    memory.care.index()
     return memory
 
 
@@ -65,7 +65,7 @@ def test_it_is_what_a_rebuild_would_make_it_after_one_search(tmp_path: Path) -> 
         assert answer.results[0].key == "note-7"
         assert answer.degraded == ()
         upgraded = rows(path)
-        memory.index(rebuild=True)
+        memory.care.index(rebuild=True)
     assert upgraded == rows(path)
     assert {row[2] for row in upgraded} == {"caroline", "omar"}  # a later part of a cut entry, too
 
@@ -83,9 +83,9 @@ def test_everything_is_found_while_it_is_not_done_and_the_answer_says_so(
             assert any("being upgraded: 13 of 13 files" in said for said in answer.degraded)
         memory.store("The heron number 99 came late.", key="late")
         assert memory.search("heron number 99").results[0].key == "late"
-        memory.index()
+        memory.care.index()
         assert memory.search("heron number 7").degraded == ()
-        memory.index(check=True)
+        memory.care.index(check=True)
     assert all(row[3] is not None for row in rows(path))
 
 
@@ -107,7 +107,7 @@ def test_vectors_are_not_made_again(tmp_path: Path) -> None:
     before: Any = connection.execute("select chunk, vector from vectors order by 1").fetchall()
     connection.close()
     with opened(tmp_path) as memory:
-        memory.index()
+        memory.care.index()
     connection = apsw.Connection(str(path))
     after: Any = connection.execute("select chunk, vector from vectors order by 1").fetchall()
     connection.close()
@@ -123,7 +123,7 @@ def test_the_ranking_of_a_process_that_looked_before_the_upgrade_knows_who_speak
         first = memory.search("what did Omar say about the stork", explain=True).results[0]
         assert first.arithmetic is not None
         assert first.arithmetic["named"] == 0
-        other.index()
+        other.care.index()
         first = memory.search("what did Omar say about the stork", explain=True).results[0]
         assert first.arithmetic is not None
         assert first.arithmetic["named"] > 0

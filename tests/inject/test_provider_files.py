@@ -86,7 +86,7 @@ def test_each_agents_file_gets_what_a_group_may_see(agent: str, memory: Memory, 
     path.parent.mkdir(parents=True, exist_ok=True)
     if not FILES[agent].opening:
         path.write_text("# Rules\n\nMine.\n")
-    kept = memory.write_provider_file(agent)
+    kept = memory.injection.write_file(agent)
     assert kept.path == path
     assert kept.changed
     text = path.read_text()
@@ -94,8 +94,8 @@ def test_each_agents_file_gets_what_a_group_may_see(agent: str, memory: Memory, 
     assert "Always use pytest." in text
     assert "private thing" not in text
     assert "session thing" not in text
-    assert not memory.write_provider_file(agent).changed
-    memory.write_provider_file(agent, audience="private")
+    assert not memory.injection.write_file(agent).changed
+    memory.injection.write_file(agent, audience="private")
     assert "private thing" in path.read_text()
 
 
@@ -105,25 +105,25 @@ def test_a_link_inside_the_project_is_followed_and_one_out_of_it_is_not(
     work = tmp_path / "work"
     (work / "AGENTS.md").write_text("# Rules\n")
     (work / "CLAUDE.md").symlink_to("AGENTS.md")
-    memory.write_provider_file("claude-code")
+    memory.injection.write_file("claude-code")
     assert (work / "CLAUDE.md").is_symlink()
     assert "pytest" in (work / "AGENTS.md").read_text()
     (tmp_path / "elsewhere.md").write_text("not mine\n")
     (work / "GEMINI.md").symlink_to(tmp_path / "elsewhere.md")
     with pytest.raises(OutsideMemory):
-        memory.write_provider_file("gemini")
+        memory.injection.write_file("gemini")
     assert (tmp_path / "elsewhere.md").read_text() == "not mine\n"
 
 
 def test_an_unknown_agent_is_refused(memory: Memory) -> None:
     with pytest.raises(UnknownName):
-        memory.write_provider_file("emacs")
+        memory.injection.write_file("emacs")
 
 
 def test_windows_line_ends_stay(memory: Memory, tmp_path: Path) -> None:
     path = tmp_path / "work" / "CLAUDE.md"
     path.write_bytes(b"# Mine\r\n\r\ntext\r\n")
-    memory.write_provider_file("claude-code")
+    memory.injection.write_file("claude-code")
     content = path.read_bytes()
     assert content.startswith(b"# Mine\r\n\r\ntext\r\n")
     assert content.count(b"\n") == content.count(b"\r\n")

@@ -153,10 +153,10 @@ def test_what_surrounds_a_record_is_what_the_whole_graph_says_of_it(tmp_path: Pa
     held = tmp_path / "home" / "memory" / "global" / "records" / "Key held.md"
     held.write_text("---\naliases: [key-65, key-3]\ntags: [one]\n---\n# Held\n\nThe cache [[key-8]].\n")
     places = scopes.visible(memory.caller)
-    whole = graph.Sight(memory.records).graph(places)
+    whole = graph.Sight(memory.workspace.records).graph(places)
     assert len(whole.edges) > 60
     for record in whole.records:
-        near = graph.graph_around(memory.records, places, record.path)
+        near = graph.graph_around(memory.workspace.records, places, record.path)
         assert graph.find_related(near, [record.path], each=20, most=20) == graph.find_related(
             whole, [record.path], each=20, most=20
         )

@@ -127,7 +127,7 @@ def test_fields_come_back_from_their_file(
     if fields is None or any("[" in str(value) for value in fields.values()):
         return
     memory = opened(tmp_path_factory.mktemp("case"))
-    stored = memory.learn(kind, **fields)
+    stored = memory.knowledge.learn(kind, **fields)
     if not stored.secrets:
         lesson = lessons.read_lesson(memory.show(stored.id or ""))
         assert lesson is not None
@@ -153,7 +153,9 @@ def test_a_text_without_labels_belongs_to_what_the_type_is_about() -> None:
 def test_each_type_is_an_ordinary_record_that_a_person_can_read(
     tmp_path: Path, memory: Memory, kind: RecordType
 ) -> None:
-    stored = memory.learn(kind, **SAMPLES[kind], confidence=0.6, examples=["a.py", "b.py"], tags=["x"])
+    stored = memory.knowledge.learn(
+        kind, **SAMPLES[kind], confidence=0.6, examples=["a.py", "b.py"], tags=["x"]
+    )
     text = (tmp_path / "home" / stored.path).read_text()
     values = frontmatter.parse(text).values
     assert stored.outcome is Outcome.CREATED
@@ -169,7 +171,7 @@ def test_each_type_is_an_ordinary_record_that_a_person_can_read(
 
 
 def test_a_key_is_made_from_what_the_lesson_is_about(memory: Memory) -> None:
-    keys = {kind: memory.learn(kind, **SAMPLES[kind]).key for kind in LEARNED}
+    keys = {kind: memory.knowledge.learn(kind, **SAMPLES[kind]).key for kind in LEARNED}
     assert keys[RecordType.SOLUTION] == "saving-a-session-fails-with-permission"
     assert keys[RecordType.RULE] == "src-store-nothing-here-imports-the"
     assert keys[RecordType.WORKFLOW] == "run-the-tests-bump-the-version"
@@ -179,9 +181,11 @@ def test_a_key_is_made_from_what_the_lesson_is_about(memory: Memory) -> None:
 
 
 def test_learning_the_same_again_confirms_it(memory: Memory, clock: Clock) -> None:
-    first = memory.learn("pattern", pattern="Write to a temporary file, then rename.", examples=["a.py"])
+    first = memory.knowledge.learn(
+        "pattern", pattern="Write to a temporary file, then rename.", examples=["a.py"]
+    )
     clock.forward(days=3)
-    again = memory.learn(
+    again = memory.knowledge.learn(
         "pattern", pattern="Write to a  temporary file,\nthen rename.", examples=["b.py", "a.py"]
     )
     record = memory.show(first.key)
@@ -197,9 +201,11 @@ def test_learning_the_same_again_confirms_it(memory: Memory, clock: Clock) -> No
 
 
 def test_a_newer_wording_stands_and_the_old_one_is_superseded(memory: Memory, clock: Clock) -> None:
-    memory.learn("discovery", fact="The billing service is deployed from Frankfurt every Friday")
+    memory.knowledge.learn("discovery", fact="The billing service is deployed from Frankfurt every Friday")
     clock.forward(days=300)  # the window in which `store` looks for near-duplicates is of no matter here
-    newer = memory.learn("discovery", fact="The billing services are deployed from Frankfurt every Friday")
+    newer = memory.knowledge.learn(
+        "discovery", fact="The billing services are deployed from Frankfurt every Friday"
+    )
     record = memory.show(newer.key)
     assert newer.outcome is Outcome.CONSOLIDATED
     assert [entry.live for entry in record.entries] == [False, True]
@@ -214,9 +220,9 @@ def test_saying_the_old_words_again_does_not_bring_them_back(memory: Memory) -> 
         "The cache lives in the state file of the home",
         "The cache lived in the state file of the home",
     )
-    memory.learn("discovery", fact=old)
-    memory.learn("discovery", fact=new)
-    third = memory.learn("discovery", fact=old)
+    memory.knowledge.learn("discovery", fact=old)
+    memory.knowledge.learn("discovery", fact=new)
+    third = memory.knowledge.learn("discovery", fact=old)
     record = memory.show(third.key)
     assert third.outcome is Outcome.CONFIRMED
     assert [entry.text for entry in record.entries] == [old, new]
@@ -250,7 +256,7 @@ def test_saying_the_old_words_again_does_not_bring_them_back(memory: Memory) -> 
 def test_what_differs_is_a_lesson_of_its_own(
     memory: Memory, kind: str, one: dict[str, Any], other: dict[str, Any]
 ) -> None:
-    first, second = memory.learn(kind, **one), memory.learn(kind, **other)
+    first, second = memory.knowledge.learn(kind, **one), memory.knowledge.learn(kind, **other)
     assert second.outcome is Outcome.CREATED
     assert first.id != second.id
     assert {first.key} != {second.key}
@@ -259,10 +265,10 @@ def test_what_differs_is_a_lesson_of_its_own(
 def test_lessons_are_compared_within_scope_and_type_only(memory: Memory) -> None:
     text = "Every write goes through one module"
     ids = {
-        memory.learn("discovery", fact=text).id,
-        memory.learn("pattern", pattern=text).id,
-        memory.learn("discovery", fact=text, scope="global").id,
-        memory.learn("discovery", fact=text, scope="session").id,
+        memory.knowledge.learn("discovery", fact=text).id,
+        memory.knowledge.learn("pattern", pattern=text).id,
+        memory.knowledge.learn("discovery", fact=text, scope="global").id,
+        memory.knowledge.learn("discovery", fact=text, scope="session").id,
         memory.store(text, key="mine").id,
     }
     assert len(ids) == 5
@@ -270,8 +276,8 @@ def test_lessons_are_compared_within_scope_and_type_only(memory: Memory) -> None
 
 
 def test_a_lesson_that_says_less_leaves_the_fuller_one_standing(memory: Memory) -> None:
-    memory.learn("failure", **SAMPLES[RecordType.FAILURE])
-    less = memory.learn("failure", what="The deploy ran before the migration")
+    memory.knowledge.learn("failure", **SAMPLES[RecordType.FAILURE])
+    less = memory.knowledge.learn("failure", what="The deploy ran before the migration")
     lesson = lessons.read_lesson(memory.show(less.key))
     assert lesson is not None
     assert lesson.fields == SAMPLES[RecordType.FAILURE]
@@ -281,14 +287,14 @@ def test_a_lesson_that_says_less_leaves_the_fuller_one_standing(memory: Memory) 
 
 def test_an_agent_does_not_reword_what_a_person_said(tmp_path: Path) -> None:
     person = opened(tmp_path, origin=Origin.USER)
-    said = person.learn("discovery", fact="The API answers in JSON and in CSV, by the header")
-    opened(tmp_path, session="s1").learn(
+    said = person.knowledge.learn("discovery", fact="The API answers in JSON and in CSV, by the header")
+    opened(tmp_path, session="s1").knowledge.learn(
         "discovery", fact="The API answered in JSON and in CSV, by the header"
     )
     record = person.show(said.key)
     assert record.text == "The API answers in JSON and in CSV, by the header"
     assert [entry.origin for entry in record.entries] == [Origin.USER, Origin.AGENT]
-    again = opened(tmp_path, session="s1").learn(
+    again = opened(tmp_path, session="s1").knowledge.learn(
         "discovery", fact="The API answered in JSON and in CSV, by the header"
     )
     assert len(person.show(again.key).entries) == 2
@@ -308,31 +314,31 @@ def test_confidence_rises_toward_one_and_never_falls() -> None:
 
 
 def test_a_doubtful_repetition_does_not_lower_the_confidence(memory: Memory) -> None:
-    memory.learn("pattern", pattern="Names are nouns", confidence=0.9)
-    memory.learn("pattern", pattern="Names are nouns", confidence=0.1)
+    memory.knowledge.learn("pattern", pattern="Names are nouns", confidence=0.9)
+    memory.knowledge.learn("pattern", pattern="Names are nouns", confidence=0.1)
     confidence = memory.show("names-are-nouns").confidence
     assert confidence is not None
     assert confidence >= 0.9
 
 
 def test_the_use_of_a_solution_is_counted(memory: Memory) -> None:
-    stored = memory.learn("solution", **SAMPLES[RecordType.SOLUTION])
+    stored = memory.knowledge.learn("solution", **SAMPLES[RecordType.SOLUTION])
     before = memory.show(stored.key)
     for count in (1, 2, 3):
-        assert memory.applied(stored.key).fields["applied"] == count
+        assert memory.knowledge.applied(stored.key).fields["applied"] == count
     after = memory.show(stored.key)
     assert after.entries == before.entries or [e.text for e in after.entries] == [
         e.text for e in before.entries
     ]
     assert after.updated == before.updated
     with pytest.raises(UnknownName):
-        memory.applied(memory.store("not learned", key="plain").key)
+        memory.knowledge.applied(memory.store("not learned", key="plain").key)
     with pytest.raises(NotFound):
-        memory.applied("nothing-here")
+        memory.knowledge.applied("nothing-here")
 
 
 def test_counters_that_a_hand_has_spoiled_count_from_nothing(tmp_path: Path, memory: Memory) -> None:
-    stored = memory.learn("solution", **SAMPLES[RecordType.SOLUTION])
+    stored = memory.knowledge.learn("solution", **SAMPLES[RecordType.SOLUTION])
     path = tmp_path / "home" / stored.path
     path.write_text(
         frontmatter.edit(
@@ -342,7 +348,7 @@ def test_counters_that_a_hand_has_spoiled_count_from_nothing(tmp_path: Path, mem
     lesson = lessons.read_lesson(memory.show(stored.key))
     assert lesson is not None
     assert (lesson.applied, lesson.confidence, lesson.examples, lesson.times) == (0, 0.8, ("a.py",), 1)
-    assert memory.applied(stored.key).fields["applied"] == 1
+    assert memory.knowledge.applied(stored.key).fields["applied"] == 1
 
 
 # --- bad input ----------------------------------------------------------------------------------------------
@@ -374,13 +380,13 @@ def test_what_cannot_be_learned_is_refused_and_nothing_is_written(
     memory: Memory, kind: str, fields: dict[str, Any], error: type[Exception]
 ) -> None:
     with pytest.raises(error):
-        memory.learn(kind, **fields)
+        memory.knowledge.learn(kind, **fields)
     assert not memory.list().records
 
 
 def test_secrets_are_taken_out_of_every_field(tmp_path: Path, memory: Memory) -> None:
     secret = "AKIA" + "IOSFODNN7EXAMPLQ"
-    stored = memory.learn(
+    stored = memory.knowledge.learn(
         "solution",
         error=f"the key {secret} is refused",
         solution="rotate it",
@@ -390,16 +396,16 @@ def test_secrets_are_taken_out_of_every_field(tmp_path: Path, memory: Memory) ->
     assert secret not in (tmp_path / "home" / stored.path).read_text()
     assert secret.lower() not in stored.key
     with pytest.raises(SecretFound):
-        memory.learn("discovery", fact=f"{secret} is the key", scope="federated")
+        memory.knowledge.learn("discovery", fact=f"{secret} is the key", scope="federated")
 
 
 def test_incognito_learns_nothing_and_knows_nothing(tmp_path: Path, memory: Memory) -> None:
-    memory.learn("discovery", fact="something")
+    memory.knowledge.learn("discovery", fact="something")
     quiet = opened(tmp_path, incognito=True)
     with pytest.raises(IncognitoWrite):
-        quiet.learn("discovery", fact="else")
-    assert not quiet.knowledge()
-    assert quiet.knowledge_stats().total.count == 0
+        quiet.knowledge.learn("discovery", fact="else")
+    assert not quiet.knowledge.list()
+    assert quiet.knowledge.stats().total.count == 0
 
 
 # --- the order ----------------------------------------------------------------------------------------------
@@ -433,42 +439,42 @@ def test_a_time_to_come_or_none_is_no_advantage() -> None:
 
 def test_looking_changes_nothing_so_nothing_fades_twice(tmp_path: Path, memory: Memory, clock: Clock) -> None:
     for kind in LEARNED:
-        memory.learn(kind, **SAMPLES[kind])
+        memory.knowledge.learn(kind, **SAMPLES[kind])
     clock.forward(days=100)
     before = {path: path.read_bytes() for path in (tmp_path / "home" / "memory").rglob("*.md")}
-    first = [each.score for each in memory.knowledge()]
-    second = [each.score for each in memory.knowledge()]
+    first = [each.score for each in memory.knowledge.list()]
+    second = [each.score for each in memory.knowledge.list()]
     assert first == second
     assert {path: path.read_bytes() for path in (tmp_path / "home" / "memory").rglob("*.md")} == before
 
 
 def test_lessons_are_told_best_first_and_in_a_stable_order(memory: Memory, clock: Clock) -> None:
-    memory.learn("discovery", fact="an old fact")
+    memory.knowledge.learn("discovery", fact="an old fact")
     clock.forward(days=200)
-    memory.learn("discovery", fact="a fresh one of another kind")
-    memory.learn("solution", error="it breaks", solution="mend it")
-    told = [each.lesson.record.key for each in memory.knowledge()]
+    memory.knowledge.learn("discovery", fact="a fresh one of another kind")
+    memory.knowledge.learn("solution", error="it breaks", solution="mend it")
+    told = [each.lesson.record.key for each in memory.knowledge.list()]
     assert told == ["it-breaks", "a-fresh-one-of-another-kind", "an-old-fact"]
-    assert [each.lesson.record.key for each in memory.knowledge(type="discovery")] == told[1:]
+    assert [each.lesson.record.key for each in memory.knowledge.list(type="discovery")] == told[1:]
     with pytest.raises(UnknownName):
-        memory.knowledge(type="project")
+        memory.knowledge.list(type="project")
 
 
 def test_the_half_life_is_a_setting(tmp_path: Path, memory: Memory, clock: Clock) -> None:
-    memory.learn("discovery", fact="a fact", confidence=0.8)
+    memory.knowledge.learn("discovery", fact="a fact", confidence=0.8)
     clock.forward(days=10)
     (tmp_path / "home" / "config.toml").write_text("[knowledge]\nhalf_life_days = 10\n")
     again = opened(tmp_path, now=clock)
-    assert again.knowledge()[0].score.age == pytest.approx(0.5)
+    assert again.knowledge.list()[0].score.age == pytest.approx(0.5)
 
 
 def test_figures_are_those_of_the_lessons(memory: Memory, clock: Clock) -> None:
-    memory.learn("discovery", fact="first fact", confidence=0.5)
+    memory.knowledge.learn("discovery", fact="first fact", confidence=0.5)
     clock.forward(days=10)
-    memory.learn("discovery", fact="another thing entirely", confidence=0.9)
-    memory.learn("solution", error="it breaks", solution="mend it", scope="global")
-    memory.applied("it-breaks")
-    found = memory.knowledge_stats()
+    memory.knowledge.learn("discovery", fact="another thing entirely", confidence=0.9)
+    memory.knowledge.learn("solution", error="it breaks", solution="mend it", scope="global")
+    memory.knowledge.applied("it-breaks")
+    found = memory.knowledge.stats()
     assert found.total.count == 3
     assert {name: each.count for name, each in found.by_scope.items()} == {"project": 2, "global": 1}
     assert {name: each.count for name, each in found.by_type.items()} == {"discovery": 2, "solution": 1}
@@ -478,4 +484,4 @@ def test_figures_are_those_of_the_lessons(memory: Memory, clock: Clock) -> None:
     assert discoveries.size == len("first fact") + len("another thing entirely")
     assert found.by_type["solution"].applied == 1
     assert found.total.by_trust == {"unverified": 3}
-    assert memory.knowledge_stats(scope="agent").total.count == 0
+    assert memory.knowledge.stats(scope="agent").total.count == 0

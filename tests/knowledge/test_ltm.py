@@ -132,22 +132,22 @@ def lessons(memory: Memory) -> list[str]:
                 each.lesson.record.tags,
             ]
         )
-        for each in memory.knowledge()
+        for each in memory.knowledge.list()
     )
 
 
 def test_a_file_that_is_read_comes_out_as_it_went_in(tmp_path: Path) -> None:
     memory = opened(tmp_path)
-    memory.import_ltm(written(tmp_path, SAMPLE))
-    assert canonical(memory.ltm()) == canonical(SAMPLE)
-    out = memory.export_ltm(tmp_path / "out.json")
+    memory.transfer.import_ltm(written(tmp_path, SAMPLE))
+    assert canonical(memory.transfer.ltm()) == canonical(SAMPLE)
+    out = memory.transfer.export_ltm(tmp_path / "out.json")
     assert canonical(json.loads(out.read_text())) == canonical(SAMPLE)
 
 
 def test_an_import_becomes_records_that_wait_for_a_person(tmp_path: Path) -> None:
     memory = opened(tmp_path)
-    done = memory.import_ltm(written(tmp_path, SAMPLE))
-    found = {each.lesson.record.key: each for each in memory.knowledge()}
+    done = memory.transfer.import_ltm(written(tmp_path, SAMPLE))
+    found = {each.lesson.record.key: each for each in memory.knowledge.list()}
     assert set(done.added) == set(found)
     assert {each.trust.level for each in found.values()} == {Level.WAITING}
     solution = found["streaming-fails-with-400"].lesson
@@ -165,37 +165,37 @@ def test_an_import_becomes_records_that_wait_for_a_person(tmp_path: Path) -> Non
 
 def test_reading_again_adds_nothing_twice(tmp_path: Path) -> None:
     memory, path = opened(tmp_path), written(tmp_path, SAMPLE)
-    first = memory.import_ltm(path)
+    first = memory.transfer.import_ltm(path)
     files = {each: each.read_bytes() for each in (tmp_path / "home" / "memory").rglob("*.md")}
     later = opened(tmp_path, now=lambda: datetime(2027, 1, 1, tzinfo=UTC))
-    again = later.import_ltm(path)
+    again = later.transfer.import_ltm(path)
     assert (again.added, again.updated, again.known) == ([], [], len(first.added))
     after = {each: each.read_bytes() for each in (tmp_path / "home" / "memory").rglob("*.md")}
     assert set(after) == set(files)
-    assert canonical(memory.ltm()) == canonical(SAMPLE)
+    assert canonical(memory.transfer.ltm()) == canonical(SAMPLE)
 
 
 def test_a_file_that_has_grown_updates_what_it_changed(tmp_path: Path) -> None:
     memory = opened(tmp_path)
-    memory.import_ltm(written(tmp_path, SAMPLE))
+    memory.transfer.import_ltm(written(tmp_path, SAMPLE))
     grown = copy.deepcopy(SAMPLE)
     grown["patterns"]["problem_solutions"][0]["solved_count"] = 9
     grown["patterns"]["problem_solutions"][0]["examples"].append("new.t")
     grown["patterns"]["discoveries"].append({"fact": "A new one", "timestamp": 1770800000})
     grown["metadata"]["last_updated"] = 1770800000
-    done = memory.import_ltm(written(tmp_path, grown))
+    done = memory.transfer.import_ltm(written(tmp_path, grown))
     assert (done.added, done.updated) == (["a-new-one"], ["streaming-fails-with-400"])
-    assert canonical(memory.ltm()) == canonical(grown)
+    assert canonical(memory.transfer.ltm()) == canonical(grown)
 
 
 def test_what_is_learned_here_joins_the_file_and_the_rest_of_it_stays(tmp_path: Path) -> None:
     memory = opened(tmp_path)
-    memory.import_ltm(written(tmp_path, SAMPLE))
+    memory.transfer.import_ltm(written(tmp_path, SAMPLE))
     later = opened(tmp_path, now=lambda: datetime(2026, 11, 20, tzinfo=UTC))
-    later.applied("streaming-fails-with-400")
-    later.learn("discovery", fact="Learned here", confidence=0.6)
-    later.learn("rule", path="lib/", rule="Learned here too")
-    file = later.ltm()
+    later.knowledge.applied("streaming-fails-with-400")
+    later.knowledge.learn("discovery", fact="Learned here", confidence=0.6)
+    later.knowledge.learn("rule", path="lib/", rule="Learned here too")
+    file = later.transfer.ltm()
     assert file["patterns"]["problem_solutions"][0]["solved_count"] == 5
     assert file["patterns"]["problem_solutions"][0]["examples"] == ["lib/API.pm", "lib/API.pm", "t/01.t"]
     assert file["patterns"]["discoveries"][:5] == SAMPLE["patterns"]["discoveries"]
@@ -209,42 +209,42 @@ def test_what_is_learned_here_joins_the_file_and_the_rest_of_it_stays(tmp_path: 
     assert file["metadata"]["last_updated"] == int(datetime(2026, 11, 20, tzinfo=UTC).timestamp())
     assert (file["schema"], file["metadata"]["host"]) == (3, "laptop")
     again = opened(tmp_path / "other")
-    again.import_ltm(written(tmp_path, file))
-    assert canonical(again.ltm()) == canonical(file)
+    again.transfer.import_ltm(written(tmp_path, file))
+    assert canonical(again.transfer.ltm()) == canonical(file)
     assert lessons(again) == lessons(later)
 
 
 def test_a_reworded_import_is_known_by_its_old_words(tmp_path: Path) -> None:
     memory = opened(tmp_path)
     file = {"patterns": {"discoveries": [{"fact": "The deploy script waits for the database migrations"}]}}
-    memory.import_ltm(written(tmp_path, file))
-    memory.learn("discovery", fact="The deploy scripts wait for the database migrations")
-    assert memory.import_ltm(written(tmp_path, file)).added == []
-    assert memory.ltm()["patterns"]["discoveries"][0]["fact"].startswith("The deploy scripts wait")
+    memory.transfer.import_ltm(written(tmp_path, file))
+    memory.knowledge.learn("discovery", fact="The deploy scripts wait for the database migrations")
+    assert memory.transfer.import_ltm(written(tmp_path, file)).added == []
+    assert memory.transfer.ltm()["patterns"]["discoveries"][0]["fact"].startswith("The deploy scripts wait")
 
 
 def test_what_was_learned_here_survives_the_way_there_and_back(tmp_path: Path) -> None:
     memory = opened(tmp_path)
-    memory.learn("discovery", fact="one", confidence=0.35, examples=["a", "b"], tags=["x", "y"])
-    memory.learn("discovery", fact="one")
-    memory.learn("solution", error="e", solution="s", confidence=0.4)
-    memory.applied("e")
-    memory.learn("pattern", pattern="p")
-    memory.applied("p")
-    memory.learn("workflow", sequence=["a", "b\n\nc"], success_rate=0.5, confidence=0.2)
-    memory.learn("failure", what="w", prevention="p")
-    memory.learn("failure", what="w", prevention="p")
-    memory.learn("rule", path="src/", rule="r", confidence=0.9, examples=["q"])
-    memory.learn("rule", rule="everywhere")
-    file = memory.export_ltm(tmp_path / "ltm.json")
+    memory.knowledge.learn("discovery", fact="one", confidence=0.35, examples=["a", "b"], tags=["x", "y"])
+    memory.knowledge.learn("discovery", fact="one")
+    memory.knowledge.learn("solution", error="e", solution="s", confidence=0.4)
+    memory.knowledge.applied("e")
+    memory.knowledge.learn("pattern", pattern="p")
+    memory.knowledge.applied("p")
+    memory.knowledge.learn("workflow", sequence=["a", "b\n\nc"], success_rate=0.5, confidence=0.2)
+    memory.knowledge.learn("failure", what="w", prevention="p")
+    memory.knowledge.learn("failure", what="w", prevention="p")
+    memory.knowledge.learn("rule", path="src/", rule="r", confidence=0.9, examples=["q"])
+    memory.knowledge.learn("rule", rule="everywhere")
+    file = memory.transfer.export_ltm(tmp_path / "ltm.json")
     other = opened(tmp_path / "other", now=lambda: datetime(2027, 1, 1, tzinfo=UTC))
-    other.import_ltm(file)
+    other.transfer.import_ltm(file)
     assert lessons(other) == lessons(memory)
-    assert canonical(other.ltm()) == canonical(memory.ltm())
+    assert canonical(other.transfer.ltm()) == canonical(memory.transfer.ltm())
 
 
 def test_an_empty_memory_gives_a_whole_and_empty_file(tmp_path: Path) -> None:
-    file = opened(tmp_path).ltm()
+    file = opened(tmp_path).transfer.ltm()
     assert set(file["patterns"]) == set(ltm.CATEGORIES)
     assert file["patterns"]["context_rules"] == {}
     assert file["metadata"]["version"] == "1.0"
@@ -319,11 +319,11 @@ FILES = st.fixed_dictionaries(
 
 def check_any_file(base: Path, file: dict[str, Any]) -> None:
     memory = opened(base)
-    memory.import_ltm(written(base, file))
-    assert canonical(memory.ltm()) == canonical(file)
-    again = memory.import_ltm(base / "ltm.json")
+    memory.transfer.import_ltm(written(base, file))
+    assert canonical(memory.transfer.ltm()) == canonical(file)
+    again = memory.transfer.import_ltm(base / "ltm.json")
     assert (again.added, again.updated) == ([], [])
-    assert canonical(memory.ltm()) == canonical(file)
+    assert canonical(memory.transfer.ltm()) == canonical(file)
 
 
 @settings(max_examples=25, deadline=None, derandomize=True)
@@ -366,34 +366,34 @@ def test_what_is_no_ltm_json_is_refused_and_nothing_is_kept(tmp_path: Path, cont
     path.write_bytes(content)
     memory = opened(tmp_path)
     with pytest.raises(Malformed):
-        memory.import_ltm(path)
+        memory.transfer.import_ltm(path)
     assert not memory.list().records
     assert path.read_bytes() == content
 
 
 def test_a_file_that_is_not_there_is_said_to_be(tmp_path: Path) -> None:
     with pytest.raises(StorageFailed):
-        opened(tmp_path).import_ltm(tmp_path / "nowhere.json")
+        opened(tmp_path).transfer.import_ltm(tmp_path / "nowhere.json")
 
 
 def test_only_a_person_reads_and_writes_files_of_the_machine(tmp_path: Path) -> None:
     agent = opened(tmp_path, origin=Origin.AGENT)
     with pytest.raises(NotVisible):
-        agent.import_ltm(written(tmp_path, SAMPLE))
+        agent.transfer.import_ltm(written(tmp_path, SAMPLE))
     with pytest.raises(NotVisible):
-        agent.export_ltm(tmp_path / "out.json")
+        agent.transfer.export_ltm(tmp_path / "out.json")
 
 
 def test_an_export_writes_over_nothing_and_not_into_memory(tmp_path: Path) -> None:
     memory = opened(tmp_path)
     there = written(tmp_path, {"mine": 1})
     with pytest.raises(Collision):
-        memory.export_ltm(there)
+        memory.transfer.export_ltm(there)
     assert json.loads(there.read_text()) == {"mine": 1}
-    memory.export_ltm(there, force=True)
+    memory.transfer.export_ltm(there, force=True)
     assert "patterns" in json.loads(there.read_text())
     with pytest.raises(OutsideMemory):
-        memory.export_ltm(tmp_path / "home" / "ltm.json")
+        memory.transfer.export_ltm(tmp_path / "home" / "ltm.json")
 
 
 def test_no_secret_comes_in_or_goes_out(tmp_path: Path) -> None:
@@ -403,25 +403,25 @@ def test_no_secret_comes_in_or_goes_out(tmp_path: Path) -> None:
         "extra": secret,
     }
     memory = opened(tmp_path)
-    assert memory.import_ltm(written(tmp_path, file)).secrets
+    assert memory.transfer.import_ltm(written(tmp_path, file)).secrets
     kept = b"".join(each.read_bytes() for each in (tmp_path / "home").rglob("*") if each.is_file())
     assert secret.encode() not in kept
-    refused = memory.import_ltm(written(tmp_path, {"patterns": file["patterns"]}), scope="federated")
+    refused = memory.transfer.import_ltm(written(tmp_path, {"patterns": file["patterns"]}), scope="federated")
     assert refused.added == ["harmless"]
     assert [each.what for each in refused.findings] == ["refused"]
 
     (tmp_path / "home" / "config.toml").write_text('[secrets]\npolicy = "warn"\n')
     loose = opened(tmp_path)
-    loose.learn("discovery", fact=f"another key: {secret}")
+    loose.knowledge.learn("discovery", fact=f"another key: {secret}")
     with pytest.raises(SecretFound):
-        loose.export_ltm(tmp_path / "out.json")
+        loose.transfer.export_ltm(tmp_path / "out.json")
     assert not (tmp_path / "out.json").exists()
 
 
 def test_what_a_hand_has_spoiled_beside_a_record_is_left_out(tmp_path: Path) -> None:
     memory = opened(tmp_path)
-    memory.import_ltm(written(tmp_path, {"patterns": {"discoveries": [{"fact": "one", "odd": 1}]}}))
+    memory.transfer.import_ltm(written(tmp_path, {"patterns": {"discoveries": [{"fact": "one", "odd": 1}]}}))
     for path in (tmp_path / "home" / "memory").rglob("*.md"):
         spoiled = frontmatter.edit(path.read_text(), {"ltm": '{"has": ['})
         path.write_text(spoiled.replace("```json", "```"))
-    assert [each["fact"] for each in memory.ltm()["patterns"]["discoveries"]] == ["one"]
+    assert [each["fact"] for each in memory.transfer.ltm()["patterns"]["discoveries"]] == ["one"]

@@ -57,17 +57,17 @@ def test_an_edge_is_followed_against_its_direction_too_but_only_one_step(memory:
 
 
 def test_what_a_person_rejected_does_not_come_along(memory: Memory) -> None:
-    memory.reject_edge("deploys", "on-call")
+    memory.graph.reject("deploys", "on-call")
     keys = [key for key, _ in recalled(memory, "deploys on Fridays", limit=1)]
     assert keys == ["deploys", "release-hosts"]
     memory.store("again [[on-call]]", key="deploys")  # whatever is found anew, the word holds
-    assert "on-call" not in [each.record.key for each in memory.related("deploys")]
-    memory.reject_edge("on-call", "deploys", on=False)
-    assert "on-call" in [each.record.key for each in memory.related("deploys")]
+    assert "on-call" not in [each.record.key for each in memory.graph.related("deploys")]
+    memory.graph.reject("on-call", "deploys", on=False)
+    assert "on-call" in [each.record.key for each in memory.graph.related("deploys")]
     with pytest.raises(NotFound):
-        memory.reject_edge("on-call", "deploys", on=False)
+        memory.graph.reject("on-call", "deploys", on=False)
     with pytest.raises(UsageError):
-        memory.reject_edge("on-call", "on-call")
+        memory.graph.reject("on-call", "on-call")
 
 
 def test_a_rejection_of_a_record_made_by_hand_holds_when_it_is_given_an_id(
@@ -76,11 +76,11 @@ def test_a_rejection_of_a_record_made_by_hand_holds_when_it_is_given_an_id(
     folder = tmp_path / "home" / "memory" / "global" / "records"
     (folder / "by-hand.md").write_text("see [[on-call]]\n")
     assert memory.show("by-hand").id is None
-    memory.reject_edge("by-hand", "on-call")
+    memory.graph.reject("by-hand", "on-call")
     memory.store("more about [[on-call]]", key="by-hand", scope="global")
     assert memory.show("by-hand").id is not None
     assert ("by-hand", "on-call") not in pairs(memory)
-    memory.reject_edge("by-hand", "on-call", on=False)
+    memory.graph.reject("by-hand", "on-call", on=False)
     assert ("by-hand", "on-call") in pairs(memory)
 
 
@@ -105,22 +105,22 @@ def test_a_group_sees_nothing_private_along_an_edge(tmp_path: Path, memory: Memo
     group = door(tmp_path, audience="group", session="g", origin=Origin.AGENT)
     keys = [key for key, _ in recalled(group, "deploys on Fridays", limit=1)]
     assert keys == ["deploys", "release-hosts"]
-    assert {record.key for record in group.graph().records} == {"deploys", "release-hosts", "lunch"}
+    assert {record.key for record in group.graph.read().records} == {"deploys", "release-hosts", "lunch"}
     with pytest.raises(NotVisible):
-        group.reject_edge("deploys", "release-hosts")
+        group.graph.reject("deploys", "release-hosts")
 
 
 def test_only_a_person_rejects(tmp_path: Path, memory: Memory) -> None:
     with pytest.raises(NotVisible):
-        door(tmp_path, origin=Origin.AGENT).reject_edge("deploys", "release-hosts")
+        door(tmp_path, origin=Origin.AGENT).graph.reject("deploys", "release-hosts")
 
 
 def test_another_project_is_out_of_sight(tmp_path: Path, memory: Memory) -> None:
     (tmp_path / "else").mkdir()
     other = connect(home=tmp_path / "home", cwd=tmp_path / "else", environ={})
     other.store("see [[deploys]]", key="mine")
-    assert {record.key for record in other.graph().records} == {"mine", "on-call"}
-    assert [each.wanted for each in other.graph().broken] == ["deploys"]
+    assert {record.key for record in other.graph.read().records} == {"mine", "on-call"}
+    assert [each.wanted for each in other.graph.read().broken] == ["deploys"]
 
 
 def test_an_earlier_date_gets_what_the_related_record_said_then(tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ def test_an_earlier_date_gets_what_the_related_record_said_then(tmp_path: Path) 
 def test_edges_are_computed_anew_only_when_a_file_changed(
     memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    memory.graph()
+    memory.graph.read()
     counted = []
     real = graph.build_graph
 
@@ -152,23 +152,23 @@ def test_edges_are_computed_anew_only_when_a_file_changed(
 
     monkeypatch.setattr(graph, "build_graph", counting)
     for _ in range(3):
-        memory.graph()
+        memory.graph.read()
     assert counted == []
     memory.store("now see [[lunch]]", key="on-call", scope="global")
     assert ("on-call", "lunch") in pairs(memory)
     assert len(counted) == 1
     memory.forget("lunch")
     assert ("on-call", "lunch") not in pairs(memory)
-    memory.reject_edge("deploys", "release-hosts")
+    memory.graph.reject("deploys", "release-hosts")
     assert ("deploys", "release-hosts") not in pairs(memory)
 
 
 def pairs(memory: Memory) -> set[tuple[str, str]]:
-    return {(each["from"], each["to"]) for each in graph.as_json(memory.graph())["edges"]}
+    return {(each["from"], each["to"]) for each in graph.as_json(memory.graph.read())["edges"]}
 
 
 def test_see_also_is_shown_and_never_stored_or_found(memory: Memory, tmp_path: Path) -> None:
-    memory.write_listing()
+    memory.care.write_listing()
     listing = next((tmp_path / "home" / "memory" / "project").rglob("index.md")).read_text()
     assert "See also: [Release hosts](release-hosts.md)" in listing
     assert "on-call" not in listing.split("See also", 1)[1].split("\n")[0]  # of another place
@@ -179,7 +179,7 @@ def test_see_also_is_shown_and_never_stored_or_found(memory: Memory, tmp_path: P
 
 def test_incognito_reads_no_edges(tmp_path: Path, memory: Memory) -> None:
     hidden = door(tmp_path, incognito=True)
-    assert hidden.graph().records == ()
+    assert hidden.graph.read().records == ()
     assert recalled(hidden, "deploys") == []
 
 
@@ -267,7 +267,7 @@ def test_a_file_whose_name_is_no_text_does_not_spoil_the_graph(vade: Any, tmp_pa
 
 def test_edges_are_followed_in_a_repository_that_shares_its_memory(tmp_path: Path) -> None:
     memory = door(tmp_path)
-    memory.init()
+    memory.projects.init()
     memory.store("Ships lie at [[harbour]] at night", key="ships")
     memory.store("Pier nine", key="harbour")
     found = recalled(memory, "ships at night", limit=1)

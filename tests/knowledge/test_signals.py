@@ -278,16 +278,18 @@ def test_on_the_half_no_rule_was_written_from_proposals_are_right_and_many() -> 
 
 def test_suggesting_writes_nothing(tmp_path: Path) -> None:
     memory = Memory.open(tmp_path / "home", cwd=tmp_path)
-    assert [each.kind for each in memory.suggest("I prefer tabs.").signals] == [SignalKind.PREFERENCE]
-    assert memory.suggest(" \n").signals == ()
-    assert memory.suggest(b"We always squash.").signals
+    assert [each.kind for each in memory.knowledge.suggest("I prefer tabs.").signals] == [
+        SignalKind.PREFERENCE
+    ]
+    assert memory.knowledge.suggest(" \n").signals == ()
+    assert memory.knowledge.suggest(b"We always squash.").signals
     assert not (tmp_path / "home").exists()
 
 
 @pytest.mark.parametrize("text", [b"\xff\xfe\x00", "a\0b", "half \ud800"])
 def test_what_is_not_text_is_refused(text: str | bytes, tmp_path: Path) -> None:
     with pytest.raises(InvalidText):
-        Memory.open(tmp_path / "home", cwd=tmp_path).suggest(text)
+        Memory.open(tmp_path / "home", cwd=tmp_path).knowledge.suggest(text)
 
 
 def test_the_command_shown_keeps_the_proposal(

@@ -105,7 +105,7 @@ def test_the_command_shows_it_in_words_and_in_json(
     memory: Memory, project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     memory.store("The herons are in src/db/gone.py.", key="herons")
-    memory.heal(apply=True)
+    memory.care.heal(apply=True)
     memory.close()
     monkeypatch.chdir(project)
     monkeypatch.setenv("VADE_HOME", str(memory.home.path))

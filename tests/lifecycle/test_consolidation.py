@@ -44,8 +44,8 @@ def consolidated(memory: Memory) -> list[Record]:
 
 
 def apply(memory: Memory, cap: CountCap, scope: Scope = Scope.GLOBAL) -> str:
-    outcome = runner.propose(memory.records, memory._places(scope, all=False), [cap])
-    made, told = runner.apply(memory.records, outcome.proposals, what="cap")
+    outcome = runner.propose(memory.workspace.records, memory.workspace.places(scope, all=False), [cap])
+    made, told = runner.apply(memory.workspace.records, outcome.proposals, what="cap")
     assert all(each.done for each in told), told
     return made
 
@@ -105,7 +105,7 @@ def settled(seed: int) -> None:
             assert max(len(line) for line in lines) < 250
             assert list(each.aliases) == [part["key"] for part in each.fields["parts"]]
         assert audit.verify(memory.home).problems == ()
-        memory.undo(made)
+        memory.care.undo(made)
         assert world.tree() == before
 
 
@@ -162,7 +162,9 @@ def test_only_short_notes_of_this_memory_count_and_go(
     memory = world.memory()
     for number in range(30):
         world.write(f"r{number}.md", aged(f"{text}", 300 - number, **fields))
-    outcome = runner.propose(memory.records, memory._places("global", all=False), [CountCap(max_count=5)])
+    outcome = runner.propose(
+        memory.workspace.records, memory.workspace.places("global", all=False), [CountCap(max_count=5)]
+    )
     assert outcome.proposals == ()
 
 
@@ -191,7 +193,7 @@ def test_of_a_labelled_store_the_cap_moves_old_short_notes_and_nothing_else(worl
         (may if kind in ("note", "lesson") else must_not).add(name)
         world.write(f"{name}.md", aged(text, days, **fields))
     cap = CountCap(max_count=100)
-    outcome = runner.propose(memory.records, memory._places("global", all=False), [cap])
+    outcome = runner.propose(memory.workspace.records, memory.workspace.places("global", all=False), [cap])
     moved = {e.name.removesuffix(".md") for p in outcome.proposals for e in p.edits if e.after is None}
     wanted = set(sorted(may)[: max(len(may) - 100, len(may) // 5)])  # the oldest, in the order of writing
     assert moved & must_not == set()
@@ -226,7 +228,7 @@ def test_a_return_that_a_dead_process_left_half_done_is_finished_by_the_next_tex
 ) -> None:
     memory = filled(world)
     with monkeypatch.context() as dying:
-        dying.setattr(type(memory.records), "release", lambda *given: None)
+        dying.setattr(type(memory.workspace.records), "release", lambda *given: None)
         memory.store("Fact 0 changed.", key="r000", scope="global", mode="replace")
     assert consolidated(memory)[0].aliases == ("r000", "r001")
     memory.store("Fact 0 goes on.", key="r000", scope="global")
@@ -305,8 +307,8 @@ def test_protecting_or_applying_a_consolidated_record_makes_it_one_of_its_own(wo
         world.write(f"r{number:03}.md", aged(f"Fact {number} of many.", 80 - number, type="discovery"))
     memory = world.memory()
     apply(memory, CountCap(max_count=10))
-    assert memory.protect("r000").protected
-    assert memory.applied("r001").fields["applied"] == 1
+    assert memory.review.protect("r000").protected
+    assert memory.knowledge.applied("r001").fields["applied"] == 1
     assert consolidated(memory) == []
 
 
@@ -317,7 +319,7 @@ def test_a_consolidated_key_is_purged_everywhere_and_its_neighbours_stay(world: 
         memory.restore("r000")
     elif first == "store":
         memory.store("Fact 0 goes on.", key="r000", scope="global")
-    memory.purge("r000")
+    memory.archive.purge("r000")
     everywhere = [path for path in world.home.rglob("*") if path.is_file()]
     assert not [path for path in everywhere if b"Fact 0 of many." in path.read_bytes()]
     assert memory.show("r001").text == "Fact 1 of many."
@@ -332,7 +334,7 @@ def test_an_alias_in_a_record_answers_for_all_of_it(world: World) -> None:
     assert memory.store("And on Thursdays.", key="release-day", scope="global").key == "deploy"
     memory.store("Another thing.", key="release", scope="global")
     world.write("links.md", aged("See [[release-day]].", 1))
-    assert [each.target for each in memory.graph().edges if each.source.endswith("links.md")] == [
+    assert [each.target for each in memory.graph.read().edges if each.source.endswith("links.md")] == [
         "memory/global/records/deploy.md"
     ]
 
@@ -352,7 +354,7 @@ def test_recall_finds_a_consolidated_record_by_its_key_and_by_its_words(world: W
 def test_a_key_of_the_nearest_place_answers_before_one_further_away(world: World) -> None:
     memory = world.memory()
     memory.store("Global words.", key="r000", scope="global")
-    place = f"project/{memory._places('project', all=False)[0].id}"
+    place = f"project/{memory.workspace.places('project', all=False)[0].id}"
     for number in range(12):
         world.write(f"r{number:03}.md", aged(f"Fact {number} of many.", 80 - number), place=place)
     apply(memory, CountCap(max_count=10), Scope.PROJECT)
@@ -367,8 +369,8 @@ def test_what_an_earlier_version_consolidated_is_read_as_it_stands(world: World)
     memory = world.memory()
     memory.store("Newer, but said long ago.", key="plain", scope="global")
     assert memory.show("consolidated-2026-11-01").text == text
-    assert memory.knowledge() == []
-    told = memory.inject().text
+    assert memory.knowledge.list() == []
+    told = memory.injection.block().text
     assert "## Learned" not in told
     assert told.index("Newer, but") < told.index("Consolidated 2 old")
     assert [each.key for each in memory.search("Fact 1").results][:1] == ["consolidated-2026-11-01"]
@@ -382,10 +384,12 @@ def test_consolidated_words_keep_their_place_in_the_block(world: World) -> None:
     for number in range(12):
         world.write(f"r{number:03}.md", aged(f"Fact {number} of many.", 80 - number))
     world.write("old-rule.md", aged("An older rule.", 200, type="rule"))
-    first = memory.inject().text
+    first = memory.injection.block().text
     apply(memory, CountCap(max_count=10))
-    assert memory.inject().text == first  # byte for byte: a consolidation changes nothing an agent is told
-    told = memory.inject(query="fact 0 of many").text
+    assert (
+        memory.injection.block().text == first
+    )  # byte for byte: a consolidation changes nothing an agent is told
+    told = memory.injection.block(query="fact 0 of many").text
     assert told.index("r000 [unverified]: Fact 0") < told.index("Fact 9")
 
 
@@ -395,8 +399,8 @@ def test_consolidated_lessons_are_left_out_where_what_was_learned_is(world: Worl
         kind = RecordType.DISCOVERY if number == 0 else RecordType.PROJECT
         world.write(f"r{number:03}.md", aged(f"Fact {number} of many.", 80 - number, type=str(kind)))
     apply(memory, CountCap(max_count=2))
-    assert "Fact 0 of many." in memory.inject(query="fact 0").text
-    assert "Fact 0 of many." not in memory.inject(query="fact 0", knowledge=False).text
+    assert "Fact 0 of many." in memory.injection.block(query="fact 0").text
+    assert "Fact 0 of many." not in memory.injection.block(query="fact 0", knowledge=False).text
 
 
 def test_a_record_that_somebody_wrote_on_meanwhile_stays_and_is_not_in_the_consolidation(
@@ -405,13 +409,15 @@ def test_a_record_that_somebody_wrote_on_meanwhile_stays_and_is_not_in_the_conso
     for number in range(12):
         world.write(f"r{number:03}.md", aged(f"Fact {number} of many.", 80 - number))
     memory = world.memory()
-    outcome = runner.propose(memory.records, memory._places("global", all=False), [CountCap(max_count=10)])
+    outcome = runner.propose(
+        memory.workspace.records, memory.workspace.places("global", all=False), [CountCap(max_count=10)]
+    )
     memory.store("Written on.", key="r000", scope="global")
-    made, told = runner.apply(memory.records, outcome.proposals, what="cap")
+    made, told = runner.apply(memory.workspace.records, outcome.proposals, what="cap")
     assert [each.done for each in told] == [True, False, True]
     assert [each.text for each in memory.show("r000").entries] == ["Fact 0 of many.", "Written on."]
     assert [each.aliases for each in consolidated(memory)] == [("r001",)]
-    assert all(each.done for each in memory.undo(made)[1])
+    assert all(each.done for each in memory.care.undo(made)[1])
     assert consolidated(memory) == []
 
 
@@ -435,7 +441,7 @@ def test_undo_brings_back_what_a_writer_began_again_as_earlier_entries(world: Wo
     memory = world.memory()
     swept = apply(memory, CountCap(max_count=10, strategy="cut"))
     memory.store("Begun again by a writer.", key="r000", scope="global")
-    undone, told = memory.undo(swept)
+    undone, told = memory.care.undo(swept)
     assert undone == swept
     assert all(each.done for each in told)
     assert [each.why for each in told if each.why] == [
@@ -446,16 +452,16 @@ def test_undo_brings_back_what_a_writer_began_again_as_earlier_entries(world: Wo
         "Begun again by a writer.",
     ]
     assert memory.show("r001").text == "Fact 1 of many."
-    assert next(each for each in memory.runs() if each.run == swept).undone
+    assert next(each for each in memory.care.runs() if each.run == swept).undone
     assert not [each for each in memory.status().findings if each.what in ("edited", "deleted")]
     assert audit.verify(memory.home).problems == ()
 
 
 def test_undo_of_a_consolidation_whose_part_was_written_on_leaves_nothing_twice(world: World) -> None:
     memory = filled(world)
-    [swept] = [each.run for each in memory.runs()]
+    [swept] = [each.run for each in memory.care.runs()]
     memory.store("Fact 0 goes on.", key="r000", scope="global")
-    _, told = memory.undo(swept)
+    _, told = memory.care.undo(swept)
     assert all(each.done for each in told)
     assert consolidated(memory) == []
     assert [each.text for each in memory.show("r000").entries] == ["Fact 0 of many.", "Fact 0 goes on."]
@@ -464,10 +470,10 @@ def test_undo_of_a_consolidation_whose_part_was_written_on_leaves_nothing_twice(
 
 def test_undo_leaves_a_consolidation_that_somebody_added_to(world: World) -> None:
     memory = filled(world)
-    [swept] = [each.run for each in memory.runs()]
+    [swept] = [each.run for each in memory.care.runs()]
     [new] = consolidated(memory)
     memory.store("More words.", key=new.key, scope="global")
-    _, told = memory.undo(swept)
+    _, told = memory.care.undo(swept)
     assert [(each.done, each.why) for each in told if each.why] == [(False, "it was changed since then")]
     assert "More words." in (world.home / new.path).read_text()
     assert memory.show("r000").path.endswith("r000.md")
@@ -475,10 +481,10 @@ def test_undo_leaves_a_consolidation_that_somebody_added_to(world: World) -> Non
 
 def test_undo_leaves_a_consolidation_that_a_person_edited(world: World) -> None:
     memory = filled(world)
-    [swept] = [each.run for each in memory.runs()]
+    [swept] = [each.run for each in memory.care.runs()]
     path = world.home / consolidated(memory)[0].path
     path.write_text(path.read_text().replace("Fact 0 of many.", "Fact 0 as I know it."))
-    _, told = memory.undo(swept)
+    _, told = memory.care.undo(swept)
     assert [each.done for each in told].count(False) == 1
     assert "Fact 0 as I know it." in path.read_text()
 
@@ -500,8 +506,8 @@ def test_a_store_says_what_it_moved_and_how_to_undo_it(world: World) -> None:
     assert stored.swept is not None
     assert (stored.swept.moved, stored.swept.into) == (12, ("consolidated-2026-11-15",))
     assert f"undo with `vade undo {stored.swept.run}`" in stored.swept.message
-    memory.undo(stored.swept.run)
-    assert memory.notices() == []
+    memory.care.undo(stored.swept.run)
+    assert memory.care.notices() == []
     assert memory.store("Another one.", key="other", scope="global").swept is None
 
 
@@ -510,19 +516,19 @@ def test_what_moved_many_is_told_in_status_at_session_start_and_until_a_person_s
     agent = world.memory(origin=Origin.AGENT)
     swept = agent.store("One too many.", key="last", scope="global").swept
     assert swept is not None
-    [notice] = memory.notices()
+    [notice] = memory.care.notices()
     assert (notice.run, notice.moved) == (swept.run, 15)
     [finding] = [each for each in memory.status().findings if each.what == "swept"]
     assert (finding.why, finding.mend) == (notice.message, f"vade undo {swept.run}")
-    block = memory.inject(notices=True).text
+    block = memory.injection.block(notices=True).text
     assert f"- Tell the user: {notice.message}" in block
-    assert notice.run not in memory.inject().text
-    assert notice.run not in memory.inject(notices=True, audience="group").text
-    agent.saw_notices()
-    assert memory.notices() == [notice]  # an agent's having seen it is not a person's
-    assert world.memory(audience="group").notices() == []
-    memory.saw_notices()
-    assert memory.notices() == []
+    assert notice.run not in memory.injection.block().text
+    assert notice.run not in memory.injection.block(notices=True, audience="group").text
+    agent.care.saw_notices()
+    assert memory.care.notices() == [notice]  # an agent's having seen it is not a person's
+    assert world.memory(audience="group").care.notices() == []
+    memory.care.saw_notices()
+    assert memory.care.notices() == []
 
 
 def test_ten_records_are_not_many(world: World) -> None:
@@ -530,7 +536,7 @@ def test_ten_records_are_not_many(world: World) -> None:
     swept = memory.store("One too many.", key="last", scope="global").swept
     assert swept is not None
     assert swept.moved == 10
-    assert memory.notices() == []
+    assert memory.care.notices() == []
 
 
 def test_the_command_line_tells_it_on_stderr_until_status_has_shown_it(
@@ -547,7 +553,7 @@ def test_the_command_line_tells_it_on_stderr_until_status_has_shown_it(
         assert swept.run not in told.out
     assert run(["status", "--home", str(world.home)]) == 0
     assert swept.message in capsys.readouterr().out
-    assert memory.notices() == []
+    assert memory.care.notices() == []
     assert run(["list", "--home", str(world.home)]) == 0
     assert "vade undo" not in capsys.readouterr().err
 
@@ -602,8 +608,10 @@ def raced(world: World, *, writers: int, times: int, sweeps: int) -> None:
     made = []
     for number in range(sweeps):
         cap = CountCap(max_count=max(10, 50 - number * 10))
-        outcome = runner.propose(memory.records, memory._places("global", all=False), [cap])
-        made.append(runner.apply(memory.records, outcome.proposals, what="cap")[0])
+        outcome = runner.propose(
+            memory.workspace.records, memory.workspace.places("global", all=False), [cap]
+        )
+        made.append(runner.apply(memory.workspace.records, outcome.proposals, what="cap")[0])
         if number == 1:
             os.kill(children[0], signal.SIGKILL)
     for child in children:
@@ -621,7 +629,7 @@ def raced(world: World, *, writers: int, times: int, sweeps: int) -> None:
         for number, fact in enumerate(facts):
             assert fact in [entry.text for entry in memory.show(f"r{number:03}").entries]
         for swept in reversed([each for each in made if each]):
-            assert all(each.done for each in memory.undo(swept)[1])
+            assert all(each.done for each in memory.care.undo(swept)[1])
         made.clear()
     assert consolidated(memory) == []
     assert audit.verify(memory.home).problems == ()

@@ -71,7 +71,7 @@ PEACEFUL = [
 
 def found(world: World) -> list[Clash]:
     memory = world.memory()
-    seen, _ = runner.read_places(memory.records, scopes.visible(memory.caller))
+    seen, _ = runner.read_places(memory.workspace.records, scopes.visible(memory.caller))
     return contradictions.find_clashes(seen)
 
 

@@ -70,7 +70,7 @@ def test_a_memory_that_is_sound_has_no_findings(world: World, project: Path) -> 
     memory.store("The pool lives in src/db/pool.py; `connect()` opens it. See [[deploy]].", key="pool")
     memory.store("We deploy on Fridays.", key="deploy")
     memory.note("Looked at the pool.")
-    assert list(memory.lint()) == []
+    assert list(memory.care.lint()) == []
 
 
 def test_a_contradiction_is_an_error_that_heal_mends(world: World) -> None:
@@ -78,7 +78,7 @@ def test_a_contradiction_is_an_error_that_heal_mends(world: World) -> None:
     memory.store("The API timeout is 30 seconds.", key="timeout")
     world.clock.forward(hours=1)
     memory.store("The API timeout is 60 seconds.", key="timeout")
-    finding = one(memory.lint(), "contradiction")
+    finding = one(memory.care.lint(), "contradiction")
     assert finding.severity == "error"
     assert line_at(world, finding) == "The API timeout is 30 seconds."
     assert "60 seconds" in finding.why
@@ -100,7 +100,7 @@ def test_a_claim_about_the_project_that_is_no_longer_so(
     text: str, severity: str, why: str, world: World, project: Path
 ) -> None:
     world.memory().store(f"Something else first.\n\n{text}", key="claim")
-    finding = one(world.memory().lint(), "stale_claim")
+    finding = one(world.memory().care.lint(), "stale_claim")
     assert finding.severity == severity
     assert why in finding.why
     assert line_at(world, finding) == text
@@ -108,14 +108,14 @@ def test_a_claim_about_the_project_that_is_no_longer_so(
 
 def test_only_records_of_the_project_speak_of_its_files(world: World, project: Path) -> None:
     world.memory().store("The rest is in src/db/old.py.", key="claim", scope="global")
-    assert list(world.memory().lint()) == []
+    assert list(world.memory().care.lint()) == []
 
 
 def test_links_that_lead_nowhere(world: World) -> None:
     memory = world.memory()
     memory.store("See [[nowhere]].\n\nAnd [that](gone.md), [this](../project/lost.md).", key="links")
     memory.note("As [[missing-note]] says.")
-    found = [finding for finding in memory.lint() if finding.what == "orphan"]
+    found = [finding for finding in memory.care.lint() if finding.what == "orphan"]
     assert sorted(finding.why.split(" ")[2].rstrip(",") for finding in found) == [
         "../project/lost.md",
         "[[missing-note]]",
@@ -127,7 +127,7 @@ def test_links_that_lead_nowhere(world: World) -> None:
 
 def test_an_edge_in_the_frontmatter_that_leads_nowhere(world: World) -> None:
     world.write("a.md", "---\ntype: project\nrelated:\n  - {key: gone, rel: relates_to}\n---\nText.\n")
-    finding = one(world.memory().lint(), "orphan")
+    finding = one(world.memory().care.lint(), "orphan")
     assert finding.where == "memory/global/records/a.md#L4"
     assert "gone" in finding.why
 
@@ -136,9 +136,9 @@ def test_a_listing_that_names_a_file_that_is_gone(world: World) -> None:
     memory = world.memory()
     memory.store("One.", key="one", scope="global")
     memory.store("Two.", key="two", scope="global")
-    memory.write_listing(scope="global")
+    memory.care.write_listing(scope="global")
     (world.home / "memory/global/records/two.md").unlink()
-    finding = one(memory.lint(), "orphan")
+    finding = one(memory.care.lint(), "orphan")
     assert finding.where == "memory/global/records/index.md#L6"
     assert finding.mend == "vade list --write-index --scope global"
 
@@ -146,23 +146,23 @@ def test_a_listing_that_names_a_file_that_is_gone(world: World) -> None:
 def test_a_row_of_the_index_whose_file_is_gone(world: World) -> None:
     memory = world.memory()
     memory.store("One.", key="one")
-    memory.index()
+    memory.care.index()
     memory.close()
     next(world.home.glob("memory/project/*/records/one.md")).unlink()
-    finding = one(world.memory().lint(), "orphan")
+    finding = one(world.memory().care.lint(), "orphan")
     assert finding.where == "index/main.db"
     assert finding.mend == "vade index"
 
 
 def test_a_file_made_by_hand_is_no_orphan(world: World) -> None:
     world.write("My Own Notes.md", "Just a text, without anything.\n")
-    assert list(world.memory().lint()) == []
+    assert list(world.memory().care.lint()) == []
 
 
 def test_a_file_that_cannot_be_read_as_a_record(world: World) -> None:
     world.write("broken.md", "---\ntype: [unclosed\n---\nText.\n")
     world.write("open.md", "---\ntype: project\nText.\n")
-    found = [finding for finding in world.memory().lint() if finding.what == "malformed"]
+    found = [finding for finding in world.memory().care.lint() if finding.what == "malformed"]
     assert [finding.where for finding in found] == [
         "memory/global/records/broken.md#L1",
         "memory/global/records/open.md#L1",
@@ -174,14 +174,14 @@ def test_a_file_that_cannot_be_read_as_a_record(world: World) -> None:
 def test_an_encoding_that_cannot_be_read(world: World) -> None:
     world.write("latin.md", "Erste Zeile\nGr\xfc\xdfe\n".encode("latin-1"))
     world.write("nul.md", b"a\n\nb\0\n")
-    found = [finding for finding in world.memory().lint() if finding.what == "encoding"]
+    found = [finding for finding in world.memory().care.lint() if finding.what == "encoding"]
     assert [finding.where.rpartition("/")[2] for finding in found] == ["latin.md#L2", "nul.md#L3"]
     assert "byte 14" in found[0].why
 
 
 def test_a_secret_is_named_by_its_kind_and_never_repeated(world: World) -> None:
     world.write("leak.md", f"# leak\n\nThe token is {TOKEN}\n")
-    finding = one(world.memory().lint(), "secret")
+    finding = one(world.memory().care.lint(), "secret")
     assert finding.where == "memory/global/records/leak.md#L3"
     assert finding.severity == "error"
     assert TOKEN[:12] not in json.dumps(finding)
@@ -200,7 +200,7 @@ def test_a_secret_is_named_by_its_kind_and_never_repeated(world: World) -> None:
 def test_text_that_memory_made_itself(text: str, world: World) -> None:
     world.write("one.md", "One.\n")
     world.write("own.md", f"Something.\n\n{text}\n")
-    finding = one([each for each in world.memory().lint() if each.what != "orphan"], "generated_text")
+    finding = one([each for each in world.memory().care.lint() if each.what != "orphan"], "generated_text")
     assert finding.where.startswith("memory/global/records/own.md#L")
 
 
@@ -210,22 +210,24 @@ def test_a_short_text_that_is_shown_far_too_often(world: World) -> None:
     memory = world.memory()
     paths = [f"memory/global/records/r{number:02}.md" for number in range(20)]
     for minute in range(60):
-        memory._state.used(paths[:1], at=world.clock().replace(hour=minute // 60, minute=minute % 60))
-    finding = one(memory.lint(), "poison_frequency")
+        memory.workspace.state.used(
+            paths[:1], at=world.clock().replace(hour=minute // 60, minute=minute % 60)
+        )
+    finding = one(memory.care.lint(), "poison_frequency")
     assert finding.where == paths[0]
     assert finding.severity == "error"
     (world.home / "memory/global/records/r19.md").unlink()
-    assert list(memory.lint()) == []  # with fewer than twenty nothing is usual
+    assert list(memory.care.lint()) == []  # with fewer than twenty nothing is usual
 
 
 def test_a_record_that_many_others_name(world: World) -> None:
     world.write("hub.md", "The hub.\n")
     for number in range(6):
         world.write(f"r{number}.md", f"Number {number} goes with [[hub]].\n")
-    finding = one(world.memory().lint(), "graph_density")
+    finding = one(world.memory().care.lint(), "graph_density")
     assert finding.where == "memory/global/records/hub.md"
     (world.home / "memory/global/records/r5.md").unlink()
-    assert list(world.memory().lint()) == []
+    assert list(world.memory().care.lint()) == []
 
 
 def test_what_has_grown_too_large(world: World) -> None:
@@ -233,7 +235,7 @@ def test_what_has_grown_too_large(world: World) -> None:
     for name in ("red", "green", "blue"):
         world.write(f"{name}.md", f"## 2026-01-02T03:04:05Z\nThe colour {name}.\n")
     (world.home / "memory/global/MEMORY.md").write_text("A sentence about colours.\n" * 400)
-    found = world.memory().lint()
+    found = world.memory().care.lint()
     assert one(found, "oversize_pinned").mend == "vade edit MEMORY.md --scope global"
     assert one(found, "over_budget").mend == "vade sweep --scope global --apply"
     assert one(found, "over_budget").why == "3 notes in global count, more than decay.max_count = 2"
@@ -250,12 +252,14 @@ def test_lint_finds_too_many_records_exactly_where_the_cap_would_act(world: Worl
     world.write("reference.md", f"---\ntype: reference\n---\n{dated}The colours are in the handbook.\n")
 
     def capped() -> list[str]:
-        return [each.what for each in world.memory().sweep(scope="global").proposals if each.what == "cap"]
+        return [
+            each.what for each in world.memory().care.sweep(scope="global").proposals if each.what == "cap"
+        ]
 
-    assert "over_budget" not in kinds(world.memory().lint())
+    assert "over_budget" not in kinds(world.memory().care.lint())
     assert capped() == []
     world.write("white.md", f"{dated}The colour white.\n")
-    assert one(world.memory().lint(), "over_budget").why.startswith("3 notes in global")
+    assert one(world.memory().care.lint(), "over_budget").why.startswith("3 notes in global")
     assert capped() == ["cap"]
 
 
@@ -270,8 +274,8 @@ def test_journals_pinned_documents_and_sources_are_looked_at_too(world: World) -
     (vault / "a.md").write_text(f"[[b]] and [b](sub/b.md), [[c]] and [d](sub/d.md). {TOKEN}\n")
     (vault / "sub" / "b.md").write_text("---\nnever closed, which is a source's own business\n")
     (vault / "sub" / "bad.md").write_bytes(b"\xfe\xff\n")
-    memory.add_source(vault, name="vault")
-    found = memory.lint()
+    memory.sources.add(vault, name="vault")
+    found = memory.care.lint()
     last = day.read_bytes().count(b"\n")
     assert sorted((finding.what, os.path.basename(finding.where)) for finding in found) == [
         ("encoding", f"{day.name}#L{last}"),
@@ -290,10 +294,10 @@ def test_a_source_that_is_gone(world: World) -> None:
     vault.mkdir()
     (vault / "a.md").write_text("Text.\n")
     memory = world.memory()
-    memory.add_source(vault, name="vault")
+    memory.sources.add(vault, name="vault")
     (vault / "a.md").unlink()
     vault.rmdir()
-    assert one(memory.lint(), "orphan").mend == "vade sources remove vault"
+    assert one(memory.care.lint(), "orphan").mend == "vade sources remove vault"
 
 
 # -------------------------------------------------------------------- what is not wrong
@@ -331,7 +335,7 @@ def test_a_source_that_is_gone(world: World) -> None:
 )
 def test_a_text_that_is_no_finding(text: str, world: World, project: Path) -> None:
     world.memory().store(text, key="text")
-    assert list(world.memory().lint()) == []
+    assert list(world.memory().care.lint()) == []
 
 
 # -------------------------------------------------------------------- bounds
@@ -341,7 +345,7 @@ def test_what_was_not_looked_at_in_time_is_told(world: World) -> None:
     memory = world.memory()
     for number in range(5):
         memory.store(f"Number {number}.", key=f"r{number}")
-    found = memory.lint(seconds=0)
+    found = memory.care.lint(seconds=0)
     assert kinds(found) == {"lint_incomplete"}
     assert "5 of them were not looked at within 0 seconds" in found[0].why
 
@@ -349,7 +353,7 @@ def test_what_was_not_looked_at_in_time_is_told(world: World) -> None:
 def test_not_more_of_a_kind_than_a_person_reads(world: World) -> None:
     links = "\n".join(f"[[nowhere-{number}]]" for number in range(50))
     world.write("links.md", links)
-    found = world.memory().lint()
+    found = world.memory().care.lint()
     assert sum(finding.what == "orphan" for finding in found) == 40
     assert "10 more of orphan" in one(found, "lint_incomplete").why
 
@@ -358,35 +362,35 @@ def test_one_scope_alone(world: World) -> None:
     world.write("broken.md", "---\n[\n---\n")
     memory = world.memory()
     memory.store("[[nowhere]]", key="links")
-    assert kinds(memory.lint(scope="project")) == {"orphan"}
-    assert kinds(memory.lint(scope="global")) == {"malformed"}
+    assert kinds(memory.care.lint(scope="project")) == {"orphan"}
+    assert kinds(memory.care.lint(scope="global")) == {"malformed"}
 
 
 def test_a_finding_says_whose_it_is(world: World) -> None:
     memory = world.memory()
     memory.store("[[nowhere]]", key="links")
-    assert one(memory.lint(), "orphan").place == scopes.visible(memory.caller)[0]
+    assert one(memory.care.lint(), "orphan").place == scopes.visible(memory.caller)[0]
 
 
 def test_another_project_is_never_looked_at(world: World, project: Path) -> None:
     other = world.top / "other"
     other.mkdir()
     world.memory(cwd=other).store("[[nowhere]] and src/db/old.py", key="links")
-    assert list(world.memory().lint()) == []
+    assert list(world.memory().care.lint()) == []
 
 
 def test_lint_changes_nothing(world: World, project: Path) -> None:
     memory = world.memory()
     memory.store("See [[nowhere]] and src/db/old.py.", key="links")
     before = world.tree()
-    assert memory.lint()
+    assert memory.care.lint()
     assert world.tree() == before
-    assert list(memory.runs()) == []
+    assert list(memory.care.runs()) == []
 
 
 def test_a_group_is_told_nothing(world: World) -> None:
     with pytest.raises(NotVisible):
-        world.memory(audience="group").lint()
+        world.memory(audience="group").care.lint()
 
 
 def test_what_was_clean_once_is_not_looked_through_again(
@@ -403,12 +407,12 @@ def test_what_was_clean_once_is_not_looked_through_again(
 
     monkeypatch.setattr(secrets, "find", watched)
     for _ in range(3):
-        assert kinds(world.memory().lint()) == {"secret"}
+        assert kinds(world.memory().care.lint()) == {"secret"}
     assert looked.count("Nothing to hide.\n") == 1
     assert looked.count(f"{TOKEN}\n") == 3
     leak.write_text("Nothing to hide.\n")
     world.write("clean.md", f"Now there is: {TOKEN}\n")
-    assert one(world.memory().lint(), "secret").where.startswith("memory/global/records/clean.md")
+    assert one(world.memory().care.lint(), "secret").where.startswith("memory/global/records/clean.md")
 
 
 @pytest.mark.parametrize("content", [b"", b"torn", b"x" * 48, b"\0" * 1000])
@@ -416,13 +420,13 @@ def test_a_memory_of_clean_texts_that_cannot_be_read_is_made_anew(content: bytes
     world.write("leak.md", f"{TOKEN}\n")
     (world.home / "index").mkdir(parents=True)
     (world.home / "index" / "clean").write_bytes(content)
-    assert kinds(world.memory().lint()) == {"secret"}
+    assert kinds(world.memory().care.lint()) == {"secret"}
 
 
 def test_other_rules_look_through_everything_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.write("text.md", "Nothing to hide.\n")
     home = world.memory().home
-    world.memory().lint()
+    world.memory().care.lint()
     assert "Nothing to hide.\n" in materials.CleanTexts(home)
     monkeypatch.setattr(materials, "_rules", lambda: b"other rules".ljust(32))
     assert "Nothing to hide.\n" not in materials.CleanTexts(home)
@@ -452,7 +456,7 @@ def test_a_model_gives_a_second_opinion_and_finds_nothing_itself(
 ) -> None:
     contradicted(world)
     model = Scripted(reply, reply, reply)  # type: ignore[arg-type]  # asked again when it does not fit
-    finding = one(world.memory().lint(model=model), "contradiction")
+    finding = one(world.memory().care.lint(model=model), "contradiction")
     assert finding.severity == severity
     assert said in finding.why
     assert model.asked
@@ -462,12 +466,12 @@ def test_a_configured_model_is_not_asked_unless_told_to(world: World) -> None:
     contradicted(world)
     world.settings["VADE_MODEL"] = "compatible:nobody"
     world.settings["VADE_LLM_ENDPOINT"] = "http://127.0.0.1:9/v1"
-    assert one(world.memory().lint(), "contradiction").severity == "error"
+    assert one(world.memory().care.lint(), "contradiction").severity == "error"
 
 
 def test_without_a_model_asking_for_one_is_an_error(world: World) -> None:
     with pytest.raises(ModelFailed):
-        world.memory().lint(model=True)
+        world.memory().care.lint(model=True)
 
 
 # -------------------------------------------------------------------- the command
@@ -482,7 +486,7 @@ def shop(world: World, project: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     contradicted(world)
     memory = world.memory()
     memory.store("The rest is in src/db/old.py, and see [[nowhere]].", key="claim")
-    memory.write_listing()
+    memory.care.write_listing()
     next(world.home.glob("memory/project/*/records/claim.md")).rename(project / "claim.md")
     memory.store("The rest is in src/db/old.py, and see [[nowhere]].", key="claims")
     world.write("broken.md", "---\n[\n---\n")
@@ -530,7 +534,11 @@ def test_nothing_in_a_finding_can_end_its_annotation() -> None:
 def test_every_command_that_a_finding_suggests_exists(shop: World) -> None:
     memory = shop.memory()
     shop.settings["VADE_DECAY_MAX_COUNT"] = "1"
-    found = [*shop.memory().lint(), *memory.lint(seconds=0), *shop.memory().lint(scope="project")]
+    found = [
+        *shop.memory().care.lint(),
+        *memory.care.lint(seconds=0),
+        *shop.memory().care.lint(scope="project"),
+    ]
     mends = {finding.mend for finding in found}
     assert all(mends)
     assert len(mends) >= 7
@@ -549,7 +557,9 @@ def test_every_command_that_a_finding_suggests_exists(shop: World) -> None:
 
 def test_every_kind_of_finding_has_a_cap_or_the_usual_one(shop: World) -> None:
     memory = shop.memory()
-    material = materials.read_material(memory.records, scopes.visible(memory.caller), watch=Stopwatch())
+    material = materials.read_material(
+        memory.workspace.records, scopes.visible(memory.caller), watch=Stopwatch()
+    )
     found = runner.run_lint(material, runner.LintContext())
     assert {"contradiction", "malformed", "encoding", "secret", "generated_text"} <= kinds(found)
     assert [finding.severity for finding in found] == sorted(
@@ -587,8 +597,8 @@ def test_a_large_file_of_one_thing_takes_no_forever(piece: str, world: World, pr
     folder = next(world.home.glob("memory/project/*/records"))
     (folder / "large.md").write_text(piece * (40_000 // len(piece)))
     begun = time.monotonic()
-    world.memory().lint()
-    world.memory().heal()
+    world.memory().care.lint()
+    world.memory().care.heal()
     assert time.monotonic() - begun < 60  # by the square of its length it would be minutes
 
 

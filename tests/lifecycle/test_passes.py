@@ -34,14 +34,14 @@ PASSES: dict[str, Pass] = {
 
 def proposals(memory: Memory, one: Pass, scope: Scope = Scope.GLOBAL) -> list[str]:
     """The keys that a pass would put away."""
-    outcome = runner.propose(memory.records, memory._places(scope, all=False), [one])
+    outcome = runner.propose(memory.workspace.records, memory.workspace.places(scope, all=False), [one])
     retired = [edit for each in outcome.proposals for edit in each.edits if edit.after is None]
     return sorted(edit.name.removesuffix(".md") for edit in retired)
 
 
 def apply(memory: Memory, one: Pass, scope: Scope = Scope.GLOBAL) -> None:
-    outcome = runner.propose(memory.records, memory._places(scope, all=False), [one])
-    _, told = runner.apply(memory.records, outcome.proposals, what=one.name)
+    outcome = runner.propose(memory.workspace.records, memory.workspace.places(scope, all=False), [one])
+    _, told = runner.apply(memory.workspace.records, outcome.proposals, what=one.name)
     assert all(each.done for each in told), told
 
 
@@ -50,7 +50,7 @@ def apply(memory: Memory, one: Pass, scope: Scope = Scope.GLOBAL) -> None:
 
 def test_only_project_and_session_memory_ages(world: World) -> None:
     memory = world.memory(session="s1")
-    project = memory._places("project", all=False)[0].id
+    project = memory.workspace.places("project", all=False)[0].id
     for place in ("global", "federated", "agent/main", f"project/{project}", "session/s1"):
         for days in (13, 15, 89, 91):
             world.write(f"d{days}.md", aged(f"Kept {days} days ago.", days), place=place)
@@ -75,7 +75,7 @@ def test_what_people_said_what_was_learned_and_what_is_protected_never_ages(worl
 
 def test_a_confirmation_renews_a_record(world: World) -> None:
     memory = world.memory()
-    place = f"project/{memory._places('project', all=False)[0].id}"
+    place = f"project/{memory.workspace.places('project', all=False)[0].id}"
     fresh = f"{NOW - timedelta(days=10):%Y-%m-%dT%H:%M:%SZ}"
     said = [{"by": "process:main", "session": "", "at": fresh}]
     world.write("renewed.md", aged("Old.", 100, confirmed=said), place=place)
@@ -225,15 +225,15 @@ def test_what_was_learned_does_not_age_because_it_was_consolidated_and_is_no_les
     new = next(each for each in memory.list().records if each.source == "auto_decay")
     assert new.type == "project"
     assert memory.show("r000").type == "solution"
-    assert memory.knowledge() == []
+    assert memory.knowledge.list() == []
     assert new.key not in proposals(memory, RetentionPass(), Scope.SESSION)
 
 
 def test_a_half_done_run_does_not_say_everything_twice_the_next_time(world: World) -> None:
     memory = filled(world, 12)
     cap = CountCap(max_count=10)
-    [proposal] = runner.propose(memory.records, [Place(Scope.GLOBAL)], [cap]).proposals
-    runner.apply(memory.records, [proposal._replace(edits=proposal.edits[:1])], what="killed")
+    [proposal] = runner.propose(memory.workspace.records, [Place(Scope.GLOBAL)], [cap]).proposals
+    runner.apply(memory.workspace.records, [proposal._replace(edits=proposal.edits[:1])], what="killed")
     apply(memory, cap)
     texts = [each.text for each in memory.list().records if each.source == "auto_decay"]
     assert "\n".join(texts).count("Fact 0 of many.") <= 1
@@ -288,20 +288,20 @@ def settled(one: Pass, seed: int) -> None:
         memory = random_store(world, random.Random(seed))
         before = world.tree()
         texts = [entry.text for record in memory.list().records for entry in record.entries]
-        places = memory._places(None, all=False)
-        outcome = runner.propose(memory.records, places, [one])
+        places = memory.workspace.places(None, all=False)
+        outcome = runner.propose(memory.workspace.records, places, [one])
         assert world.tree() == before
-        _, told = runner.apply(memory.records, outcome.proposals, what=one.name)
+        _, told = runner.apply(memory.workspace.records, outcome.proposals, what=one.name)
         assert all(each.done for each in told)
         whole = world.everything()
         for text in texts:
             assert " ".join(text.split()) in whole
-        again = runner.propose(memory.records, places, [one])
+        again = runner.propose(memory.workspace.records, places, [one])
         assert again.proposals == ()
         assert audit.verify(memory.home).problems == ()
         assert not [each for each in memory.status().findings if each.what in ("edited", "deleted")]
         if outcome.proposals:
-            memory.undo()
+            memory.care.undo()
         assert world.tree() == before
 
 
@@ -321,16 +321,16 @@ def test_a_pass_run_twice_at_length(name: str) -> None:
 @pytest.mark.parametrize("name", PASSES)
 def test_how_often_a_record_was_read_decides_nothing(name: str, world: World) -> None:
     memory = random_store(world, random.Random(3))
-    places = memory._places(None, all=False)
-    before = runner.propose(memory.records, places, [PASSES[name]])
+    places = memory.workspace.places(None, all=False)
+    before = runner.propose(memory.workspace.records, places, [PASSES[name]])
     for _ in range(3):
         world.clock.forward(seconds=90)
         for text in ("service", "script", "backup"):
             memory.search(text)
     world.clock.now = NOW
-    assert [each.why for each in runner.propose(memory.records, places, [PASSES[name]]).proposals] == [
-        each.why for each in before.proposals
-    ]
+    assert [
+        each.why for each in runner.propose(memory.workspace.records, places, [PASSES[name]]).proposals
+    ] == [each.why for each in before.proposals]
 
 
 def test_the_records_of_a_folder_nobody_trusts_are_left_alone(world: World) -> None:
@@ -347,7 +347,7 @@ def test_the_records_of_a_folder_nobody_trusts_are_left_alone(world: World) -> N
 def test_a_file_that_cannot_be_read_is_reported_and_left(world: World) -> None:
     memory = filled(world, 3)
     broken = world.write("broken.md", b"---\ntype: [\n---\n\xff\xfe")
-    outcome = runner.propose(memory.records, [Place(Scope.GLOBAL)], [*PASSES.values()])
+    outcome = runner.propose(memory.workspace.records, [Place(Scope.GLOBAL)], [*PASSES.values()])
     assert [each.where for each in outcome.findings] == ["memory/global/records/broken.md"]
     assert broken.read_bytes().endswith(b"\xff\xfe")
 
@@ -356,10 +356,10 @@ def test_a_record_saved_between_proposing_and_applying_is_skipped_and_nothing_of
     world: World,
 ) -> None:
     memory = filled(world, 12)
-    outcome = runner.propose(memory.records, [Place(Scope.GLOBAL)], [CountCap(max_count=10)])
+    outcome = runner.propose(memory.workspace.records, [Place(Scope.GLOBAL)], [CountCap(max_count=10)])
     path = world.home / "memory/global/records/r001.md"
     path.write_text(path.read_text() + "\nA person was here.\n")
-    _, told = runner.apply(memory.records, outcome.proposals, what="cap")
+    _, told = runner.apply(memory.workspace.records, outcome.proposals, what="cap")
     assert [(each.path.rpartition("/")[2], each.done) for each in told][1:] == [
         ("r000.md", True),
         ("r001.md", False),

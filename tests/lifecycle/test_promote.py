@@ -47,20 +47,20 @@ def test_what_is_noted_on_two_days_becomes_a_record_with_its_sources(world: Worl
     )
     memory = world.memory()
     before = world.tree()
-    found = memory.promote()
+    found = memory.care.promote()
     assert [each.text for each in found.promotions] == [
         FACT.replace("from the nightly dump", "from nightly dumps")
     ]  # the newest wording
     assert world.tree() == before
-    done = memory.promote(apply=True)
+    done = memory.care.promote(apply=True)
     record = memory.show(memory.list(scope="project").records[0].key)
     assert record.text == FACT.replace("from the nightly dump", "from nightly dumps")
     assert record.live[0].origin is Origin.USER
     assert record.num is not None
     sources = record.fields["sources"]
     assert [FACT[:20] in lines_of(world, each) for each in sources] == [True, True]
-    assert memory.promote().promotions == ()
-    memory.undo(done.outcome.run)
+    assert memory.care.promote().promotions == ()
+    memory.care.undo(done.outcome.run)
     after = {path: content for path, content in world.tree().items() if not path.endswith("index.md")}
     assert after == before
 
@@ -69,13 +69,13 @@ def test_twice_on_one_day_is_once(world: World) -> None:
     memory = world.memory()
     memory.note(FACT)
     memory.note(FACT)
-    assert memory.promote().promotions == ()
+    assert memory.care.promote().promotions == ()
 
 
 def test_a_number_or_a_not_makes_it_another_statement(world: World) -> None:
     noted(world, "The worker pool has 8 threads at most", "The worker pool has 9 threads at most")
     noted(world, "Deploys on Fridays are fine with us", "Deploys on Fridays are not fine with us")
-    assert world.memory().promote().promotions == ()
+    assert world.memory().care.promote().promotions == ()
 
 
 @pytest.mark.parametrize(
@@ -97,40 +97,40 @@ def test_a_number_or_a_not_makes_it_another_statement(world: World) -> None:
 )
 def test_what_is_said_again_must_last(text: str, kept: bool, world: World) -> None:
     noted(world, text, text)
-    assert bool(world.memory().promote().promotions) is kept
+    assert bool(world.memory().care.promote().promotions) is kept
 
 
 def test_a_form_that_a_program_fills_in_is_no_statement(world: World) -> None:
     for seconds in (91, 92, 93, 94, 91):
         noted(world, f"The nightly build always takes {seconds} s on the build host")
-    assert world.memory().promote().promotions == ()
+    assert world.memory().care.promote().promotions == ()
 
 
 def test_what_an_agent_notes_of_its_user_is_a_preference(world: World) -> None:
     text = "User prefers short answers without bullet points"
     noted(world, text, text, scope="global", origin=Origin.AGENT)
-    (promotion,) = world.memory().promote().promotions
+    (promotion,) = world.memory().care.promote().promotions
     assert promotion.path.endswith("MEMORY.md")
 
 
 def test_a_sentence_out_of_a_longer_note_counts(world: World) -> None:
     noted(world, f"{FACT}.", f"A long day of meetings. {FACT}. Then home.")
-    assert [each.text for each in world.memory().promote().promotions] == [f"{FACT}."]
+    assert [each.text for each in world.memory().care.promote().promotions] == [f"{FACT}."]
 
 
 @pytest.mark.parametrize("scope", ["global", "agent"])
 def test_a_short_preference_goes_to_memory_md_of_its_scope(scope: str, world: World) -> None:
-    world.memory().documents  # noqa: B018  # made before anything is pinned
+    world.memory().workspace.documents  # noqa: B018  # made before anything is pinned
     noted(world, WISH, WISH, scope=scope)
     memory = world.memory()
-    done = memory.promote(apply=True)
+    done = memory.care.promote(apply=True)
     path = next((world.home / "memory" / scope).rglob("MEMORY.md"))
     text = path.read_text()
     assert f"- {WISH}\n<!-- origin: user -->" in text
     assert frontmatter.parse(text).values["sources"] == list(done.promotions[0].sources)
     assert memory.list().records == ()
-    assert memory.promote().promotions == ()
-    memory.undo()
+    assert memory.care.promote().promotions == ()
+    memory.care.undo()
     assert not path.exists()
 
 
@@ -140,9 +140,9 @@ def test_memory_md_keeps_what_is_there_byte_for_byte_and_comes_back_so(world: Wo
     path.write_bytes(b"# Me\r\n\r\nBorn in May.\r\n\r\n## Work\r\nAt home.")
     before = path.read_bytes()
     memory = world.memory()
-    memory.promote(apply=True)
+    memory.care.promote(apply=True)
     assert path.read_bytes().split(b"---\r\n")[-1].startswith(before + b"\r\n\r\n## From the journal")
-    memory.undo()
+    memory.care.undo()
     assert path.read_bytes() == before
 
 
@@ -150,7 +150,7 @@ def test_a_memory_md_that_cannot_be_read_is_left_alone(world: World) -> None:
     noted(world, WISH, WISH, scope="global")
     path = world.home / "memory" / "global" / "MEMORY.md"
     path.write_text("---\na: [1\n---\nx\n")
-    found = world.memory().promote(apply=True)
+    found = world.memory().care.promote(apply=True)
     assert ["records/" in each.path for each in found.promotions] == [True]
     assert path.read_text() == "---\na: [1\n---\nx\n"
 
@@ -158,14 +158,14 @@ def test_a_memory_md_that_cannot_be_read_is_left_alone(world: World) -> None:
 def test_a_full_memory_md_is_not_filled_further(world: World) -> None:
     noted(world, WISH, WISH, scope="global")
     (world.home / "memory" / "global" / "MEMORY.md").write_text("x" * 3990)
-    found = world.memory().promote()
+    found = world.memory().care.promote()
     assert [each.path.endswith(".md") and "records/" in each.path for each in found.promotions] == [True]
 
 
 def test_a_preference_in_a_project_is_a_record_that_does_not_expire(world: World) -> None:
     noted(world, WISH, WISH)
     memory = world.memory()
-    memory.promote(apply=True)
+    memory.care.promote(apply=True)
     assert memory.list().records[0].type == "feedback"
 
 
@@ -174,12 +174,12 @@ def test_a_promoted_text_is_trusted_as_far_as_the_least_of_its_sources(low: Orig
     noted(world, WISH, scope="global")
     noted(world, WISH, scope="global", origin=low)
     memory = world.memory()
-    (promotion,) = memory.promote(apply=True).promotions
+    (promotion,) = memory.care.promote(apply=True).promotions
     assert promotion.origin is low
     if low is Origin.AGENT:
         assert "MEMORY.md" in promotion.path
     else:  # what a tool said is not put into every prompt
-        assert memory.trust_of(memory.list().records[0]).injectable is False
+        assert memory.review.trust_of(memory.list().records[0]).injectable is False
 
 
 def test_what_is_generated_is_no_source(world: World) -> None:
@@ -187,15 +187,15 @@ def test_what_is_generated_is_no_source(world: World) -> None:
         text = f"Noted here.\n<{block}>\n{FACT} ({block.replace('_', ' ')})\n</{block}>"
         noted(world, text, text.replace("Noted", "Kept"))
     noted(world, f"```\n{FACT}\n```", f"> {FACT}", f"```\n{FACT}\n```")
-    assert world.memory().promote().promotions == ()
+    assert world.memory().care.promote().promotions == ()
 
 
 def session(world: World, *messages: tuple[Role, str]) -> str:
     memory = world.memory(origin=Origin.AGENT)
-    log = memory.new_session()
+    log = memory.sessions.new()
     for role, text in messages:
         log.append(Said(Message(role, (Text(text),))))
-    memory.end_session(log.session)
+    memory.sessions.end(log.session)
     world.clock.forward(hours=1)
     return log.session
 
@@ -206,7 +206,7 @@ def test_in_notes_of_sessions_the_user_is_heard_and_the_assistant_is_not(world: 
         "Understood, I keep that in mind for later.",
     ):
         session(world, (Role.USER, f"{FACT}."), (Role.ASSISTANT, answer))
-    found = world.memory().promote()
+    found = world.memory().care.promote()
     assert [each.text for each in found.promotions] == [f"{FACT}."]
     assert found.promotions[0].origin is Origin.TOOL
     assert found.promotions[0].why == "said in 2 sessions"
@@ -216,29 +216,29 @@ def test_what_memory_says_already_or_a_person_forgot_is_not_proposed(world: Worl
     noted(world, FACT, FACT)
     memory = world.memory()
     memory.store(f"A few words before. {FACT}.", key="known", scope="global")
-    assert memory.promote().promotions == ()
+    assert memory.care.promote().promotions == ()
     memory.forget("known")
-    assert memory.promote().promotions == ()
+    assert memory.care.promote().promotions == ()
 
 
 def test_a_run_that_was_taken_back_is_proposed_again(world: World) -> None:
     noted(world, FACT, FACT)
     memory = world.memory()
-    memory.promote(apply=True)
-    memory.undo()
-    assert len(memory.promote().promotions) == 1
+    memory.care.promote(apply=True)
+    memory.care.undo()
+    assert len(memory.care.promote().promotions) == 1
 
 
 def test_a_secret_is_not_promoted(world: World) -> None:
     world.settings["VADE_SECRETS_POLICY"] = "warn"
     text = "The key of the bucket is AKIAZ5GMXQ3TTP7WYKDN for now"
     noted(world, text, text)
-    assert world.memory().promote().promotions == ()
+    assert world.memory().care.promote().promotions == ()
 
 
 def recall_in(world: World, name: str, passage: dict[str, Any], *, tool: str = "memory_search") -> None:
     memory = world.memory(origin=Origin.AGENT)
-    log = memory.new_session(id=name)
+    log = memory.sessions.new(id=name)
     log.append(Said(Message(Role.USER, (Text("what do we know?"),))))
     log.append(Said(Message(Role.ASSISTANT, (ToolCall("c1", tool, "{}"),))))
     result = Text(json.dumps({"results": [passage]}))
@@ -250,11 +250,11 @@ def test_a_note_that_several_sessions_recalled_is_promoted(world: World) -> None
     memory = world.memory()
     hit = memory.search(FACT, sources=("journal",)).results[0]
     passage = {"path": hit.path, "startLine": hit.start, "endLine": hit.end, "snippet": hit.snippet}
-    assert "not known" in memory.promote().notes[0]
+    assert "not known" in memory.care.promote().notes[0]
     recall_in(world, "one", passage)
-    assert memory.promote().promotions == ()
+    assert memory.care.promote().promotions == ()
     recall_in(world, "two", passage, tool="mcp__vade__memory_recall")
-    found = world.memory().promote()
+    found = world.memory().care.promote()
     assert [(each.text, each.why) for each in found.promotions] == [(FACT, "recalled in 2 sessions")]
     assert found.notes == ()
 
@@ -264,7 +264,7 @@ def test_another_tool_with_the_same_words_counts_for_nothing(world: World) -> No
     hit = world.memory().search(FACT, sources=("journal",)).results[0]
     for name in ("one", "two"):
         recall_in(world, name, {"path": hit.path, "startLine": hit.start, "endLine": hit.end}, tool="grep")
-    assert world.memory().promote().promotions == ()
+    assert world.memory().care.promote().promotions == ()
 
 
 def test_a_journal_edited_by_hand_is_read_with_its_lines(world: World) -> None:
@@ -273,16 +273,16 @@ def test_a_journal_edited_by_hand_is_read_with_its_lines(world: World) -> None:
     (folder / "2026-11-01.md").write_bytes(f"no heading\r\n\r\n\r\n* {FACT}\r\n".encode())
     (folder / "2026-11-02.md").write_text(f"## 2026-11-02\n\n\n\nFirst words here.\n\n{FACT}\n")
     (folder / "2026-11-03.md").write_bytes(b"\xff\xfe\x00broken\x00")
-    found = world.memory().promote()
+    found = world.memory().care.promote()
     assert [FACT in lines_of(world, each) for each in found.promotions[0].sources] == [True, True]
     assert found.promotions[0].sources[0].endswith("2026-11-02.md#L7-L7")
 
 
 def test_places_without_a_journal_and_groups_are_refused(world: World) -> None:
     with pytest.raises(UnknownName):
-        world.memory().promote(scope="federated")
+        world.memory().care.promote(scope="federated")
     with pytest.raises(NotVisible):
-        world.memory(audience="group", session="s").promote()
+        world.memory(audience="group", session="s").care.promote()
 
 
 def test_a_store_edited_in_between_is_left_alone(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -299,7 +299,7 @@ def test_a_store_edited_in_between_is_left_alone(world: World, monkeypatch: pyte
         return real(*given, **named)
 
     monkeypatch.setattr(runner, "apply", late)
-    found = memory.promote(apply=True)
+    found = memory.care.promote(apply=True)
     assert [each.why for each in found.outcome.skipped] == ["changed meanwhile"]
     assert path.read_text() == "# Me, edited\n"
 
@@ -315,10 +315,10 @@ def test_a_second_run_proposes_nothing_and_undo_is_exact(seed: int, world: World
         noted(world, text, scope=dice.choice(["project", "global"]), origin=origin)
     memory = world.memory()
     before = world.tree()
-    done = memory.promote(apply=True)
-    assert memory.promote().promotions == ()
+    done = memory.care.promote(apply=True)
+    assert memory.care.promote().promotions == ()
     if done.outcome.run:
-        memory.undo(done.outcome.run)
+        memory.care.undo(done.outcome.run)
     assert world.tree() == before
 
 
@@ -356,15 +356,15 @@ def test_the_command_tells_then_does(
 
 def test_in_a_repository_that_shares_its_memory_it_goes_where_a_store_goes(world: World) -> None:
     memory = world.memory()
-    memory.init()
+    memory.projects.init()
     noted(world, FACT, FACT)
-    (promotion,) = memory.promote(apply=True).promotions
+    (promotion,) = memory.care.promote(apply=True).promotions
     assert promotion.path.startswith(".vade/records/")
     record = memory.list().records[0]
     assert record.live[0].origin is Origin.USER  # not a stranger's edit
-    assert memory.promote().promotions == ()
-    memory.undo()
+    assert memory.care.promote().promotions == ()
+    memory.care.undo()
     assert memory.list().records == ()
-    memory.trust(on=False)
-    (promotion,) = memory.promote(apply=True).promotions
+    memory.projects.trust(on=False)
+    (promotion,) = memory.care.promote(apply=True).promotions
     assert promotion.path.startswith("memory/project/")

@@ -120,7 +120,7 @@ def test_the_newest_two_hundred_are_the_candidates(world: World) -> None:
         at = f"2026-10-{number // 24 + 1:02}T{number % 24:02}:00:00Z"
         world.write(f"r-{number}.md", f"---\ntype: project\nupdated: {at}\n---\nrecord number {number}\n")
     model = Scripted(*[{"records": []}] * 10)
-    world.memory().propose_edges(model=model)
+    world.memory().graph.propose(model=model)
     listed = str(model.asked[0].prompt).split("ASKED")[0]
     assert listed.count("\nr-") == relate.CANDIDATES
     assert "\nr-209:" in listed

@@ -63,15 +63,15 @@ def test_splitting_gives_each_statement_its_own_record_and_undo_takes_that_back(
     memory = world.memory()
     stored = merged(memory, ONE, OTHER)
     before = standing(memory)
-    outcome = memory.split(stored.key, scope="project")
+    outcome = memory.care.split(stored.key, scope="project")
     now = standing(memory)
     assert now[stored.key] == [ONE]
     assert sorted(text for texts in now.values() for text in texts) == sorted([ONE, OTHER])
     assert len(now) == 2
-    [line] = [each for each in memory.audit_lines() if each["op"] == "split"][:1]
+    [line] = [each for each in memory.audit.lines() if each["op"] == "split"][:1]
     assert line["record"]
     assert [record.num for record in memory.list().records] == [1, 2]
-    memory.undo(outcome.run)
+    memory.care.undo(outcome.run)
     assert standing(memory) == before
     assert memory.show(stored.key).entries[0].superseded
 
@@ -80,11 +80,11 @@ def test_what_was_split_is_not_merged_again_by_a_sweep_or_by_storing_it_again(wo
     memory = world.memory()
     for key, text in (("one", ONE), ("other", OTHER)):
         memory.store(text, key=key, scope="global")
-    [duplicates] = memory.sweep(scope="global").proposals  # what a sweep does with these two by itself
+    [duplicates] = memory.care.sweep(scope="global").proposals  # what a sweep does with these two by itself
     assert duplicates.what == "duplicates"
-    memory.split(merged(memory, ONE, OTHER).key, scope="project")
+    memory.care.split(merged(memory, ONE, OTHER).key, scope="project")
     apart = standing(memory)
-    assert memory.sweep(scope="project", apply=True).proposals == ()
+    assert memory.care.sweep(scope="project", apply=True).proposals == ()
     assert [memory.store(text).outcome for text in (ONE, OTHER, ONE)] == [Outcome.CONFIRMED] * 3
     assert standing(memory) == apart
     kept = world.home / "decisions" / "distinct"
@@ -100,8 +100,8 @@ def test_what_was_split_is_not_merged_again_by_a_sweep_or_by_storing_it_again(wo
 def test_a_split_that_was_undone_is_no_longer_a_decision(world: World) -> None:
     memory = world.memory()
     stored = merged(memory, ONE, OTHER)
-    outcome = memory.split(stored.key, scope="project")
-    memory.undo(outcome.run)
+    outcome = memory.care.split(stored.key, scope="project")
+    memory.care.undo(outcome.run)
     assert [*(world.home / "decisions" / "distinct").iterdir()] == []
     again = memory.store(ONE)
     assert (again.outcome, again.key) == (Outcome.CONSOLIDATED, stored.key)
@@ -109,15 +109,15 @@ def test_a_split_that_was_undone_is_no_longer_a_decision(world: World) -> None:
 
 def test_lessons_that_were_split_are_not_one_when_they_are_learned_again(world: World) -> None:
     memory = world.memory()
-    memory.learn("discovery", fact=ONE)
-    key = memory.learn("discovery", fact=OTHER).key
-    assert len(memory.knowledge()) == 1
-    memory.split(key, scope="project")
+    memory.knowledge.learn("discovery", fact=ONE)
+    key = memory.knowledge.learn("discovery", fact=OTHER).key
+    assert len(memory.knowledge.list()) == 1
+    memory.care.split(key, scope="project")
     apart = standing(memory)
     assert sorted(apart.values()) == [[ONE], [OTHER]]
     for fact in (OTHER, ONE, OTHER):
-        memory.learn("discovery", fact=fact)
-    memory.sweep(scope="project", apply=True)
+        memory.knowledge.learn("discovery", fact=fact)
+    memory.care.sweep(scope="project", apply=True)
     assert standing(memory) == apart
 
 
@@ -126,7 +126,7 @@ def test_what_was_never_merged_cannot_be_split(world: World) -> None:
     stored = memory.store(ONE, key="ledger")
     memory.store("The ledger is written by the broker.", key="ledger", mode="replace")
     with pytest.raises(NotFound, match="nothing was merged into ledger"):
-        memory.split(stored.key)
+        memory.care.split(stored.key)
 
 
 def test_lint_finds_merges_that_the_rule_would_not_make_and_heal_splits_them(
@@ -136,16 +136,16 @@ def test_lint_finds_merges_that_the_rule_would_not_make_and_heal_splits_them(
     stored = merged(memory, LINT, TEST)
     careless.undo()
     world.clock.forward(seconds=5)
-    [finding] = [each for each in memory.lint() if each.what == "merge"]
+    [finding] = [each for each in memory.care.lint() if each.what == "merge"]
     assert "Run make lint" in finding.why
     assert "Run make test" in finding.why
     assert finding.mend == "vade heal --scope project --apply"
-    outcome = memory.heal(apply=True)
+    outcome = memory.care.heal(apply=True)
     assert not outcome.skipped
     assert standing(memory) == {stored.key: [LINT], "run-make-test-before-every-commit": [TEST]}
-    assert [each for each in memory.lint() if each.what == "merge"] == []
-    assert memory.heal().proposals == ()
-    memory.undo(outcome.run)
+    assert [each for each in memory.care.lint() if each.what == "merge"] == []
+    assert memory.care.heal().proposals == ()
+    memory.care.undo(outcome.run)
     assert standing(memory) == {stored.key: [TEST]}
 
 
@@ -159,7 +159,7 @@ def test_a_chain_of_wrong_merges_becomes_as_many_records_as_there_are_statements
     memory.store("Run make texts before every commit.")
     careless.undo()
     assert len(memory.list().records) == 1
-    memory.heal(apply=True)
+    memory.care.heal(apply=True)
     assert sorted(text for texts in standing(memory).values() for text in texts) == sorted(
         [LINT, TEST, "Run make texts before every commit."]
     )
@@ -170,20 +170,20 @@ def test_what_a_person_replaced_and_rewordings_are_no_findings(world: World) -> 
     memory.store(LINT, key="checks")
     memory.store("Nothing is run before a commit any more.", key="checks", mode="replace")
     merged(memory, ONE, OTHER)
-    assert [each for each in memory.lint() if each.what == "merge"] == []
-    assert memory.heal().proposals == ()
+    assert [each for each in memory.care.lint() if each.what == "merge"] == []
+    assert memory.care.heal().proposals == ()
 
 
 def test_a_lesson_that_gave_way_to_another_is_split_like_any_text(
     world: World, careless: pytest.MonkeyPatch
 ) -> None:
     memory = world.memory()
-    memory.learn("discovery", fact=LINT)
-    memory.learn("discovery", fact=TEST)
+    memory.knowledge.learn("discovery", fact=LINT)
+    memory.knowledge.learn("discovery", fact=TEST)
     careless.undo()
     world.clock.forward(seconds=5)
-    assert [each.what for each in memory.lint() if each.what == "merge"] == ["merge"]
-    memory.heal(apply=True)
+    assert [each.what for each in memory.care.lint() if each.what == "merge"] == ["merge"]
+    memory.care.heal(apply=True)
     assert sorted(standing(memory).values()) == [[LINT], [TEST]]
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 def old_ones(world: World, count: int, *, days: float = 100) -> Memory:
     """Project records of different things, all of them too old."""
     memory = world.memory()
-    place = f"project/{memory._places('project', all=False)[0].id}"
+    place = f"project/{memory.workspace.places('project', all=False)[0].id}"
     for number in range(count):
         world.write(f"r{number:03}.md", aged(f"Fact {number} about nothing.", days), place=place)
     return memory
@@ -50,50 +50,50 @@ def auto(world: World) -> Memory:
 def test_nothing_is_changed_unless_it_is_asked_for(world: World) -> None:
     memory = old_ones(world, 3)
     before = world.tree()
-    outcome = memory.sweep()
+    outcome = memory.care.sweep()
     assert len(outcome.proposals) == 3
     assert outcome.run == ""
     assert world.tree() == before
-    outcome = memory.sweep(apply=True)
+    outcome = memory.care.sweep(apply=True)
     assert outcome.run
     assert memory.list().records == ()
-    assert memory.sweep(apply=True).run == ""
+    assert memory.care.sweep(apply=True).run == ""
 
 
 def test_a_large_run_is_done_only_when_that_is_said(world: World) -> None:
     memory = old_ones(world, 21)
-    outcome = memory.sweep(apply=True)
+    outcome = memory.care.sweep(apply=True)
     assert outcome.large == "21 of 21 records would go to the archive"
     assert len(memory.list().records) == 21
-    memory.sweep(apply=True, large=True)
+    memory.care.sweep(apply=True, large=True)
     assert memory.list().records == ()
 
 
 def test_twenty_at_once_or_a_twentieth_of_many_are_not_much(world: World) -> None:
     memory = old_ones(world, 20)
-    assert memory.sweep().large == ""
-    place = f"project/{memory._places('project', all=False)[0].id}"
+    assert memory.care.sweep().large == ""
+    place = f"project/{memory.workspace.places('project', all=False)[0].id}"
     world.write("one-more.md", aged("One more fact.", 100), place=place)
     for number in range(400):
         world.write(f"new{number:03}.md", aged(f"Recent thing {number}.", 1, type="user"), place=place)
-    assert len(memory.sweep().proposals) == 21
-    assert memory.sweep().large == ""
+    assert len(memory.care.sweep().proposals) == 21
+    assert memory.care.sweep().large == ""
 
 
 def test_a_scope_can_be_chosen_and_sessions_that_are_over_are_swept_too(world: World) -> None:
     memory = old_ones(world, 1)
     world.write("a.md", aged("Of a session.", 20), place="session/long-ago")
-    assert [each.where for each in memory.sweep(scope="session").proposals] == [
+    assert [each.where for each in memory.care.sweep(scope="session").proposals] == [
         "memory/session/long-ago/records/a.md"
     ]
-    assert len(memory.sweep().proposals) == 2
-    assert len(world.memory(origin=Origin.AGENT).sweep().proposals) == 1
-    memory.sweep(apply=True)
+    assert len(memory.care.sweep().proposals) == 2
+    assert len(world.memory(origin=Origin.AGENT).care.sweep().proposals) == 1
+    memory.care.sweep(apply=True)
     before = world.tree()
-    memory.undo()
+    memory.care.undo()
     assert len(world.tree()) == len(before) + 2
     with pytest.raises(NotVisible):
-        world.memory(audience="group").sweep()
+        world.memory(audience="group").care.sweep()
 
 
 def test_passes_one_after_the_other_leave_nothing_for_a_second_sweep(world: World) -> None:
@@ -104,8 +104,8 @@ def test_passes_one_after_the_other_leave_nothing_for_a_second_sweep(world: Worl
         text = f"Fact {number % 12} of the {'abc'[number % 3]} team."
         fields: dict[str, object] = {"stale_after": "2026-01-01"} if number % 7 == 0 else {}
         world.write(f"r{number:02}.md", aged(text, chance.randint(1, 80), **fields))
-    memory.sweep(apply=True, large=True)
-    assert memory.sweep().proposals == ()
+    memory.care.sweep(apply=True, large=True)
+    assert memory.care.sweep().proposals == ()
 
 
 # -------------------------------------------------------------------- by itself
@@ -114,27 +114,27 @@ def test_passes_one_after_the_other_leave_nothing_for_a_second_sweep(world: Worl
 def test_it_runs_by_itself_once_a_day_and_status_says_so(world: World) -> None:
     old_ones(world, 3)
     memory = auto(world)
-    outcome = memory.sweep_if_due()
+    outcome = memory.care.sweep_if_due()
     assert outcome is not None
     assert outcome.run
     assert memory.list().records == ()
     [finding] = memory.status().findings
     assert (finding.what, finding.mend) == ("swept", f"vade undo {outcome.run}")
     old_ones(world, 5, days=200)
-    assert memory.sweep_if_due() is None
+    assert memory.care.sweep_if_due() is None
     world.clock.forward(hours=25)
-    outcome = memory.sweep_if_due()
+    outcome = memory.care.sweep_if_due()
     assert outcome is not None
     assert outcome.run
 
 
 def test_off_incognito_and_groups_are_never_swept(world: World) -> None:
     old_ones(world, 3)
-    assert world.memory().sweep_if_due() is None
+    assert world.memory().care.sweep_if_due() is None
     world.settings["VADE_SWEEP"] = "auto"
-    assert world.memory(audience="group").sweep_if_due() is None
+    assert world.memory(audience="group").care.sweep_if_due() is None
     world.settings["VADE_INCOGNITO"] = "true"
-    assert world.memory().sweep_if_due() is None
+    assert world.memory().care.sweep_if_due() is None
     assert len(world.tree()) == 3
 
 
@@ -142,7 +142,7 @@ def test_a_large_run_by_itself_does_nothing_and_status_says_so(world: World) -> 
     old_ones(world, 30)
     memory = auto(world)
     before = world.tree()
-    outcome = memory.sweep_if_due()
+    outcome = memory.care.sweep_if_due()
     assert outcome is not None
     assert outcome.large
     assert outcome.run == ""
@@ -153,10 +153,10 @@ def test_a_large_run_by_itself_does_nothing_and_status_says_so(world: World) -> 
 def test_what_a_person_brought_back_stays(world: World) -> None:
     old_ones(world, 3)
     memory = auto(world)
-    memory.sweep_if_due()
-    memory.undo()
+    memory.care.sweep_if_due()
+    memory.care.undo()
     world.clock.forward(days=2)
-    outcome = memory.sweep_if_due()
+    outcome = memory.care.sweep_if_due()
     assert outcome is not None
     assert outcome.proposals == ()
     assert len(memory.list().records) == 3
@@ -164,17 +164,17 @@ def test_what_a_person_brought_back_stays(world: World) -> None:
 
 def test_only_retention_and_the_cap_run_by_themselves_and_never_in_a_shared_folder(world: World) -> None:
     person = world.memory()
-    person.init()
+    person.projects.init()
     records = world.top / "project/.vade/records"
     records.mkdir(exist_ok=True)
     (records / "old.md").write_text(aged("Very old.", 500))
     world.write("a.md", aged("Said twice.", 5))
     world.write("b.md", aged("Said twice.", 4))
     world.write("c.md", aged("Expired.", 5, stale_after="2020-01-01"))
-    outcome = auto(world).sweep_if_due()
+    outcome = auto(world).care.sweep_if_due()
     assert outcome is not None
     assert outcome.proposals == ()
-    assert len(world.memory().sweep().proposals) == 3
+    assert len(world.memory().care.sweep().proposals) == 3
 
 
 def test_a_store_that_exceeds_the_cap_sweeps_and_one_that_does_not_looks_no_further(world: World) -> None:
@@ -196,7 +196,7 @@ def test_no_record_of_the_last_sweep_is_needed(world: World) -> None:
     old_ones(world, 3)
     memory = auto(world)
     (world.home / "state.db").mkdir(parents=True)
-    outcome = memory.sweep_if_due()
+    outcome = memory.care.sweep_if_due()
     assert outcome is not None
     assert outcome.run
 
@@ -210,7 +210,7 @@ def test_a_sweep_that_fails_fails_no_store(world: World) -> None:
         memory.store(f"Number {number} is {number * 7919}.", key=f"k{number}", scope="global")
     assert len(memory.list().records) == 6
     world.clock.forward(days=2)
-    outcome = memory.sweep_if_due()
+    outcome = memory.care.sweep_if_due()
     assert outcome is not None
     assert [each.what for each in outcome.findings] == ["sweep"]
 
@@ -227,11 +227,15 @@ def test_a_clock_that_was_wrong_once_does_not_stop_it_for_ever() -> None:
 
 def test_nothing_is_ever_deleted_unless_days_are_set(world: World) -> None:
     memory = old_ones(world, 3)
-    memory.sweep(apply=True)
+    memory.care.sweep(apply=True)
     world.clock.forward(days=3000)
-    assert memory.sweep(apply=True).deleted == ()
+    assert memory.care.sweep(apply=True).deleted == ()
     assert (
-        len(archive.names(memory.home, memory.home.shelf(memory._places("project", all=False)[0]), "records"))
+        len(
+            archive.names(
+                memory.home, memory.home.shelf(memory.workspace.places("project", all=False)[0]), "records"
+            )
+        )
         == 3
     )
 
@@ -247,17 +251,17 @@ def test_archived_versions_are_deleted_after_their_days_and_nobody_misses_them(w
     memory.forget("fresh")
     world.settings["VADE_RETENTION_ARCHIVE_DAYS"] = "30"
     memory = world.memory()
-    told = memory.sweep()
+    told = memory.care.sweep()
     assert len(told.deleted) == 2
     assert "Forgotten long ago." in world.everything()
-    assert memory.sweep(apply=True).deleted == told.deleted
+    assert memory.care.sweep(apply=True).deleted == told.deleted
     assert "Forgotten long ago." not in world.everything()
     assert not list((world.home / "archive/kept").rglob("gone.md.jsonl"))
     assert [entry.text for entry in memory.show("lives").entries] == ["Lives on.", "Lives on differently."]
-    assert [version.name for version in memory.forgotten()] == ["fresh.md"]
+    assert [version.name for version in memory.archive.forgotten()] == ["fresh.md"]
     assert memory.status().findings == ()
     assert audit.verify(memory.home).problems == ()
-    assert memory.sweep(apply=True).deleted == ()
+    assert memory.care.sweep(apply=True).deleted == ()
 
 
 def written_over_days(world: World, days: int) -> Memory:
@@ -272,15 +276,15 @@ def test_days_of_the_audit_are_cut_off_and_the_rest_still_verifies(world: World)
     written_over_days(world, 10)
     world.settings["VADE_RETENTION_AUDIT_DAYS"] = "5"
     memory = world.memory()
-    outcome = memory.sweep(apply=True)
+    outcome = memory.care.sweep(apply=True)
     assert len(outcome.deleted) == 5
     report = audit.verify(memory.home)
     assert report.problems == ()
-    assert report.lines == len(memory.audit_lines())
+    assert report.lines == len(memory.audit.lines())
     world.clock.forward(days=3)
     memory.store("After the cut.", key="after", scope="global")
     assert audit.verify(memory.home).problems == ()
-    assert memory.sweep(apply=True).deleted
+    assert memory.care.sweep(apply=True).deleted
     assert audit.verify(memory.home).problems == ()
 
 
@@ -301,7 +305,7 @@ def test_an_audit_that_was_tampered_with_is_not_cut(world: World) -> None:
     first = sorted((world.home / "audit").glob("*.jsonl"))[0]
     first.write_text(first.read_text().replace("created", "changed"))
     world.settings["VADE_RETENTION_AUDIT_DAYS"] = "5"
-    assert world.memory().sweep(apply=True).deleted == ()
+    assert world.memory().care.sweep(apply=True).deleted == ()
     assert first.exists()
 
 
@@ -446,7 +450,7 @@ def fork_and_kill(memory: Memory, what: str, seconds: float) -> None:
         child = os.fork()
     if child == 0:
         try:
-            memory.sweep(apply=True, large=True) if what == "sweep" else memory.undo()
+            memory.care.sweep(apply=True, large=True) if what == "sweep" else memory.care.undo()
         finally:
             os._exit(0)
     time.sleep(seconds)
@@ -466,16 +470,16 @@ def killed_at_random(top: Path, seed: int) -> None:
     before = world.tree()
     texts = [entry.text for record in memory.list().records for entry in record.entries]
     what = chance.choice(["sweep", "undo"])
-    if what == "undo" and not memory.sweep(apply=True, large=True).run:
+    if what == "undo" and not memory.care.sweep(apply=True, large=True).run:
         return
     fork_and_kill(memory, what, chance.uniform(0, 0.12))
     whole = world.everything()
     for text in texts:
         assert " ".join(text.split()) in whole, (seed, text)
     assert audit.verify(memory.home).problems == ()
-    for made in memory.runs():
+    for made in memory.care.runs():
         if not made.undone:
-            _, told = memory.undo(made.run)
+            _, told = memory.care.undo(made.run)
             assert all(each.done for each in told), (seed, told)
     assert world.tree() == before, seed
     assert not [each for each in memory.status().findings if each.what in ("edited", "deleted", "malformed")]

@@ -75,7 +75,7 @@ def folder(tmp_path: Path) -> Path:
     memory.store("Backups of the ledger run nightly.", key="backups", tags=["preference"])
     memory.store("The release train leaves on Mondays.", key="release-train")
     (made / "src" / "ledger.py").unlink()
-    log = memory.new_session(id="earlier")
+    log = memory.sessions.new(id="earlier")
     log.append(Said(Message(Role.USER, (Text("The lighthouse keeper is called Ione."),))))
     with open(home_of(made) / log.path, "ab") as file:
         file.write(b'{"torn": \n')

@@ -48,7 +48,7 @@ def person(folder: Path) -> Memory:
 
 def propose(memory: Memory, text: str = "The port is 8080.", **more: Any) -> approvals.Waiting:
     arguments = {"text": text, "key": "port", "scope": "project", **more}
-    return memory.propose("store", arguments, scope=arguments["scope"], door="mcp")
+    return memory.requests.propose("store", arguments, scope=arguments["scope"], door="mcp")
 
 
 # ---------------------------------------------------------------- the queue
@@ -67,11 +67,11 @@ def test_a_write_waits_for_a_person_when_the_client_cannot_ask_one(folder: Path,
             assert (await call(client, "memory_recall", query="port"))["results"] == []
 
     talk(conversation)
-    (waiting,) = person(folder).approvals()
-    request, stored = person(folder).approve(waiting.id[:12])
+    (waiting,) = person(folder).review.approvals()
+    request, stored = person(folder).review.approve(waiting.id[:12])
     assert (request.origin, request.door, stored.key) == ("agent", "mcp", "port")
     assert "origin: agent" in read_record(folder, "port")  # a yes does not make it the person's own word
-    assert person(folder).approvals() == []
+    assert person(folder).review.approvals() == []
 
 
 def test_federated_memory_is_asked_about_and_a_door_can_be_shut(folder: Path) -> None:
@@ -124,7 +124,7 @@ def test_the_list_of_things_to_do_needs_no_yes_and_a_shut_door_only_shows_it(fol
             assert len(made["items"]) == 3
 
     talk(conversation)
-    assert person(folder).approvals() == []
+    assert person(folder).review.approvals() == []
 
 
 def test_every_kind_of_write_can_wait_and_be_made(folder: Path) -> None:
@@ -143,8 +143,8 @@ def test_every_kind_of_write_can_wait_and_be_made(folder: Path) -> None:
                 assert (await call(client, name, **given))["outcome"] == "waiting"
 
     talk(conversation)
-    for each in person(folder).approvals():
-        person(folder).approve(each.id)
+    for each in person(folder).review.approvals():
+        person(folder).review.approve(each.id)
     assert "Noted later." in agent(folder).notes_of_today().text
     assert [each.key for each in agent(folder).list(scope="project").records] == ["learned-later"]
     assert agent(folder, session="s1").show("now", scope="session").text == "For now."
@@ -175,7 +175,7 @@ def test_the_command_shows_what_hides_and_decides(
     assert run(["approve", "yes", "--all", "--yes", *home]) == 0
     keys = {each.key for each in agent(folder).list().records}
     assert keys == {"port", "third"}
-    operations = [line["op"] for line in person(folder).audit_lines()]
+    operations = [line["op"] for line in person(folder).audit.lines()]
     assert operations.count("approve") == 2
     assert operations.count("reject") == 1
 
@@ -184,11 +184,11 @@ def test_only_a_person_decides(folder: Path) -> None:
     waiting = propose(agent(folder))
     assert [each.why for each in person(folder).status().findings] == ["1 write waits for a person"]
     for memory in (agent(folder), agent(folder, origin=Origin.TOOL)):
-        for decide in (memory.approve, memory.reject):
+        for decide in (memory.review.approve, memory.review.reject):
             with pytest.raises(NotVisible):
                 decide(waiting.id)
         with pytest.raises(NotVisible):
-            memory.approvals()
+            memory.review.approvals()
 
 
 def mutated(content: bytes, choose: random.Random) -> bytes:
@@ -237,16 +237,16 @@ def test_a_request_that_was_changed_after_it_was_shown_is_refused_every_time(fol
         tried += 1
         path.write_bytes(changed)
         try:
-            memory.approve(waiting.id)
+            memory.review.approve(waiting.id)
         except Conflict:
             refused += 1
     assert refused == 1000
     assert not memory.list(all=True).records
-    assert memory.approvals()[0].trouble
+    assert memory.review.approvals()[0].trouble
     path.write_bytes(whole)  # as it was: it still waits, and a yes is for this one
-    assert memory.approve(waiting.id)[1].key == "port"
+    assert memory.review.approve(waiting.id)[1].key == "port"
     path.write_bytes(whole)  # put back after it was used: the same words again only confirm
-    assert str(memory.approve(waiting.id)[1].outcome) == "confirmed"
+    assert str(memory.review.approve(waiting.id)[1].outcome) == "confirmed"
 
 
 def test_a_request_that_takes_the_place_of_another_has_another_id(folder: Path) -> None:
@@ -257,18 +257,20 @@ def test_a_request_that_takes_the_place_of_another_has_another_id(folder: Path) 
     (where / f"{one.id}.json").unlink()
     (where / f"{approvals.digest(evil)}.json").write_bytes(evil)
     with pytest.raises(NotFound):
-        person(folder).approve(one.id)
+        person(folder).review.approve(one.id)
 
 
 def test_what_would_be_forgotten_must_be_what_it_was(folder: Path) -> None:
     memory = agent(folder)
     memory.store("First.", key="topic")
-    waiting = memory.propose("forget", {"name": "topic", "scope": "project"}, scope="project", door="mcp")
+    waiting = memory.requests.propose(
+        "forget", {"name": "topic", "scope": "project"}, scope="project", door="mcp"
+    )
     memory.store("Second.", key="topic")
     with pytest.raises(Conflict, match="changed"):
-        person(folder).approve(waiting.id)
+        person(folder).review.approve(waiting.id)
     assert len(memory.show("topic").entries) == 2
-    assert person(folder).reject(waiting.id).id == waiting.id
+    assert person(folder).review.reject(waiting.id).id == waiting.id
 
 
 def test_a_secret_does_not_wait_on_disk(folder: Path) -> None:
@@ -282,9 +284,9 @@ def test_a_secret_does_not_wait_on_disk(folder: Path) -> None:
 def test_a_purged_text_does_not_wait_either(folder: Path) -> None:
     propose(agent(folder), "Zoë lives in Köln.")
     kept = propose(agent(folder), "Nothing of the kind.")
-    found = person(folder).purge_text("Zoë lives")
+    found = person(folder).archive.purge_text("Zoë lives")
     assert [(each.count, each.gone) for each in found if "approvals" in each.where] == [(1, True)]
-    assert [each.id for each in person(folder).approvals()] == [kept.id]
+    assert [each.id for each in person(folder).review.approvals()] == [kept.id]
 
 
 def test_the_queue_is_bounded_and_ids_are_not_guessed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -295,18 +297,18 @@ def test_the_queue_is_bounded_and_ids_are_not_guessed(folder: Path, monkeypatch:
     assert len({each.id for each in found}) == 30
     for word in ("", "a", "abc", "../x", "zzzz"):
         with pytest.raises((NotFound, Ambiguous)):
-            person(folder).approve(word)
+            person(folder).review.approve(word)
     with pytest.raises(VadeError):
-        agent(folder).propose("purge", {"name": "x"}, scope="project", door="mcp")
+        agent(folder).requests.propose("purge", {"name": "x"}, scope="project", door="mcp")
 
 
 def test_a_project_that_has_become_another_is_not_written_to(folder: Path) -> None:
     waiting = propose(agent(folder))
     settings(folder, "project_id = 'another'\n")
     with pytest.raises(NotFound, match="any more"):
-        person(folder).approve(waiting.id)
+        person(folder).review.approve(waiting.id)
     assert not list(home_of(folder).glob("memory/**/records/*.md"))
-    assert [each.id for each in person(folder).approvals()] == [waiting.id]
+    assert [each.id for each in person(folder).review.approvals()] == [waiting.id]
 
 
 # ---------------------------------------------------------------- asking through the client
@@ -349,7 +351,7 @@ def test_a_client_that_can_ask_its_person_does(folder: Path, era: str) -> None:
     talk(conversation)
     assert len(ada.asked) == 4
     assert "The port⟨U+200B⟩ is 8080." in ada.asked[0]
-    assert person(folder).approvals() == []
+    assert person(folder).review.approvals() == []
     assert "No." not in agent(folder).notes_of_today().text
 
 

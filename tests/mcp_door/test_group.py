@@ -48,7 +48,7 @@ def planted(folder: Path) -> list[str]:
             memory.store(f"Shared word, {canary(f'{user}-{scope}')}", key=f"{user}-{scope}", scope=scope)
         for scope in ("project", "agent", "global"):
             memory.note(f"Shared word, {canary(f'{user}-note-{scope}')}", scope=scope)
-        log = memory.new_session(id=f"talk-{user}", name=f"Shared word {user}")
+        log = memory.sessions.new(id=f"talk-{user}", name=f"Shared word {user}")
         words = f"Shared word, {canary(f'{user}-said')} was said in private here"
         log.append(Said(message=Message(role=Role.USER, parts=(Text(words),))), sync=True)
     for name in ("MEMORY.md", "profile.md", "context.md"):

@@ -197,18 +197,18 @@ def test_a_write_that_was_made_but_not_answered_is_not_made_again(folder: Path) 
 
         def cut_off(done: Any, operation: str = operation, arguments: dict[str, Any] = arguments) -> Any:
             assert done is None
-            memory.perform(operation, arguments)
+            memory.requests.perform(operation, arguments)
             raise StorageFailed("killed here")
 
         with pytest.raises(StorageFailed):
-            memory.once(f"key {operation}", operation, arguments, do=cut_off)
+            memory.requests.once(f"key {operation}", operation, arguments, do=cut_off)
 
         def again(done: Any, operation: str = operation, arguments: dict[str, Any] = arguments) -> Any:
             if done is None:
-                memory.perform(operation, arguments)
+                memory.requests.perform(operation, arguments)
             return {"outcome": "fine"}
 
-        assert memory.once(f"key {operation}", operation, arguments, do=again) == {"outcome": "fine"}
+        assert memory.requests.once(f"key {operation}", operation, arguments, do=again) == {"outcome": "fine"}
     assert memory.notes_of_today().text.count("Said once.") == 1
     assert len(memory.show("stored").entries) == 1
 
@@ -220,9 +220,9 @@ def test_what_was_refused_may_be_tried_again_with_its_key(folder: Path) -> None:
         raise UsageError("no")
 
     with pytest.raises(UsageError):
-        memory.once("k", "note", {"text": "x"}, do=refused)
-    assert memory.answered("k", "note", {"text": "x"}) is None
-    assert memory.once("k", "note", {"text": "y"}, do=lambda done: {"outcome": "noted"}) == {
+        memory.requests.once("k", "note", {"text": "x"}, do=refused)
+    assert memory.requests.answered("k", "note", {"text": "x"}) is None
+    assert memory.requests.once("k", "note", {"text": "y"}, do=lambda done: {"outcome": "noted"}) == {
         "outcome": "noted"
     }
 
@@ -234,7 +234,9 @@ def test_keys_are_bounded_and_hold_nothing_of_what_was_written(
     monkeypatch.setattr(retries, "_LOOK", 1)
     memory = connect(home=home_of(folder), cwd=folder, environ={})
     for number in range(60):
-        memory.once(f"k{number}", "note", {"text": "private words"}, do=lambda done: {"outcome": "noted"})
+        memory.requests.once(
+            f"k{number}", "note", {"text": "private words"}, do=lambda done: {"outcome": "noted"}
+        )
     kept = list((home_of(folder) / "retries").iterdir())
     assert len(kept) <= 20
     assert not any(b"private" in each.read_bytes() for each in kept)
@@ -251,7 +253,7 @@ def test_one_key_in_many_threads_does_its_work_once(folder: Path) -> None:
             done.append(1)
             return {"outcome": "noted"}
 
-        assert memory.once("same", "note", {"text": "x"}, do=do) == {"outcome": "noted"}
+        assert memory.requests.once("same", "note", {"text": "x"}, do=do) == {"outcome": "noted"}
 
     threads = [threading.Thread(target=attempt) for _ in range(8)]
     for each in threads:
@@ -265,7 +267,7 @@ def test_a_purge_forgets_the_keys_too(folder: Path) -> None:
     from vademecum.types import Origin
 
     memory: Memory = connect(home=home_of(folder), cwd=folder, environ={}, origin=Origin.USER)
-    memory.once("k", "store", {}, do=lambda _: {"key": "gone-for-good"})
+    memory.requests.once("k", "store", {}, do=lambda _: {"key": "gone-for-good"})
     memory.store("Secret plan.", key="gone-for-good")
-    memory.purge("gone-for-good")
+    memory.archive.purge("gone-for-good")
     assert not list((home_of(folder) / "retries").iterdir())

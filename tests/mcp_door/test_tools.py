@@ -318,7 +318,7 @@ def test_what_was_recalled_and_stored_again_gains_nothing(folder: Path) -> None:
     memory = connect(home=home_of(folder), cwd=folder, environ={})
     (record,) = memory.list().records
     assert len(record.entries) == 1
-    assert memory.trust_of(record).level == "unverified"
+    assert memory.review.trust_of(record).level == "unverified"
 
 
 PATHS = (

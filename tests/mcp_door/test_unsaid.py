@@ -50,9 +50,9 @@ def filled(folder: Path, origin: Origin) -> Memory:
     memory = connect(home=home_of(folder), cwd=folder, origin=origin)
     labels: dict[str, Any] = {"type": "feedback", "tags": ["git"], "confidence": 0.7, "protected": True}
     memory.store("Never squash merges.", key="merging", **labels)
-    memory.learn("discovery", fact=FACT, tags=["cache"], confidence=0.6)
-    memory.learn("solution", error="It broke.", solution="Turn it on.", tags=["power"])
-    memory.learn("pattern", pattern="Names are nouns.", tags=["style"])
+    memory.knowledge.learn("discovery", fact=FACT, tags=["cache"], confidence=0.6)
+    memory.knowledge.learn("solution", error="It broke.", solution="Turn it on.", tags=["power"])
+    memory.knowledge.learn("pattern", pattern="Names are nouns.", tags=["style"])
     return memory
 
 

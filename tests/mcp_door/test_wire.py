@@ -336,4 +336,4 @@ def test_a_client_that_disconnects_mid_write_leaves_whole_writes_or_none(folder:
     assert not listing.findings
     for record in listing.records:
         assert [each.text for each in record.entries] == [sent[record.key]]
-    assert memory.verify_audit().problems == ()
+    assert memory.audit.verify().problems == ()

@@ -52,7 +52,7 @@ def filled(base: Path) -> dict[str, Memory]:
             vault = base / f"vault-{number}"
             vault.mkdir()
             (vault / "note.md").write_text(f"# Heron\n\n{hidden}\n")
-            other.add_source(vault, scope="project")
+            other.sources.add(vault, scope="project")
         # Its own caller finds it, so that it is in the index and could be found.
         assert SECRET in " ".join(each.snippet for each in other.search(SECRET, min_score=0.0).results)
     for agent, work in (("robin", "elsewhere"), ("robin", "work")):
@@ -69,7 +69,7 @@ def callers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Memo
     found = filled(tmp_path_factory.mktemp("any"))
     yield found
     for memory in found.values():
-        memory.searcher.close()
+        memory.care.searcher.close()
 
 
 # --- questions ----------------------------------------------------------------------------------------------
@@ -356,7 +356,7 @@ def notes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     for key, text in NOTES.items():
         memory.store(text, key=key)
     yield memory
-    memory.searcher.close()
+    memory.care.searcher.close()
 
 
 @pytest.mark.parametrize(("text", "key"), ASKED.items())

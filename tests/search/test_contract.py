@@ -128,7 +128,7 @@ def test_an_unknown_source_is_refused_with_those_there_are(tmp_path: Path) -> No
     (vault / "one.md").write_text("# One\n\nThe heron.\n")
     with pytest.raises(UnknownName, match="'vault' is not a source"):
         memory.search("heron", sources=["vault"])
-    memory.add_source(vault)
+    memory.sources.add(vault)
     assert memory.search("heron", sources=["vault", "memory"], min_score=0.0).results
     with pytest.raises(UnknownName) as refused:
         memory.search("heron", sources=["memory", "bogus"])
@@ -226,7 +226,7 @@ def test_quotes_in_a_prompt_quote_and_ask_for_nothing(tmp_path: Path) -> None:
     memory = opened(tmp_path)
     memory.store("The staging database listens on port 5434.", key="staging")
     prompt = 'I get "connection refused" from the staging database, which port does it listen on?'
-    assert "5434" in memory.remind(prompt).text
+    assert "5434" in memory.injection.remind(prompt).text
     assert memory.search(prompt, min_score=0.0).notes  # who searches is told
 
 
@@ -300,7 +300,7 @@ def test_metadata_finds_in_sessions_what_has_every_word(tmp_path: Path) -> None:
     said.write_text(
         json.dumps([{"role": "user", "content": text} for text in ("A heron came.", "A stork and a heron.")])
     )
-    list(memory.import_sessions(said))
+    list(memory.sessions.import_all(said))
     for asked, wanted in (("stork heron", ["A stork and a heron."]), ("owl heron", [])):
         found = memory.search(asked, mode="metadata", sources=["transcript"])
         assert [each.snippet for each in found.results] == wanted
@@ -312,12 +312,12 @@ def test_a_phrase_is_looked_for_in_sessions_too(tmp_path: Path) -> None:
     said = tmp_path / "talk.json"
     texts = ("the gate was painted red", "the gates were painting red", "red was the painted gate")
     said.write_text(json.dumps([{"role": "user", "content": text} for text in texts]))
-    list(memory.import_sessions(said))
+    list(memory.sessions.import_all(said))
     found = memory.search('"gate was painted"', min_score=0.0)
     assert [each.snippet for each in found.results] == [texts[0]]
     assert found.notes == ()
-    assert [each.preview for each in memory.session_search('"gate was painted"').hits] == [texts[0]]
-    fallen = memory.session_search('"painted red gate"')
+    assert [each.preview for each in memory.sessions.search('"gate was painted"').hits] == [texts[0]]
+    fallen = memory.sessions.search('"painted red gate"')
     assert len(fallen.hits) == 3
     assert any("no message holds the phrase 'painted red gate'" in each for each in fallen.degraded)
 
@@ -377,7 +377,7 @@ def test_the_multiplier_decides_among_how_many_candidates_one_looks(tmp_path: Pa
         text = "heron " * (200 - number) + "frog " * number
         day = f"20{10 + number // 20:02}-{1 + number % 12:02}-{1 + number % 28:02}T10:00:00Z"
         (folder / f"n-{number:03}.md").write_text(f"# n\n\n## {day}\n{text}\n")
-    memory.index()
+    memory.care.index()
     newest = {}
     for multiplier in ("1", "4", "50"):
         environ = {"VADE_EMBEDDER": "none", "VADE_SEARCH_CANDIDATE_MULTIPLIER": multiplier}
@@ -417,7 +417,7 @@ def remote(base: Path, provider: Provider, **more: str) -> Memory:
 
 def lengths(memory: Memory) -> set[int]:
     """How many bytes the vectors of the index have, one for each dimension."""
-    connection = apsw.Connection(str(memory.searcher.path), flags=apsw.SQLITE_OPEN_READONLY)
+    connection = apsw.Connection(str(memory.care.searcher.path), flags=apsw.SQLITE_OPEN_READONLY)
     rows: Any = connection.execute("select distinct length(vector) from vectors").fetchall()
     return {length for (length,) in rows}
 
@@ -481,12 +481,12 @@ def test_vade_index_makes_them_anew_too(
     if not kept:
         (tmp_path / "home" / "state.db").unlink()
     memory = remote(tmp_path, provider)
-    report = memory.index(rebuild=rebuild, check=check)
+    report = memory.care.index(rebuild=rebuild, check=check)
     assert report.vectors_pending == 0
     assert lengths(memory) == {OTHER}
     assert ANEW in report.degraded or (rebuild and not kept)  # then nothing is left of the old
     assert memory.search("heron").mode == "hybrid"
-    assert memory.index(check=True).degraded == []
+    assert memory.care.index(check=True).degraded == []
 
 
 def test_a_wrong_answer_once_costs_one_search_its_meaning_and_no_vector(
@@ -507,7 +507,7 @@ def test_a_check_while_the_server_is_gone_throws_no_good_vector_away(
     (tmp_path / "home" / "state.db").unlink()
     provider.reset("401")
     memory = remote(tmp_path, provider)
-    memory.index(check=True)
+    memory.care.index(check=True)
     assert lengths(memory) == {fake_providers.DIMENSION}
     provider.reset()
     assert remote(tmp_path, provider).search("heron").mode == "hybrid"
@@ -541,7 +541,7 @@ def test_a_note_of_a_vault_is_found_by_its_aliases(tmp_path: Path, front: str) -
     vault.mkdir()
     (vault / "widget.md").write_text(f"---\n{front}\n---\n# Widget\n\nIt turns things.\n\nAnd again.\n")
     (vault / "other.md").write_text("# Other\n\nIt stands still.\n")
-    memory.add_source(vault)
+    memory.sources.add(vault)
     for mode in ("bm25", "metadata"):
         (only,) = memory.search("Frobnicator", mode=mode, min_score=0.0).results
         assert only.path.endswith("widget.md")

@@ -67,7 +67,7 @@ def opened(base: Path, *, work: str = "work", embedder: str = "local", **given: 
         **given,
     )
     if embedder == "broken":
-        memory.searcher.embedder = Broken()
+        memory.care.searcher.embedder = Broken()
     return memory
 
 
@@ -91,7 +91,7 @@ def notes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
     """A store that tests only read."""
     memory = filled(tmp_path_factory.mktemp("notes"))
     yield memory
-    memory.searcher.close()
+    memory.care.searcher.close()
 
 
 # --- the right lines first ----------------------------------------------------------------------------------
@@ -305,7 +305,7 @@ def test_a_group_sees_records_of_its_project_and_nothing_private(tmp_path: Path)
     folder = tmp_path / "attached"
     folder.mkdir()
     (folder / "a.md").write_text("The canary is a secret of the folder.\n")
-    memory.add_source(folder)
+    memory.sources.add(folder)
     assert len(memory.search("canary", min_score=0.0).results) == 4
     answer = opened(tmp_path, audience="group").search("canary", min_score=0.0, max_results=50)
     assert keys(answer) == ["shared"]
@@ -326,11 +326,11 @@ def test_a_deleted_index_gives_the_same_answers(tmp_path: Path) -> None:
     questions = ["what did we decide about the API?", "E4017", "田中", "where does the cat sleep?", "orders"]
     before = [shape(memory.search(question)) for question in questions]
     assert all(before)
-    memory.searcher.close()
+    memory.care.searcher.close()
     shutil.rmtree(tmp_path / "home" / "index")
     again = opened(tmp_path)
     assert [shape(again.search(question)) for question in questions] == before
-    again.index(rebuild=True)
+    again.care.index(rebuild=True)
     assert [shape(again.search(question)) for question in questions] == before
 
 
@@ -356,9 +356,9 @@ def emptied(path: Path) -> None:
 @pytest.mark.parametrize("damage", [random_bytes, cut_short, zeroed_page, emptied])
 def test_a_damaged_index_is_made_anew_and_answers(tmp_path: Path, damage: Any) -> None:
     memory = filled(tmp_path)
-    memory.index()
-    memory.searcher.close()
-    path = memory.searcher.path
+    memory.care.index()
+    memory.care.searcher.close()
+    path = memory.care.searcher.path
     with apsw.Connection(str(path)) as connection:
         connection.execute("pragma wal_checkpoint(truncate)").fetchall()
     connection.close()
@@ -376,16 +376,16 @@ def test_a_damaged_index_is_made_anew_and_answers(tmp_path: Path, damage: Any) -
 
 def test_an_index_of_a_newer_version_is_left_alone_and_the_answer_says_so(tmp_path: Path) -> None:
     memory = filled(tmp_path)
-    memory.index()
-    memory.searcher.close()
-    connection = apsw.Connection(str(memory.searcher.path))
+    memory.care.index()
+    memory.care.searcher.close()
+    connection = apsw.Connection(str(memory.care.searcher.path))
     connection.execute("pragma user_version = 99")
     connection.close()
-    before = memory.searcher.path.read_bytes()
+    before = memory.care.searcher.path.read_bytes()
     answer = opened(tmp_path).search("E4017")
     assert keys(answer)[0] == "payment-retry"
     assert any("newer version" in line for line in answer.degraded)
-    assert memory.searcher.path.read_bytes() == before
+    assert memory.care.searcher.path.read_bytes() == before
 
 
 def test_a_home_that_cannot_be_written_still_answers(tmp_path: Path) -> None:
@@ -415,7 +415,7 @@ def test_a_file_that_is_no_text_is_reported_and_the_rest_answers(
     folder.mkdir()
     (folder / "bad.md").write_bytes(content)
     (folder / "good.md").write_text("# Birds\n\nThe heron stands in the pond.\n")
-    memory.add_source(folder)
+    memory.sources.add(folder)
     for _ in range(2):  # known to be bad, it is still said
         answer = memory.search("heron")
         assert answer.results[0].path == str(folder / "good.md")
@@ -435,7 +435,7 @@ def test_a_file_too_large_is_reported_and_the_rest_answers(tmp_path: Path) -> No
     folder.mkdir()
     with (folder / "large.md").open("wb") as file:
         file.truncate(1 << 31)
-    memory.add_source(folder)
+    memory.sources.add(folder)
     answer = memory.search("E4017")
     assert keys(answer)[0] == "payment-retry"
     assert any("large.md" in line for line in answer.degraded)
@@ -446,7 +446,7 @@ def test_a_source_that_went_away_is_reported_and_the_rest_answers(tmp_path: Path
     folder = tmp_path / "attached"
     folder.mkdir()
     (folder / "a.md").write_text("The heron stands in the pond.\n")
-    memory.add_source(folder)
+    memory.sources.add(folder)
     assert memory.search("heron").results
     shutil.rmtree(folder)
     answer = memory.search("heron")
@@ -461,7 +461,7 @@ def test_a_source_without_permission_is_reported_and_the_rest_answers(tmp_path: 
     folder = tmp_path / "attached"
     folder.mkdir()
     (folder / "a.md").write_text("The heron stands in the pond.\n")
-    memory.add_source(folder)
+    memory.sources.add(folder)
     folder.chmod(0)
     try:
         answer = memory.search("E4017")

@@ -47,7 +47,7 @@ def use(memory: Memory, key: str, times: int) -> None:
     """Show a record as often, a minute apart."""
     item = memory.show(key).path
     for number in range(times):
-        memory._state.used([item], at=NOW + timedelta(minutes=number))
+        memory.workspace.state.used([item], at=NOW + timedelta(minutes=number))
 
 
 # --- sort_by ------------------------------------------------------------------------------------------------
@@ -88,7 +88,7 @@ def test_a_group_leaves_no_trace_in_the_counts(tmp_path: Path) -> None:
     with opened(tmp_path, audience="group") as group:
         assert keys(group.search("heron")) == ["a"]
     with opened(tmp_path) as memory:
-        assert memory._state.uses([memory.show("a").path]) == {}
+        assert memory.workspace.state.uses([memory.show("a").path]) == {}
 
 
 def test_without_a_question_the_most_used_of_all_comes_first_however_old_it_is(tmp_path: Path) -> None:
@@ -217,7 +217,7 @@ def vault(base: Path, memory: Memory) -> None:
     for bird in ("heron", "stork", "owl"):
         text = "".join(f"## {food}\n\n{section.format(bird, food)}\n\n" for food in ("frogs", "mice", "fish"))
         (folder / f"{bird}.md").write_text(f"# {bird}\n\n{text}")
-    memory.add_source(folder)
+    memory.sources.add(folder)
 
 
 HISTORY = """---
@@ -289,7 +289,7 @@ def test_a_source_makes_room_for_others_and_leaves_no_place_empty(tmp_path: Path
         folder.mkdir()
         for number in range(12):
             (folder / f"{number:02}.md").write_text(f"Heron, heron, heron and heron {number}.\n")
-        memory.add_source(folder)
+        memory.sources.add(folder)
         every = memory.search("heron", mode="bm25", max_results=6, min_score=0.0)
         assert [each.source for each in every.results] == ["vault"] * 6  # nobody else has anything to say
         memory.store("Long before noon a grey heron was standing there in the water among reeds.", key="own")

@@ -97,18 +97,18 @@ def test_deleting_the_whole_audit_is_told_until_it_is_known_why(tmp_path: Path) 
     memory.store("One.", key="one")
     memory.store("Two.", key="two")
     shutil.rmtree(tmp_path / "home/audit")
-    [problem] = memory.verify_audit().problems
+    [problem] = memory.audit.verify().problems
     assert "is gone" in problem.why
     assert [each.severity for each in memory.status().findings if each.what == "audit"] == ["error"]
     memory.store("Three.", key="three")  # a new chain begins, and says what it follows
-    report = memory.verify_audit()
+    report = memory.audit.verify()
     assert report.lines == 2
     assert "was deleted before" in report.problems[0].why
-    assert [line["op"] for line in memory.audit_lines()] == ["lost", "created"]
+    assert [line["op"] for line in memory.audit.lines()] == ["lost", "created"]
     assert [each.severity for each in memory.status().findings if each.what == "audit"] == ["warning"]
     (tmp_path / "home/audit-started").unlink()
     assert not [each for each in memory.status().findings if each.what == "audit"]
-    [problem] = memory.verify_audit().problems  # the line itself stays
+    [problem] = memory.audit.verify().problems  # the line itself stays
     assert problem.why == "the audit before this line was deleted"
 
 
@@ -122,9 +122,9 @@ def test_a_home_without_the_mark_that_lost_its_audit_is_told_before_and_after_th
     for name in ("format", "audit-started"):  # as an older version leaves a home
         (tmp_path / "home" / name).unlink()
     memory = opened_by_a_person(tmp_path)
-    assert "is gone" in memory.verify_audit().problems[0].why
+    assert "is gone" in memory.audit.verify().problems[0].why
     memory.note("A note.")
-    assert "was deleted before" in memory.verify_audit().problems[0].why
+    assert "was deleted before" in memory.audit.verify().problems[0].why
 
 
 def test_a_home_that_nobody_has_written_to_has_no_audit_and_that_is_no_alarm(tmp_path: Path) -> None:
@@ -132,10 +132,10 @@ def test_a_home_that_nobody_has_written_to_has_no_audit_and_that_is_no_alarm(tmp
     by_hand.parent.mkdir(parents=True)
     by_hand.write_text("# topic\n\nBy hand.\n")
     memory = opened_by_a_person(tmp_path)
-    assert memory.verify_audit().problems == ()
+    assert memory.audit.verify().problems == ()
     assert memory.status().findings == ()
     memory.store("One.", key="one", scope="global")
-    assert memory.verify_audit().problems == ()
+    assert memory.audit.verify().problems == ()
 
 
 def opened_by_a_person(base: Path) -> Memory:

@@ -62,15 +62,15 @@ def answers(memory: Memory) -> dict[str, Any]:
     for name in names:
         try:
             found[f"show {name}"] = memory.show(name)
-            found[f"related {name}"] = memory.related(name)
+            found[f"related {name}"] = memory.graph.related(name)
         except VadeError as error:
             found[f"show {name}"] = type(error), str(error)
     status = memory.status()
     found["status"] = status.records, status.findings
-    found["inject"] = memory.inject()
-    found["group"] = memory.inject(audience="group")
-    found["waiting"] = memory.waiting()
-    found["forgotten"] = memory.forgotten()
+    found["inject"] = memory.injection.block()
+    found["group"] = memory.injection.block(audience="group")
+    found["waiting"] = memory.review.waiting()
+    found["forgotten"] = memory.archive.forgotten()
     return found
 
 
@@ -79,7 +79,7 @@ def without_catalogue(base: Path) -> dict[str, Any]:
     for path in kept(base):
         path.unlink()
     memory = opened(base)
-    memory.records.catalogue._keep = False
+    memory.workspace.records.catalogue._keep = False
     return answers(memory)
 
 
@@ -99,7 +99,7 @@ def fill(memory: Memory) -> None:
         memory.store(text, key=key, tags=["plan", key])
     opened_as_tool = connect(home=memory.home.path, cwd=memory.caller.project.root, origin=Origin.TOOL)  # type: ignore[union-attr]
     opened_as_tool.store("A tool has found the epsilon.", key="epsilon")
-    memory.learn("solution", error="It breaks at noon.", solution="Wind the clock.")
+    memory.knowledge.learn("solution", error="It breaks at noon.", solution="Wind the clock.")
 
 
 # -------------------------------------------------------------------- edits by hand
@@ -189,7 +189,7 @@ def test_a_file_saved_twice_within_one_tick_of_the_clock_is_read_again(
     memory = opened(tmp_path)
     memory.store("The answer is 41.", key="alpha")
     path = records_of(tmp_path) / "alpha.md"
-    assert memory.inject().text.count("is 41") == 1
+    assert memory.injection.block().text.count("is 41") == 1
     before = path.stat()
     with path.open("r+") as file:
         text = file.read()
@@ -197,7 +197,7 @@ def test_a_file_saved_twice_within_one_tick_of_the_clock_is_read_again(
         file.write(text.replace("41", "42"))
     stamp = catalogue._stamp
     monkeypatch.setattr(catalogue, "_stamp", lambda _: stamp(before))  # as a coarse clock would have it
-    assert "is 42" in memory.inject().text
+    assert "is 42" in memory.injection.block().text
 
 
 def take(step: Any, base: Path, memory: Memory) -> None:
@@ -259,7 +259,7 @@ def test_a_damaged_catalogue_is_made_anew_and_nobody_notices(tmp_path: Path) -> 
         for spoiled in damaged(content):
             path.write_bytes(spoiled)
             fresh = opened(tmp_path)
-            assert fresh.inject() == truth["inject"]
+            assert fresh.injection.block() == truth["inject"]
             assert fresh.show("alpha") == truth["show alpha"]
     assert answers(opened(tmp_path)) == truth
     again = answers(opened(tmp_path))
@@ -338,7 +338,7 @@ def test_a_home_without_room_for_an_index_still_answers(tmp_path: Path) -> None:
     (tmp_path / "home" / "index").write_text("not a folder")
     found = opened(tmp_path)
     assert found.show("alpha").key == "alpha"
-    assert "alpha" in found.inject().text
+    assert "alpha" in found.injection.block().text
 
 
 def test_an_incognito_session_and_one_that_finds_little_write_nothing(
@@ -348,7 +348,7 @@ def test_an_incognito_session_and_one_that_finds_little_write_nothing(
     time.sleep(SOON)
     for path in kept(tmp_path):
         path.unlink()
-    opened(tmp_path, incognito=True).inject()
+    opened(tmp_path, incognito=True).injection.block()
     opened(tmp_path, incognito=True).status()
     assert kept(tmp_path) == []
     monkeypatch.setattr(catalogue, "FEW", 150)
@@ -368,7 +368,7 @@ def test_the_catalogue_holds_no_text_and_is_purged_with_the_rest(tmp_path: Path)
     assert SECRET.encode() not in held
     assert b"of the plan" not in held
     memory.home.folder().close()
-    memory._forget_derived()
+    memory.archive._forget_derived()
     assert kept(tmp_path) == []
 
 

@@ -197,12 +197,12 @@ def test_every_append_of_sixteen_processes_is_there(
     assert in_order(texts, writers)
     report(capsys, f"R5 {kind} by {writers} processes", seen)
     memory = connect(home=home, cwd=tmp_path)
-    assert memory.verify_audit().problems == ()
-    assert memory.verify_audit().lines == writers * each
+    assert memory.audit.verify().problems == ()
+    assert memory.audit.verify().lines == writers * each
     assert list(home.glob("locks/*")) == []
     assert not list(home.rglob(".vade-*"))
     if kind == "store":
-        assert memory.lost_entries("shared") == []
+        assert memory.archive.lost_entries("shared") == []
 
 
 def test_without_the_lock_the_harness_sees_entries_lost(tmp_path: Path) -> None:
@@ -251,7 +251,7 @@ def scene_numbers(home: str, writers: int, each: int) -> dict[str, Any]:
             if number % 3 == 0:
                 memory.forget(f"key-{writer}-{number}")
             if number % 7 == 0:
-                memory.purge(f"key-{writer}-{number}")
+                memory.archive.purge(f"key-{writer}-{number}")
         return given
 
     return {
@@ -266,7 +266,7 @@ def test_a_number_is_never_given_twice(tmp_path: Path) -> None:
     (home / "last-number").unlink()
     memory = connect(home=home, cwd=tmp_path, origin=Origin.USER)
     assert memory.store("one more", key="one-more").num == 161
-    memory.purge("one-more")
+    memory.archive.purge("one-more")
     (home / "last-number").unlink()
     assert memory.store("and another", key="another").num == 162
     (home / "last-number").write_text("not a number\n")
@@ -490,10 +490,10 @@ def test_a_save_during_an_edit_is_a_conflict_and_both_texts_are_kept(
     tmp_path: Path, person: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     memory = connect(home=tmp_path / "home", cwd=tmp_path, origin=Origin.USER)
-    _, text = memory.editable("topic", scope="global")
+    _, text = memory.care.editable("topic", scope="global")
     before_exchange(monkeypatch, lambda: person.save("typed in between"))
     with pytest.raises(Conflict):
-        memory.edited("topic", text, text.replace("begin", "begun anew"), scope="global")
+        memory.care.edited("topic", text, text.replace("begin", "begun anew"), scope="global")
     assert "typed in between" in person.path.read_text()
     assert b"begun anew" in kept_of(person)
 
@@ -503,7 +503,7 @@ def test_a_save_during_a_restore_is_kept(
 ) -> None:
     memory = connect(home=tmp_path / "home", cwd=tmp_path, origin=Origin.USER)
     memory.store("later", key="topic", scope="global", mode="replace")
-    version = memory.versions("topic", scope="global")[0]
+    version = memory.archive.versions("topic", scope="global")[0]
     before_exchange(monkeypatch, lambda: person.save("typed in between"))
     memory.restore(version.id, scope="global")
     assert b"typed in between" in kept_of(person)
@@ -513,9 +513,9 @@ def test_a_save_during_a_pinned_edit_is_kept(tmp_path: Path, monkeypatch: pytest
     from vademecum.store.folders import Folder
 
     memory = connect(home=tmp_path / "home", cwd=tmp_path, origin=Origin.USER)
-    memory.edited("MEMORY.md", "", "first text", scope="global")
+    memory.care.edited("MEMORY.md", "", "first text", scope="global")
     path = tmp_path / "home" / "memory" / "global" / "MEMORY.md"
-    _, before = memory.editable("MEMORY.md", scope="global")
+    _, before = memory.care.editable("MEMORY.md", scope="global")
     real = Folder.exchange
     saves = [lambda: path.write_text(before + "typed in between\n")]
 
@@ -526,7 +526,7 @@ def test_a_save_during_a_pinned_edit_is_kept(tmp_path: Path, monkeypatch: pytest
 
     monkeypatch.setattr(Folder, "exchange", exchange)
     with contextlib.suppress(Conflict):
-        memory.edited("MEMORY.md", before, before.replace("first", "second"), scope="global")
+        memory.care.edited("MEMORY.md", before, before.replace("first", "second"), scope="global")
     found = b"".join(each.read_bytes() for each in (tmp_path / "home").rglob("*") if each.is_file())
     assert b"typed in between" in found
     assert b"second text" in found
@@ -537,13 +537,13 @@ def test_entries_that_a_stale_buffer_took_out_are_seen_and_come_back(tmp_path: P
     stale = person.path.read_text()
     memory.store("ours, acknowledged", key="topic", scope="global")
     person.save("typed on top of an old buffer", buffer=stale)
-    assert "ours, acknowledged" in [entry.text for entry in memory.lost_entries("topic")]
+    assert "ours, acknowledged" in [entry.text for entry in memory.archive.lost_entries("topic")]
     assert [finding.what for finding in memory.status().findings] == ["edited"]
     memory.restore("topic", scope="global")
     text = person.path.read_text()
     assert "ours, acknowledged" in text
     assert "typed on top of an old buffer" in text
-    assert memory.lost_entries("topic") == []
+    assert memory.archive.lost_entries("topic") == []
 
 
 # --- R8: a dead process leaves no lock behind ---------------------------------------------------------------
@@ -605,7 +605,7 @@ def test_the_next_writer_need_not_wait_for_a_dead_one(
     assert [text for text in texts if text.startswith("after kill")] == [
         f"after kill {n}" for n in range(kills)
     ]
-    assert memory.verify_audit().problems == ()
+    assert memory.audit.verify().problems == ()
     assert list((tmp_path / "home" / "locks").iterdir()) == []
     assert not list((tmp_path / "home" / "memory").rglob(".vade-*"))
     assert not list((tmp_path / "home" / "memory").rglob("*conflict*"))
@@ -665,10 +665,10 @@ def test_a_clock_that_jumps_neither_loses_nor_reorders_entries(tmp_path: Path) -
         memory.store(f"entry number {number}", key="topic")
         memory.note(f"note number {number}")
     assert [entry.text for entry in memory.show("topic").entries] == [f"entry number {n}" for n in range(100)]
-    assert memory.lost_entries("topic") == []
+    assert memory.archive.lost_entries("topic") == []
     assert memory.status().notes == 100
-    assert memory.verify_audit().problems == ()
-    assert memory.verify_audit().lines == 200
+    assert memory.audit.verify().problems == ()
+    assert memory.audit.verify().lines == 200
     assert memory.show("topic").num == 1
 
 

@@ -56,7 +56,7 @@ def memory(tmp_path: Path) -> Memory:
 
 
 def test_lint_finds_every_copy_and_says_whose_it_is(memory: Memory) -> None:
-    found = [each for each in memory.lint() if each.what == "copy"]
+    found = [each for each in memory.care.lint() if each.what == "copy"]
     assert {each.where.rpartition("/")[2] for each in found} == set(COPIES)
     for each in found:
         assert "has the number #2 and the id of " in each.why
@@ -96,8 +96,8 @@ def test_the_next_write_settles_them(memory: Memory, write: str) -> None:
     assert is_settled(memory)
     assert (memory.show("ver").num, memory.show("ver").id) == (original.num, original.id)
     assert memory.show(stored.num or "").id == stored.id
-    assert [each for each in memory.lint() if each.what == "copy"] == []
-    assert memory.verify_audit().problems == ()
+    assert [each for each in memory.care.lint() if each.what == "copy"] == []
+    assert memory.audit.verify().problems == ()
 
 
 def test_settling_changes_no_word(memory: Memory) -> None:
@@ -165,7 +165,7 @@ def test_in_a_very_large_store_a_write_does_not_look_for_copies_and_lint_does(
     monkeypatch.setattr(copies, "MOST", 3)
     memory.store("More of it.", key="else")
     assert not is_settled(memory)
-    assert [each for each in memory.lint() if each.what == "copy"]
+    assert [each for each in memory.care.lint() if each.what == "copy"]
 
 
 def test_the_command_line_says_what_to_type(

@@ -221,7 +221,7 @@ def test_a_submodule_is_a_project_of_its_own(tmp_path: Path, opened: Callable[[P
     inner.store("again", key="again")
     assert keys(opened(clone)) == ["again"]
     (told,) = [each.mend for each in inner.status().findings if each.what == "project"]
-    inner.alias(told.rpartition(" ")[2])
+    inner.projects.alias(told.rpartition(" ")[2])
     assert keys(opened(clone)) == ["again", "inner"]
 
 
@@ -261,13 +261,13 @@ def test_a_moved_folder_is_joined_by_hand(tmp_path: Path, opened: Callable[[Path
     old.rename(tmp_path / "new")
     moved = opened(tmp_path / "new")
     assert keys(moved) == []
-    moved.alias(project.id)
+    moved.projects.alias(project.id)
     assert keys(opened(tmp_path / "new")) == ["kept"]
     with pytest.raises(NotFound):
-        moved.alias("no-such-project")
+        moved.projects.alias("no-such-project")
     assert moved.caller.project is not None
     with pytest.raises(UsageError):
-        moved.alias(moved.caller.project.id)
+        moved.projects.alias(moved.caller.project.id)
 
 
 def test_aliases_in_a_circle_end(tmp_path: Path, opened: Callable[[Path], Memory]) -> None:
@@ -277,8 +277,8 @@ def test_aliases_in_a_circle_end(tmp_path: Path, opened: Callable[[Path], Memory
     ids = [opened(root).caller.project for root in (one, other)]
     assert ids[0] is not None
     assert ids[1] is not None
-    opened(one).alias(ids[1].id)
-    opened(other).alias(ids[0].id)
+    opened(one).projects.alias(ids[1].id)
+    opened(other).projects.alias(ids[0].id)
     assert keys(opened(one)) == keys(opened(other)) == ["one", "other"]
 
 
@@ -295,7 +295,7 @@ def test_the_home_is_never_taken_for_a_projects_folder(tmp_path: Path) -> None:
         assert again.store("project text", key="mine").path.startswith("memory/project/")
         assert again.status().trusted is None
     with pytest.raises(VadeError):
-        connect(home=home / ".vade", cwd=home, origin=Origin.USER).init()
+        connect(home=home / ".vade", cwd=home, origin=Origin.USER).projects.init()
     linked = tmp_path / "linked"
     linked.symlink_to(home)
     through = connect(home=home / ".vade", cwd=linked)
@@ -363,7 +363,7 @@ def test_a_path_that_holds_another_repository_does_not_hand_over_the_earlier_one
     clone = repository(tmp_path / "clone", "git@host:client/two.git")
     assert keys(opened(clone)) == ["two"]
     assert opened(clone).status().findings == ()
-    opened(workspace).alias("host-client-one")
+    opened(workspace).projects.alias("host-client-one")
     assert keys(opened(workspace)) == ["one", "two"]
     assert opened(workspace).status().findings == ()
 
@@ -391,7 +391,7 @@ def test_the_usual_home_is_no_repositorys_folder_when_memory_lies_elsewhere(
         assert memory.caller.project.root == cwd
         assert memory.store("text", key="note").path.startswith("memory/project/")
     with pytest.raises(UsageError):
-        connect(home=tmp_path / "home", cwd=user, origin=Origin.USER).init()
+        connect(home=tmp_path / "home", cwd=user, origin=Origin.USER).projects.init()
 
 
 def test_a_folder_without_git_is_a_project_by_its_path(

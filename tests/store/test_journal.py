@@ -97,7 +97,7 @@ def test_a_note_without_a_project_is_an_error_and_lands_nowhere(
 
 def test_the_journal_of_a_project_with_its_own_folder_stays_in_the_home(tmp_path: Path) -> None:
     memory = opened(tmp_path, origin=Origin.USER)
-    memory.init()
+    memory.projects.init()
     noted = opened(tmp_path).note("private")
     assert noted.path.startswith("memory/project/")
     assert [path.name for path in (tmp_path / "work" / ".vade").iterdir()] != ["journal"]
@@ -144,7 +144,7 @@ def test_every_note_has_a_second_copy_and_an_audit_line(tmp_path: Path) -> None:
     memory.note("remember this")
     (kept,) = (tmp_path / "home" / "archive" / "kept").rglob("*.jsonl")
     assert "remember this" in kept.read_text()
-    assert [line["op"] for line in memory.audit_lines()] == ["note"]
+    assert [line["op"] for line in memory.audit.lines()] == ["note"]
 
 
 @pytest.mark.parametrize(

@@ -354,17 +354,17 @@ def doors(arena: Arena, name: str) -> Iterator[tuple[str, Callable[[], object]]]
     yield "session", lambda: arena.open(session=name or None).store("text", key="k", scope="session")
     yield "agent", lambda: arena.open(agent=name).store("text", key="k", scope="agent")
     yield "agent's note", lambda: arena.open(agent=name).note("text", scope="agent")
-    yield "source", lambda: memory.add_source(arena.outside, name=name)
-    yield "remove source", lambda: memory.remove_source(name)
-    yield "alias", lambda: memory.alias(name)
+    yield "source", lambda: memory.sources.add(arena.outside, name=name)
+    yield "remove source", lambda: memory.sources.remove(name)
+    yield "alias", lambda: memory.projects.alias(name)
     yield "show", lambda: memory.show(name)
     yield "forget", lambda: memory.forget(name, scope="session")
     yield "restore", lambda: memory.restore(name)
-    yield "purge", lambda: memory.purge(name, scope="agent")
-    yield "versions", lambda: memory.versions(name)
-    yield "protect", lambda: memory.protect(name)
-    yield "editable", lambda: memory.editable(name)
-    yield "edited", lambda: memory.edited(name, "", "text")
+    yield "purge", lambda: memory.archive.purge(name, scope="agent")
+    yield "versions", lambda: memory.archive.versions(name)
+    yield "protect", lambda: memory.review.protect(name)
+    yield "editable", lambda: memory.care.editable(name)
+    yield "edited", lambda: memory.care.edited(name, "", "text")
     for path in (
         name,
         f"memory/global/records/{name}",
@@ -397,7 +397,7 @@ def door_problems(arena: Arena, name: str) -> list[str]:
         if CANARY in repr(answer):
             problems.append(f"{door} of {name!r} shows what is outside: {answer!r}")
     with contextlib.suppress(VadeError, UnicodeEncodeError, ValueError):
-        arena.open(origin=Origin.USER).remove_source(name)
+        arena.open(origin=Origin.USER).sources.remove(name)
     if arena.surroundings() != before:
         problems.append(f"{name!r} left something outside")
     return problems
@@ -477,10 +477,10 @@ def looking(memory: Memory) -> Iterator[tuple[str, Callable[[], object]]]:
     yield "list", memory.list
     yield "status", memory.status
     yield "show", lambda: memory.show("secret")
-    yield "sources", memory.sources
-    yield "audit", memory.audit_lines
-    yield "verify", memory.verify_audit
-    yield "versions", lambda: memory.versions("secret")
+    yield "sources", memory.sources.list
+    yield "audit", memory.audit.lines
+    yield "verify", memory.audit.verify
+    yield "versions", lambda: memory.archive.versions("secret")
     for path in (
         "memory/global/records/secret.md",
         "memory/global/journal/2026-11-15.md",
@@ -500,11 +500,11 @@ def writing(memory: Memory) -> Iterator[tuple[str, Callable[[], object]]]:
     yield "keyless", lambda: memory.store("planted text of some length", scope="global")
     yield "note", lambda: memory.note("planted text", scope="global")
     yield "forget", lambda: memory.forget("secret", scope="global")
-    yield "purge", lambda: memory.purge("secret", scope="global")
-    yield "purge text", lambda: memory.purge_text(CANARY)
-    yield "pinned", lambda: memory.edited("MEMORY.md", "", "planted text", scope="global")
-    yield "listing", memory.write_listing
-    yield "clear", lambda: memory.clear(scope="global")
+    yield "purge", lambda: memory.archive.purge("secret", scope="global")
+    yield "purge text", lambda: memory.archive.purge_text(CANARY)
+    yield "pinned", lambda: memory.care.edited("MEMORY.md", "", "planted text", scope="global")
+    yield "listing", memory.care.write_listing
+    yield "clear", lambda: memory.archive.clear(scope="global")
 
 
 def link_problems(arena: Arena, memory: Memory) -> list[str]:
@@ -546,7 +546,7 @@ def test_a_link_planted_in_a_repository_leads_nowhere(arena: Arena, inside: str,
     path.symlink_to(arena.outside / "secret.md" if path.suffix else arena.outside)
     if trusted:
         with contextlib.suppress(VadeError):
-            arena.open(origin=Origin.USER).trust()
+            arena.open(origin=Origin.USER).projects.trust()
     try:
         memory = arena.open(origin=Origin.USER)
     except VadeError as error:

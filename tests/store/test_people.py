@@ -246,7 +246,7 @@ def test_memory_opened_as_it_always_was_is_an_agents(home: Path) -> None:
     memory.store("Said.", key="said")
     assert memory.show("said").entries[0].origin is Origin.AGENT
     with pytest.raises(NotVisible, match="only a person"):
-        memory.verify("said")
+        memory.review.verify("said")
 
 
 def test_a_variable_that_would_allow_scripts_is_refused_by_its_name(home: Path) -> None:

@@ -39,7 +39,7 @@ def test_a_text_that_only_stands_in_structure_changes_nothing_and_is_reported(
     agent.store("second words", key="topic", mode="replace")
     path = tmp_path / "home" / agent.show("topic").path
     before = path.read_bytes()
-    found = opened(tmp_path).purge_text(wanted)
+    found = opened(tmp_path).archive.purge_text(wanted)
     assert path.read_bytes() == before
     assert [each.gone for each in found if each.where.endswith("records/topic.md")] == [False]
 
@@ -49,7 +49,7 @@ def test_a_text_across_two_entries_goes_and_the_entries_stay(tmp_path: Path) -> 
     memory = opened(tmp_path)
     memory.store("CANARY two\nlast", key="topic")
     source = (tmp_path / "home" / memory.show("topic").path).read_text()
-    memory.purge_text(source[source.index("CANARY one") : source.index("\nlast")])
+    memory.archive.purge_text(source[source.index("CANARY one") : source.index("\nlast")])
     entries = memory.show("topic").entries
     assert [(each.text, each.origin) for each in entries] == [
         ("first\n[purged]", Origin.AGENT),
@@ -60,8 +60,8 @@ def test_a_text_across_two_entries_goes_and_the_entries_stay(tmp_path: Path) -> 
 def test_signatures_of_a_pinned_document_stay(tmp_path: Path) -> None:
     memory = opened(tmp_path)
     text = "# One\nagent words\n<!-- origin: agent -->\n\n# Two\nmore agent words\n<!-- origin: agent -->\n"
-    memory.edited("MEMORY.md", "", text, scope="global")
-    memory.purge_text("agent")
+    memory.care.edited("MEMORY.md", "", text, scope="global")
+    memory.archive.purge_text("agent")
     now = (tmp_path / "home" / "memory" / "global" / "MEMORY.md").read_text()
     assert now.count("<!-- origin: agent -->") == 2
     assert "[purged] words" in now
@@ -73,7 +73,7 @@ def test_titles_tags_and_a_persons_own_labels_are_cleaned(tmp_path: Path) -> Non
     memory.store("words", key="topic", tags=["CANARY", "kept"])
     path = tmp_path / "home" / memory.show("topic").path
     path.write_text(path.read_text().replace("title: Topic", "title: CANARY bird\nmine: a CANARY"))
-    found = memory.purge_text("CANARY")
+    found = memory.archive.purge_text("CANARY")
     assert "CANARY" not in path.read_text()
     assert all(each.gone for each in found)
     record = memory.show("topic")
@@ -84,8 +84,8 @@ def test_decisions_and_settings_are_reported_and_stay(tmp_path: Path) -> None:
     memory = opened(tmp_path)
     (tmp_path / "work" / ".git").mkdir()
     memory = opened(tmp_path)
-    memory.init()
-    found = memory.purge_text("path")
+    memory.projects.init()
+    found = memory.archive.purge_text("path")
     assert opened(tmp_path).status().trusted is True
     assert [each.gone for each in found if each.where.startswith("decisions/trusted/")] == [False]
 
@@ -95,14 +95,14 @@ def test_a_file_that_cannot_be_read_is_cleaned_byte_by_byte(tmp_path: Path) -> N
     records = tmp_path / "home" / "memory" / "global" / "records"
     records.mkdir(parents=True)
     (records / "torn.md").write_bytes(b"---\nno: [end\n---\n\xff CAN\xc3\x84RY \xff\n")
-    memory.purge_text("CANÄRY")
+    memory.archive.purge_text("CANÄRY")
     assert (records / "torn.md").read_bytes() == b"---\nno: [end\n---\n\xff [purged] \xff\n"
 
 
 @pytest.mark.parametrize("wanted", ["a", "id", " x ", "purged"])
 def test_a_text_too_short_to_mean_anything_is_refused(tmp_path: Path, wanted: str) -> None:
     with pytest.raises(UsageError):
-        opened(tmp_path).purge_text(wanted)
+        opened(tmp_path).archive.purge_text(wanted)
 
 
 # --- logs ---------------------------------------------------------------------------------------------------
@@ -127,7 +127,7 @@ def test_a_long_transcript_is_rewritten_in_little_memory(tmp_path: Path) -> None
     assert path.stat().st_size > 28_000_000
     before = path.read_bytes().splitlines()
     tracemalloc.start()
-    found = memory.purge_text("CANARY")
+    found = memory.archive.purge_text("CANARY")
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 6_000_000
@@ -154,10 +154,10 @@ def test_a_rewrite_that_fails_leaves_the_transcript_as_it_was(
     with monkeypatch.context() as broken:
         broken.setattr("vademecum.store.purge.os.fsync", full)
         with pytest.raises(StorageFailed):
-            memory.purge_text("CANARY")
+            memory.archive.purge_text("CANARY")
     assert path.read_bytes() == before
     assert [each.name for each in path.parent.iterdir()] == ["s.jsonl"]
-    memory.purge_text("CANARY")
+    memory.archive.purge_text("CANARY")
     assert b"CANARY" not in path.read_bytes()
 
 
@@ -178,7 +178,7 @@ def test_what_a_person_writes_into_a_log_meanwhile_is_not_lost(
 
     with monkeypatch.context() as slow:
         slow.setattr("vademecum.store.purge.os.fsync", meanwhile)
-        memory.purge_text("CANARY")
+        memory.archive.purge_text("CANARY")
     assert calls
     lines = path.read_text().splitlines()
     assert len(lines) == 51
@@ -190,7 +190,7 @@ def test_killed_at_any_time_a_purge_leaves_the_old_transcript_or_the_new_one(tmp
     memory = opened(tmp_path)
     path = log_of(tmp_path, 400, 4_000)
     old = path.read_bytes()
-    memory.purge_text("CANARY")
+    memory.archive.purge_text("CANARY")
     new = path.read_bytes()
     code = (
         "import sys; from pathlib import Path; from vademecum.memory import connect; print(flush=True);"
@@ -206,7 +206,7 @@ def test_killed_at_any_time_a_purge_leaves_the_old_transcript_or_the_new_one(tmp
             time.sleep(delay)
             running.kill()
         assert path.read_bytes() in (old, new)
-    opened(tmp_path).purge_text("CANARY")
+    opened(tmp_path).archive.purge_text("CANARY")
     assert path.read_bytes() == new
     assert [each.name for each in path.parent.iterdir()] == ["s.jsonl"]
 
@@ -218,6 +218,6 @@ def test_every_index_goes_with_a_purge_that_of_the_sessions_too(tmp_path: Path) 
     index.mkdir(exist_ok=True)
     for name in ("main.sessions.db", "main.sessions.db-wal", "other.db", "other.sessions.db"):
         (index / name).write_bytes(b"CANARY")
-    memory.purge_text("CANARY")
+    memory.archive.purge_text("CANARY")
     assert not [each.name for each in index.iterdir() if b"CANARY" in each.read_bytes()]
     assert not (index / "other.sessions.db").exists()

@@ -60,7 +60,7 @@ def memory(tmp_path: Path) -> Memory:
     (tmp_path / "vault-2").mkdir()
     (tmp_path / "vault-2" / "note.md").write_text(SECRET)
     made = opened(tmp_path)
-    made.add_source(tmp_path / "vault")
+    made.sources.add(tmp_path / "vault")
     return made
 
 
@@ -95,7 +95,7 @@ def test_what_a_search_names_can_be_read_by_that_name(memory: Memory, tmp_path: 
 
 
 def test_an_attached_file_alone_is_read_and_its_neighbours_are_not(memory: Memory, tmp_path: Path) -> None:
-    memory.add_source(tmp_path / "outside" / "note.md")
+    memory.sources.add(tmp_path / "outside" / "note.md")
     (tmp_path / "outside" / "other.md").write_text(SECRET)
     assert memory.get(str(tmp_path / "outside" / "note.md")).text == SECRET
     with pytest.raises(OutsideMemory):
@@ -233,7 +233,7 @@ def test_a_group_reads_no_source_no_journal_and_no_document_of_the_user(
         memory.store("The owl is a secret.", key="owl", scope="global").path,
         memory.store("The kite is a secret.", key="kite", scope="agent").path,
     ]
-    memory.edited("MEMORY.md", "", "# Memory\n\nThe wren is a secret.\n")
+    memory.care.edited("MEMORY.md", "", "# Memory\n\nThe wren is a secret.\n")
     private += ["MEMORY.md", "profile.md", "memory/global/MEMORY.md"]
     group = opened(tmp_path, audience="group")
     assert "heron" in group.get(kept).text
@@ -246,8 +246,8 @@ def test_a_group_reads_no_source_no_journal_and_no_document_of_the_user(
 
 
 def test_a_source_of_another_project_is_not_readable_here(memory: Memory, tmp_path: Path) -> None:
-    memory.remove_source("vault")
-    memory.add_source(tmp_path / "vault", scope="project")
+    memory.sources.remove("vault")
+    memory.sources.add(tmp_path / "vault", scope="project")
     assert readable(memory, str(tmp_path / "vault" / "lines.md"))
     (tmp_path / "elsewhere").mkdir()
     other = connect(home=tmp_path / "home", cwd=tmp_path / "elsewhere", environ={}, origin=Origin.USER)
@@ -255,5 +255,5 @@ def test_a_source_of_another_project_is_not_readable_here(memory: Memory, tmp_pa
 
 
 def test_a_detached_source_is_not_readable_any_more(memory: Memory, tmp_path: Path) -> None:
-    memory.remove_source("vault")
+    memory.sources.remove("vault")
     assert readable(memory, str(tmp_path / "vault" / "lines.md")) == ""

@@ -143,7 +143,7 @@ def test_replace_appends_and_marks_only_the_newest_living_entry(memory: Memory, 
         ("second", "2026-11-14T08:02:00Z"),
         ("third", None),
     ]
-    assert [image.why for image in memory.versions("topic")] == ["replace"]
+    assert [image.why for image in memory.archive.versions("topic")] == ["replace"]
     assert memory.store("first of all", key="fresh", mode="replace").outcome in (
         Outcome.CREATED,
         Outcome.REPLACED,
@@ -207,7 +207,7 @@ def test_a_text_whose_log_failed_is_logged_when_it_is_said_again(
 ) -> None:
     person = opened(tmp_path, origin=Origin.USER)
     if shelf == "repository":
-        person.init()
+        person.projects.init()
     person.store("the old way", key="topic")
 
     def full(*_: object, **__: object) -> None:
@@ -222,7 +222,7 @@ def test_a_text_whose_log_failed_is_logged_when_it_is_said_again(
     assert [entry.origin for entry in person.show("topic").entries] == [Origin.USER, Origin.USER]
     path = (tmp_path / ("work" if shelf == "repository" else "home")) / person.show("topic").path
     path.write_text(path.read_text().partition("## ")[0])
-    assert [(entry.text, entry.live) for entry in person.lost_entries("topic")] == [
+    assert [(entry.text, entry.live) for entry in person.archive.lost_entries("topic")] == [
         ("the old way", False),
         ("a new fact", True),
     ]
@@ -247,7 +247,7 @@ def test_a_near_duplicate_takes_the_place_of_nothing_protected_or_more_trusted(
 ) -> None:
     stored = opened(tmp_path, origin=first).store(NEAR.format("the tests"))
     if protected:
-        opened(tmp_path, origin=Origin.USER).protect(stored.key)
+        opened(tmp_path, origin=Origin.USER).review.protect(stored.key)
     memory = opened(tmp_path, origin=second)
     again = memory.store(NEAR.format("the test"), mode="replace")
     assert (again.key, again.outcome) == (stored.key, outcome)
@@ -381,8 +381,8 @@ def test_unknown_keys_and_all_else_a_person_wrote_stay_byte_for_byte(tmp_path: P
     )
     by_hand(tmp_path, "topic.md", text)
     memory.store("ours", key="topic", scope="global")
-    memory.protect("topic")
-    memory.protect("topic", on=False)
+    memory.review.protect("topic")
+    memory.review.protect("topic", on=False)
     after = written(tmp_path, memory, "topic")
     front, body = text.split("---\r\n", 2)[1:]
     assert body in after
@@ -471,7 +471,7 @@ def test_a_record_is_found_by_key_number_and_id_and_the_nearest_scope_wins(memor
 
 def test_every_write_is_announced(memory: Memory) -> None:
     seen: list[Change] = []
-    memory.listeners.append(seen.append)
+    memory.workspace.listeners.append(seen.append)
     memory.store("one", key="topic")
     memory.note("a note")
     memory.forget("topic")
@@ -527,22 +527,22 @@ def test_an_untrusted_repository_can_be_read_and_not_written(tmp_path: Path, sha
     assert memory.get(".vade/records/found.md").text.startswith("---")
     assert memory.status().trusted is False
     before = {path: path.read_bytes() for path in shared.rglob("*") if path.is_file()}
-    _, text = memory.editable("found")
+    _, text = memory.care.editable("found")
     for act in (
         lambda: memory.store("text", key="new"),
         lambda: memory.store("text", key="found"),
         lambda: memory.store("a text without any key"),
         lambda: memory.forget("found"),
-        lambda: memory.protect("found"),
-        lambda: memory.edited("found", text, text.replace("say", "do")),
+        lambda: memory.review.protect("found"),
+        lambda: memory.care.edited("found", text, text.replace("say", "do")),
     ):
         with pytest.raises(Untrusted):
             act()
-    assert memory.clear(scope="project") == []
-    memory.write_listing()
+    assert memory.archive.clear(scope="project") == []
+    memory.care.write_listing()
     assert {path: path.read_bytes() for path in shared.rglob("*") if path.is_file()} == before
     memory.note("a note goes to the home all the same")
-    memory.edited("context.md", "", "and so does a context", scope="project")
+    memory.care.edited("context.md", "", "and so does a context", scope="project")
     assert not (shared.parent / "context.md").exists()
 
 
@@ -567,7 +567,7 @@ def test_an_untrusted_repository_hides_nothing_of_the_users_own(tmp_path: Path) 
     assert "evil" not in memory.get("drink").text + memory.get("deploy").text
     (records / "deploy.md").write_text("---\ntype: [\n---\n")
     assert memory.show("deploy").text == "deploy by hand"
-    assert memory.protect("deploy").protected
+    assert memory.review.protect("deploy").protected
     assert memory.store("or by the pipeline", key="deploy").path == mine.path
     assert memory.store("Deploy by  hand", key="deploy").path == mine.path
     assert memory.store("deploy by hand!").path == mine.path
@@ -579,15 +579,15 @@ def test_an_untrusted_repository_hides_nothing_of_the_users_own(tmp_path: Path) 
 
 def test_trust_is_given_by_a_person_kept_by_path_and_taken_back(tmp_path: Path, shared: Path) -> None:
     with pytest.raises(VadeError):
-        opened(tmp_path, origin=Origin.AGENT).trust()
+        opened(tmp_path, origin=Origin.AGENT).projects.trust()
     person = opened(tmp_path, origin=Origin.USER)
-    person.trust()
+    person.projects.trust()
     assert person.store("ours", key="new").path == ".vade/records/new.md"
     assert (shared / "new.md").stat().st_mode & 0o777 == 0o644
-    person.trust(on=False)
+    person.projects.trust(on=False)
     with pytest.raises(Untrusted):
         person.store("ours again", key="new")
-    person.trust()
+    person.projects.trust()
     moved = tmp_path / "moved"
     (tmp_path / "work").rename(moved)
     assert connect(home=tmp_path / "home", cwd=moved).show("found").trusted is False
@@ -597,7 +597,7 @@ def test_in_a_trusted_repository_only_text_that_came_through_us_keeps_its_origin
     tmp_path: Path, shared: Path
 ) -> None:
     person = opened(tmp_path, origin=Origin.USER)
-    person.trust()
+    person.projects.trust()
     person.store("told by me", key="found")
     opened(tmp_path, origin=Origin.TOOL).store("seen by a tool", key="found")
     path = shared / "found.md"
@@ -626,7 +626,7 @@ def test_in_a_trusted_repository_only_text_that_came_through_us_keeps_its_origin
 
 def test_two_clones_that_chose_one_number_part_at_the_next_write(tmp_path: Path, shared: Path) -> None:
     person = opened(tmp_path, origin=Origin.USER)
-    person.trust()
+    person.projects.trust()
     own = person.store("later", key="later")
     (shared / "later.md").write_text(
         (shared / "later.md").read_text().replace(f"num: {own.num}\n", "num: 1\n")
@@ -640,7 +640,7 @@ def test_two_clones_that_chose_one_number_part_at_the_next_write(tmp_path: Path,
 def test_what_the_home_kept_before_a_repository_had_a_folder_stays_in_reach(tmp_path: Path) -> None:
     person = opened(tmp_path, origin=Origin.USER)
     person.store("from before", key="before")
-    person.init()
+    person.projects.init()
     assert (tmp_path / "work" / ".vade" / ".gitignore").read_text().count("\n") >= 2
     person = opened(tmp_path, origin=Origin.USER)
     assert person.store("from after", key="after").path == ".vade/records/after.md"
@@ -656,14 +656,14 @@ def test_an_edit_signs_the_entries_it_changed_and_archives_the_old_text(tmp_path
     agent.store("first", key="topic")
     agent.store("second", key="topic")
     person = opened(tmp_path, origin=Origin.USER)
-    path, text = person.editable("topic")
+    path, text = person.care.editable("topic")
     assert path == person.show("topic").path
-    person.edited("topic", text, text.replace("second", "second, mended"))
+    person.care.edited("topic", text, text.replace("second", "second, mended"))
     assert [(entry.text, entry.origin) for entry in person.show("topic").entries] == [
         ("first", Origin.AGENT),
         ("second, mended", Origin.USER),
     ]
-    image = person.versions("topic")[-1]
+    image = person.archive.versions("topic")[-1]
     assert image.why == "edit"
     assert (tmp_path / "home" / image.path).read_text() == text
 
@@ -672,22 +672,22 @@ def test_an_edit_signs_the_entries_it_changed_and_archives_the_old_text(tmp_path
 def test_what_a_person_edits_through_us_is_theirs_and_nothing_is_missed(tmp_path: Path, shelf: str) -> None:
     person = opened(tmp_path, origin=Origin.USER)
     if shelf == "repository":
-        person.init()
+        person.projects.init()
     person.store("first", key="topic")
     person.store("second", key="topic")
-    _, text = person.editable("topic")
+    _, text = person.care.editable("topic")
     changed = text.replace("# topic\n", "# topic\n\nWithout a date.\n").replace("second", "second, mended")
-    person.edited("topic", text, changed)
+    person.care.edited("topic", text, changed)
     assert [(entry.text, entry.origin) for entry in person.show("topic").entries] == [
         ("Without a date.", Origin.USER),
         ("first", Origin.USER),
         ("second, mended", Origin.USER),
     ]
-    assert person.lost_entries("topic") == []
+    assert person.archive.lost_entries("topic") == []
     assert [finding.what for finding in person.status().findings] == []
     path = (tmp_path / ("work" if shelf == "repository" else "home")) / person.show("topic").path
     path.write_text(path.read_text().replace("second, mended", "something else"))
-    assert [entry.text for entry in person.lost_entries("topic")] == ["second, mended"]
+    assert [entry.text for entry in person.archive.lost_entries("topic")] == ["second, mended"]
 
 
 @pytest.mark.parametrize(
@@ -705,18 +705,18 @@ def test_a_signature_alone_raises_no_origin(
 ) -> None:
     opened(tmp_path, origin=given).store("text", key="topic")
     memory = opened(tmp_path, origin=caller)
-    _, text = memory.editable("topic")
-    memory.edited("topic", text, text.replace(f"<!-- origin: {given} -->", claim))
+    _, text = memory.care.editable("topic")
+    memory.care.edited("topic", text, text.replace(f"<!-- origin: {given} -->", claim))
     assert [entry.origin for entry in memory.show("topic").entries] == [origin]
 
 
 def test_an_edit_brings_only_the_callers_own_word(tmp_path: Path) -> None:
     agent = opened(tmp_path, origin=Origin.AGENT)
     agent.store("text", key="topic")
-    _, text = agent.editable("topic")
+    _, text = agent.care.editable("topic")
     forged = "## 2026-01-01T00:00:00Z\nForged.\n<!-- origin: user -->\n"
     undated = text.replace("# topic\n", "# topic\n\nUndated.\n<!-- origin: user -->\n")
-    agent.edited("topic", text, f"{undated}\n{forged}")
+    agent.care.edited("topic", text, f"{undated}\n{forged}")
     assert [(entry.text, entry.origin) for entry in agent.show("topic").entries] == [
         ("Undated.", Origin.AGENT),
         ("text", Origin.AGENT),
@@ -724,16 +724,16 @@ def test_an_edit_brings_only_the_callers_own_word(tmp_path: Path) -> None:
     ]
     broken = by_hand(tmp_path, "broken.md", "---\ntype: [\n---\nText.\n").read_text()
     with pytest.raises(Refused, match="cannot be read"):  # whose it is nobody can say
-        agent.edited("broken", broken, f"---\ntype: rule\n---\nText.\n\n{forged}")
+        agent.care.edited("broken", broken, f"---\ntype: rule\n---\nText.\n\n{forged}")
 
 
 def test_an_edit_of_a_text_that_changed_meanwhile_keeps_both(tmp_path: Path) -> None:
     person = opened(tmp_path, origin=Origin.USER)
     person.store("first", key="topic")
-    _, text = person.editable("topic")
+    _, text = person.care.editable("topic")
     opened(tmp_path).store("from an agent", key="topic")
     with pytest.raises(Conflict) as caught:
-        person.edited("topic", text, text.replace("first", "my own words"))
+        person.care.edited("topic", text, text.replace("first", "my own words"))
     assert "from an agent" in written(tmp_path, person, "topic")
     kept = re.search(r"archive/\S+", str(caught.value))
     assert kept is not None
@@ -743,9 +743,9 @@ def test_an_edit_of_a_text_that_changed_meanwhile_keeps_both(tmp_path: Path) -> 
 def test_an_edit_that_breaks_the_file_is_refused(tmp_path: Path) -> None:
     person = opened(tmp_path, origin=Origin.USER)
     person.store("first", key="topic")
-    _, text = person.editable("topic")
+    _, text = person.care.editable("topic")
     with pytest.raises(Malformed):
-        person.edited("topic", text, text.replace("type: project", "type: ["))
+        person.care.edited("topic", text, text.replace("type: project", "type: ["))
     assert written(tmp_path, person, "topic") == text
 
 
@@ -762,10 +762,10 @@ def test_forget_and_restore_give_every_byte_back(tmp_path: Path, memory: Memory)
     assert written(tmp_path, memory, "topic") == before
     memory.forget("topic")
     memory.store("another of that name", key="topic")
-    versions = memory.versions("topic")
+    versions = memory.archive.versions("topic")
     memory.restore(versions[-1].id)
     assert written(tmp_path, memory, "topic") == before
-    memory.restore(memory.versions("topic")[-1].id)
+    memory.restore(memory.archive.versions("topic")[-1].id)
     assert "another of that name" in written(tmp_path, memory, "topic")
 
 
@@ -781,11 +781,11 @@ def test_clear_archives_a_scope_but_for_what_is_protected(person: Memory) -> Non
     for number in range(4):
         memory.store(f"text {number}", key=f"topic-{number}", protected=number == 0)
     memory.store("elsewhere", key="elsewhere", scope="global")
-    assert len(memory.clear(scope="project")) == 3
+    assert len(memory.archive.clear(scope="project")) == 3
     assert [record.key for record in memory.list().records] == ["topic-0", "elsewhere"]
     memory.restore("topic-2")
     assert memory.show("topic-2").text == "text 2"
-    assert len(memory.clear(scope="project", protected=True)) == 2
+    assert len(memory.archive.clear(scope="project", protected=True)) == 2
 
 
 def test_a_number_is_not_used_again_after_forget_or_purge(tmp_path: Path) -> None:
@@ -793,7 +793,7 @@ def test_a_number_is_not_used_again_after_forget_or_purge(tmp_path: Path) -> Non
     assert memory.store("one", key="one").num == 1
     memory.forget("one")
     assert memory.store("two", key="two").num == 2
-    memory.purge("two")
+    memory.archive.purge("two")
     (tmp_path / "home" / "last-number").unlink()
     assert memory.store("three", key="three").num == 3
 
@@ -815,8 +815,8 @@ def test_purge_leaves_no_byte_of_a_record(tmp_path: Path) -> None:
     memory = opened(tmp_path, origin=Origin.USER)
     memory.store(f"first {CANARY}", key="topic", tags=[CANARY])
     memory.store(f"second {CANARY}\nmore", key="topic", mode="replace")
-    _, text = memory.editable("topic")
-    memory.edited("topic", text, text.replace("more", f"even more {CANARY}"))
+    _, text = memory.care.editable("topic")
+    memory.care.edited("topic", text, text.replace("more", f"even more {CANARY}"))
     memory.forget("topic")
     memory.restore("topic")
     records = tmp_path / "home" / memory.show("topic").path
@@ -825,19 +825,19 @@ def test_purge_leaves_no_byte_of_a_record(tmp_path: Path) -> None:
     memory.forget("topic-conflict-20261115t000000-ab12cd34")
     conflict.write_text(f"a save {CANARY}")
     memory.store("a neighbour stays", key="topic-two")
-    memory.write_listing()
+    memory.care.write_listing()
     assert len(canary_places(tmp_path / "home")) >= 5
-    memory.purge("topic")
+    memory.archive.purge("topic")
     assert canary_places(tmp_path / "home") == []
     assert memory.show("topic-two").text == "a neighbour stays"
-    assert memory.verify_audit().problems == ()
+    assert memory.audit.verify().problems == ()
 
 
 def test_purge_of_a_forgotten_record_leaves_no_byte(tmp_path: Path) -> None:
     memory = opened(tmp_path, origin=Origin.USER)
     memory.store(f"first {CANARY}", key="topic")
     memory.forget("topic")
-    memory.purge("topic")
+    memory.archive.purge("topic")
     assert canary_places(tmp_path / "home") == []
 
 
@@ -853,26 +853,26 @@ def test_purge_of_a_text_leaves_no_byte_of_it_anywhere(tmp_path: Path, secret: s
     memory.store(f"x\n{secret}", key="gone")
     memory.forget("gone")
     memory.note(f"note\n{secret}\nafter")
-    memory.edited("MEMORY.md", "", f"pinned\n{secret}\n", scope="global")
-    memory.write_listing()
+    memory.care.edited("MEMORY.md", "", f"pinned\n{secret}\n", scope="global")
+    memory.care.write_listing()
     assert len(canary_places(tmp_path / "home")) >= 5
-    found = memory.purge_text(secret)
+    found = memory.archive.purge_text(secret)
     assert canary_places(tmp_path / "home") == []
     assert all(place.gone for place in found)
     assert "before" in memory.show("topic").entries[0].text
-    assert memory.verify_audit().problems == ()
+    assert memory.audit.verify().problems == ()
 
 
 def test_purge_of_a_text_reaches_a_trusted_repository_and_reports_sources(tmp_path: Path) -> None:
     memory = opened(tmp_path, origin=Origin.USER)
-    memory.init()
+    memory.projects.init()
     memory = opened(tmp_path, origin=Origin.USER)
     memory.store(f"shared {CANARY}", key="topic")
     vault = tmp_path / "vault"
     vault.mkdir()
     (vault / "note.md").write_text(f"theirs {CANARY} {CANARY}")
-    memory.add_source(vault)
-    found = memory.purge_text(CANARY)
+    memory.sources.add(vault)
+    found = memory.archive.purge_text(CANARY)
     assert canary_places(tmp_path / "home") == []
     assert canary_places(tmp_path / "work") == []
     assert [(place.where, place.count) for place in found if not place.gone] == [(str(vault / "note.md"), 2)]
@@ -891,13 +891,13 @@ def test_every_mutation_is_one_line_without_text_or_key(tmp_path: Path) -> None:
         ("replaced", lambda: memory.store(f"{secret} three", key=secret, mode="replace")),
         ("confirmed", lambda: memory.store(f"{secret} three", key=secret)),
         ("note", lambda: memory.note(f"{secret} noted")),
-        ("protect", lambda: memory.protect(secret)),
-        ("unprotect", lambda: memory.protect(secret, on=False)),
+        ("protect", lambda: memory.review.protect(secret)),
+        ("unprotect", lambda: memory.review.protect(secret, on=False)),
         ("forget", lambda: memory.forget(secret)),
         ("restore", lambda: memory.restore(secret)),
-        ("pin", lambda: memory.edited("MEMORY.md", "", secret, scope="global")),
-        ("clear", lambda: memory.clear(scope="project")),
-        ("purge", lambda: memory.purge(secret)),
+        ("pin", lambda: memory.care.edited("MEMORY.md", "", secret, scope="global")),
+        ("clear", lambda: memory.archive.clear(scope="project")),
+        ("purge", lambda: memory.archive.purge(secret)),
         (
             "created",
             lambda: memory.store("the zebrafish swims in the large tank by the window", scope="session"),
@@ -909,13 +909,13 @@ def test_every_mutation_is_one_line_without_text_or_key(tmp_path: Path) -> None:
     ]
     for number, (operation, act) in enumerate(acts):
         act()
-        lines = list(memory.audit_lines())
+        lines = list(memory.audit.lines())
         assert len(lines) == number + 1, operation
         assert lines[-1]["op"] == operation
         assert lines[-1]["actor"] == "process:main"
     raw = b"".join(path.read_bytes() for path in (tmp_path / "home" / "audit").iterdir())
     assert b"zebrafish" not in raw
-    assert memory.verify_audit().problems == ()
+    assert memory.audit.verify().problems == ()
     before = raw
     memory.list()
     memory.status()
@@ -928,7 +928,7 @@ def test_an_id_that_a_person_made_up_does_not_get_into_the_audit(tmp_path: Path)
     by_hand(tmp_path, "topic.md", f"---\ntype: user\nid: {CANARY}\n---\nText.\n")
     memory.store("more", key="topic", scope="global")
     memory.forget("topic")
-    memory.purge("topic")
+    memory.archive.purge("topic")
     assert canary_places(tmp_path / "home") == []
 
 
@@ -977,12 +977,12 @@ def test_verify_finds_fifty_of_fifty_damages(tmp_path: Path, how: str) -> None:
     for _ in range(50):
         spoiled = damaged(lines, how, rng)
         log.write_bytes(b"".join(line + b"\n" for line in spoiled))
-        if spoiled != lines and not memory.verify_audit().problems:
+        if spoiled != lines and not memory.audit.verify().problems:
             missed.append(spoiled)
     assert missed == []
     log.write_bytes(b"".join(line + b"\n" for line in lines))
-    assert memory.verify_audit().problems == ()
-    assert memory.verify_audit().lines == 12
+    assert memory.audit.verify().problems == ()
+    assert memory.audit.verify().lines == 12
 
 
 def test_a_writer_killed_before_the_head_moved_is_no_alarm(tmp_path: Path) -> None:
@@ -993,19 +993,19 @@ def test_a_writer_killed_before_the_head_moved_is_no_alarm(tmp_path: Path) -> No
     behind = head.read_bytes()
     memory.store("one more", key="topic")
     head.write_bytes(behind)
-    assert memory.verify_audit().problems == ()
+    assert memory.audit.verify().problems == ()
     memory.store("and another", key="topic")
-    assert memory.verify_audit().problems == ()
+    assert memory.audit.verify().problems == ()
     (log,) = (tmp_path / "home" / "audit").glob("*.jsonl")
     log.write_bytes(log.read_bytes() + b'{"seq": 6, "at"')  # a stump
-    assert memory.verify_audit().problems == ()
+    assert memory.audit.verify().problems == ()
     memory.store("after the stump", key="topic")
-    assert memory.verify_audit().problems == ()
-    assert memory.verify_audit().lines == 6
+    assert memory.audit.verify().problems == ()
+    assert memory.audit.verify().lines == 6
 
 
 def test_a_missing_head_is_an_alarm(tmp_path: Path) -> None:
     memory = opened(tmp_path)
     memory.store("text", key="topic")
     os.unlink(tmp_path / "home" / "audit" / "head")
-    assert memory.verify_audit().problems
+    assert memory.audit.verify().problems

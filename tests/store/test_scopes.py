@@ -96,7 +96,7 @@ def test_a_repository_nobody_trusts_comes_last_and_first_when_somebody_does(tmp_
 
     assert shared()[-1]
     assert sum(shared()) == 1
-    memory.trust()
+    memory.projects.trust()
     assert shared()[0]
     assert sum(shared()) == 1
 
@@ -134,11 +134,11 @@ def filled(tmp_path: Path) -> dict[str, Any]:
         stored[scope] = memory.store(canary(scope), key=f"{scope}-note", scope=scope)
     for scope in ("project", "agent", "global"):
         memory.note(canary(f"journal-{scope}"), scope=scope)
-    memory.edited("MEMORY.md", "", canary("pinned-global"), scope="global")
-    memory.edited("MEMORY.md", "", canary("pinned-agent"), scope="agent")
-    memory.edited("context.md", "", canary("context-project"), scope="project")
-    memory.edited("context.md", "", canary("context-global"), scope="global")
-    memory.edited("profile.md", "", canary("pinned-profile"), scope="global")
+    memory.care.edited("MEMORY.md", "", canary("pinned-global"), scope="global")
+    memory.care.edited("MEMORY.md", "", canary("pinned-agent"), scope="agent")
+    memory.care.edited("context.md", "", canary("context-project"), scope="project")
+    memory.care.edited("context.md", "", canary("context-global"), scope="global")
+    memory.care.edited("profile.md", "", canary("pinned-profile"), scope="global")
     return stored
 
 
@@ -158,9 +158,9 @@ def reads(memory: Memory, home: Path, stored: dict[str, Any]) -> Iterator[Callab
         ):
             yield partial(memory.show, name)
             yield partial(memory.get, name)
-            yield partial(memory.versions, name)
-            yield partial(memory.lost_entries, name)
-            yield partial(memory.editable, str(name))
+            yield partial(memory.archive.versions, name)
+            yield partial(memory.archive.lost_entries, name)
+            yield partial(memory.care.editable, str(name))
     for path in home.rglob("*"):
         if path.is_file():
             inner = str(path.relative_to(home))
@@ -174,7 +174,7 @@ def reads(memory: Memory, home: Path, stored: dict[str, Any]) -> Iterator[Callab
                 yield partial(memory.get, spelled)
     for name in ("MEMORY.md", "context.md", "profile.md", "memory.MD"):
         yield partial(memory.get, name)
-        yield partial(memory.editable, name)
+        yield partial(memory.care.editable, name)
 
 
 def seen_by(memory: Memory, home: Path, stored: dict[str, Any]) -> set[str]:
@@ -219,7 +219,7 @@ def test_what_cannot_be_seen_cannot_be_changed(tmp_path: Path, filled: dict[str,
     for scope in hidden:
         stored = filled[scope]
         for name in (stored.key, stored.num, stored.id):
-            for act in (memory.forget, memory.protect, memory.restore, memory.purge):
+            for act in (memory.forget, memory.review.protect, memory.restore, memory.archive.purge):
                 with pytest.raises(VadeError):
                     act(name)
     after = every_byte(tmp_path / "home")
@@ -233,15 +233,15 @@ def test_a_group_session_writes_only_to_its_session_and_project(tmp_path: Path) 
             partial(memory.store, "text", key="note", scope=scope),
             partial(memory.list, scope=scope),
             partial(memory.show, "note", scope=scope),
-            partial(memory.clear, scope=scope),
-            partial(memory.edited, "MEMORY.md", "", "text", scope=scope),
+            partial(memory.archive.clear, scope=scope),
+            partial(memory.care.edited, "MEMORY.md", "", "text", scope=scope),
         ):
             with pytest.raises(VadeError):
                 act()
     with pytest.raises(NotVisible):
         memory.list(all=True)
     with pytest.raises(NotVisible):
-        memory.projects()
+        memory.projects.list()
     assert every_byte(tmp_path / "home") == {}
     memory.store("text", key="note", scope="session")
     memory.store("text", key="note", scope="project")
@@ -255,22 +255,22 @@ def test_a_group_session_cannot_join_remove_or_search_what_is_private(tmp_path: 
     vault = tmp_path / "vault"
     vault.mkdir()
     (vault / "a.md").write_text("text")
-    private.add_source(vault, name="vault")
+    private.sources.add(vault, name="vault")
     project = private.caller.project
     assert project is not None
     group = opened(tmp_path, session="s", audience="group")
     acts: tuple[Callable[[], object], ...] = (
-        lambda: group.alias(project.id),
-        lambda: group.remove_source("vault"),
-        lambda: group.purge_text("CANARY-global"),
-        group.audit_lines,
+        lambda: group.projects.alias(project.id),
+        lambda: group.sources.remove("vault"),
+        lambda: group.archive.purge_text("CANARY-global"),
+        group.audit.lines,
     )
     for act in acts:
         with pytest.raises(VadeError):
             act()
-    assert group.sources() == []
+    assert group.sources.list() == []
     assert private.show("note", scope="global").text == "CANARY-global"
-    assert [source.name for source in private.sources()] == ["vault"]
+    assert [source.name for source in private.sources.list()] == ["vault"]
 
 
 def test_a_group_session_is_not_told_how_much_is_private(tmp_path: Path) -> None:
@@ -280,7 +280,7 @@ def test_a_group_session_is_not_told_how_much_is_private(tmp_path: Path) -> None
     vault = tmp_path / "vault"
     vault.mkdir()
     (vault / "a.md").write_text("text")
-    private.add_source(vault, name="vault", scope="project")
+    private.sources.add(vault, name="vault", scope="project")
     status = opened(tmp_path, session="s", audience="group").status()
     assert (status.notes, dict(status.records), status.sources) == (0, {}, ())
 
@@ -299,11 +299,11 @@ def test_a_source_of_one_place_is_not_seen_from_another(tmp_path: Path) -> None:
     vault = tmp_path / "vault"
     vault.mkdir()
     (vault / "a.md").write_text("text")
-    opened(tmp_path, agent="x", origin=Origin.USER).add_source(vault, name="vault", scope="agent")
-    assert [source.name for source in opened(tmp_path, agent="x").sources()] == ["vault"]
-    assert opened(tmp_path, agent="y").sources() == []
+    opened(tmp_path, agent="x", origin=Origin.USER).sources.add(vault, name="vault", scope="agent")
+    assert [source.name for source in opened(tmp_path, agent="x").sources.list()] == ["vault"]
+    assert opened(tmp_path, agent="y").sources.list() == []
     with pytest.raises(VadeError):
-        opened(tmp_path, agent="y", origin=Origin.USER).remove_source("vault")
+        opened(tmp_path, agent="y", origin=Origin.USER).sources.remove("vault")
 
 
 # --- incognito ----------------------------------------------------------------------------------------------
@@ -317,26 +317,26 @@ def test_an_incognito_session_reads_nothing_and_writes_nothing(
     assert seen_by(memory, tmp_path / "home", filled) == set()
     assert memory.list().records == ()
     assert memory.list(all=True).records == ()
-    assert memory.projects() == []
-    assert list(memory.audit_lines()) == []
-    assert memory.sources() == []
+    assert memory.projects.list() == []
+    assert list(memory.audit.lines()) == []
+    assert memory.sources.list() == []
     assert memory.get("MEMORY.md").text == ""
     writes: list[Callable[[], object]] = [
         lambda: memory.store("text", key="note"),
         lambda: memory.note("text"),
         lambda: memory.forget("session-note"),
         lambda: memory.restore("session-note"),
-        lambda: memory.clear(scope="session"),
-        lambda: memory.protect("session-note"),
-        lambda: memory.purge("session-note"),
-        lambda: memory.purge_text("CANARY"),
-        lambda: memory.edited("MEMORY.md", "", "text"),
-        memory.init,
-        memory.trust,
-        lambda: memory.alias("other"),
-        lambda: memory.add_source(tmp_path),
-        lambda: memory.remove_source("vault"),
-        memory.write_listing,
+        lambda: memory.archive.clear(scope="session"),
+        lambda: memory.review.protect("session-note"),
+        lambda: memory.archive.purge("session-note"),
+        lambda: memory.archive.purge_text("CANARY"),
+        lambda: memory.care.edited("MEMORY.md", "", "text"),
+        memory.projects.init,
+        memory.projects.trust,
+        lambda: memory.projects.alias("other"),
+        lambda: memory.sources.add(tmp_path),
+        lambda: memory.sources.remove("vault"),
+        memory.care.write_listing,
     ]
     for write in writes:
         with pytest.raises(IncognitoWrite):
@@ -350,9 +350,9 @@ def test_a_memory_that_is_only_looked_at_is_not_made(tmp_path: Path) -> None:
     memory = opened(tmp_path, session="s")
     assert memory.list().records == ()
     memory.status()
-    memory.verify_audit()
-    assert memory.sources() == []
-    assert memory.projects() == []
+    memory.audit.verify()
+    assert memory.sources.list() == []
+    assert memory.projects.list() == []
     for name in ("nothing", "1"):
         with pytest.raises(NotFound):
             memory.get(name)

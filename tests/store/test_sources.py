@@ -25,21 +25,21 @@ def memory(tmp_path: Path) -> Memory:
 def test_a_file_that_is_not_markdown_is_refused(memory: Memory, tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("root:x:0:0")
     with pytest.raises(UsageError):
-        memory.add_source(tmp_path / name, name="file")
-    assert memory.sources() == []
+        memory.sources.add(tmp_path / name, name="file")
+    assert memory.sources.list() == []
 
 
 @pytest.mark.parametrize("name", ["CLAUDE.md", "notes.Markdown"])
 def test_one_markdown_file_can_be_attached(memory: Memory, tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("text")
-    assert list(memory.add_source(tmp_path / name).markdown()) == [tmp_path / name]
+    assert list(memory.sources.add(tmp_path / name).markdown()) == [tmp_path / name]
 
 
 def test_a_file_that_was_attached_by_other_means_is_not_read(memory: Memory, tmp_path: Path) -> None:
     (tmp_path / "passwd").write_text("root:x:0:0")
     decision = {"path": str(tmp_path / "passwd"), "scope": "global", "inject": True, "at": ""}
     decisions.put(memory.home, "sources", "passwd", decision)
-    (source,) = memory.sources()
+    (source,) = memory.sources.list()
     assert list(source.markdown()) == []
 
 
@@ -49,8 +49,8 @@ def test_a_name_that_holds_a_secret_is_refused(memory: Memory, tmp_path: Path) -
         folder.mkdir()
         (folder / "a.md").write_text("text")
         with pytest.raises(SecretFound):
-            memory.add_source(folder, name=name)
-    assert memory.sources() == []
+            memory.sources.add(folder, name=name)
+    assert memory.sources.list() == []
 
 
 @pytest.mark.parametrize("caller", [{"origin": Origin.AGENT}, {"origin": Origin.USER, "audience": "group"}])
@@ -59,13 +59,13 @@ def test_only_a_person_attaches_and_detaches(
 ) -> None:
     (tmp_path / "vault").mkdir()
     (tmp_path / "vault" / "a.md").write_text("text")
-    memory.add_source(tmp_path / "vault", name="vault", scope="project")
+    memory.sources.add(tmp_path / "vault", name="vault", scope="project")
     other = connect(home=memory.home.path, cwd=tmp_path / "work", **caller)  # type: ignore[arg-type]  # mixed
     with pytest.raises(NotVisible):
-        other.add_source(tmp_path / "vault", name="more", scope="project")
+        other.sources.add(tmp_path / "vault", name="more", scope="project")
     with pytest.raises(NotVisible):
-        other.remove_source("vault")
-    assert [source.name for source in memory.sources()] == ["vault"]
+        other.sources.remove("vault")
+    assert [source.name for source in memory.sources.list()] == ["vault"]
 
 
 FOREIGN = [
@@ -115,7 +115,7 @@ def workspace(tmp_path: Path) -> Path:
 
 
 def test_what_programs_fetch_or_build_is_no_part_of_a_source(memory: Memory, workspace: Path) -> None:
-    source = memory.add_source(workspace)
+    source = memory.sources.add(workspace)
     own = {workspace / folder / "read.md" for folder in OWN}
     assert set(source.markdown()) == own
     assert source.count() == (len(own), len(FOREIGN))
@@ -125,7 +125,7 @@ def test_what_programs_fetch_or_build_is_no_part_of_a_source(memory: Memory, wor
 
 
 def test_what_is_left_out_cannot_be_read_by_its_path_either(memory: Memory, workspace: Path) -> None:
-    memory.add_source(workspace)
+    memory.sources.add(workspace)
     for folder in OWN:
         assert "heron" in memory.get(str(workspace / folder / "read.md")).text
     for folder in FOREIGN:
@@ -134,14 +134,14 @@ def test_what_is_left_out_cannot_be_read_by_its_path_either(memory: Memory, work
 
 
 def test_a_folder_is_read_when_it_is_itself_what_was_attached(memory: Memory, workspace: Path) -> None:
-    source = memory.add_source(workspace / "node_modules", name="modules")
+    source = memory.sources.add(workspace / "node_modules", name="modules")
     assert list(source.markdown()) == [workspace / "node_modules" / "left-pad" / "read.md"]
-    source = memory.add_source(workspace / "env", name="env")
+    source = memory.sources.add(workspace / "env", name="env")
     assert list(source.markdown()) == [workspace / "env" / "share" / "read.md"]
 
 
 def test_a_folder_that_becomes_somebody_elses_leaves_the_answers(memory: Memory, workspace: Path) -> None:
-    source = memory.add_source(workspace)
+    source = memory.sources.add(workspace)
     asked = {"sources": [source.name], "max_results": 100, "min_score": 0.0}
     before = {each.path for each in memory.search("heron", **asked).results}  # type: ignore[arg-type]
     (workspace / "dist" / "pyvenv.cfg").write_text("home = /usr/bin\n")

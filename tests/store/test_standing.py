@@ -58,16 +58,16 @@ def test_a_replacement_stands_beside_and_waits_and_a_persons_yes_makes_it(
     assert living(me, "testing") == [(THEIRS, "user"), (ITS, "agent")]
     assert record.entries[1].contradicts == record.entries[0].time
     assert (record.type, record.tags, record.protected) == ("feedback", ("tests",), protected)
-    [waiting] = me.approvals()
+    [waiting] = me.review.approvals()
     assert waiting.id == kept.approval
     assert any(each.what == "approval" for each in me.status().findings)
-    me.approve(kept.approval[:12])
+    me.review.approve(kept.approval[:12])
     assert living(me, "testing") == [(ITS, "agent")]
     assert me.show("testing").entries[1].contradicts is None
-    acts = [line["actor"] for line in me.audit_lines() if line["op"] in ("replaced", "approve")]
+    acts = [line["actor"] for line in me.audit.lines() if line["op"] in ("replaced", "approve")]
     assert acts == ["human:ada", "human:ada"]
     with pytest.raises(NotFound):
-        me.approve(kept.approval[:12])
+        me.review.approve(kept.approval[:12])
 
 
 def test_the_same_replacement_asked_for_again_is_one_request_and_another_takes_the_agents_own_place(
@@ -82,9 +82,9 @@ def test_the_same_replacement_asked_for_again_is_one_request_and_another_takes_t
     assert other.outcome is Outcome.WAITING
     assert living(me, "testing") == [(THEIRS, "user"), ("Run the tests with nose.", "agent")]
     with pytest.raises(Conflict, match="changed after"):
-        me.approve(first.approval)
-    me.reject(first.approval)
-    me.approve(other.approval)
+        me.review.approve(first.approval)
+    me.review.reject(first.approval)
+    me.review.approve(other.approval)
     assert living(me, "testing") == [("Run the tests with nose.", "agent")]
 
 
@@ -100,7 +100,7 @@ def test_an_agents_own_text_is_its_own_until_a_person_verifies_it(folder: Path) 
     it = agent(folder)
     it.store("Port 80.", key="port")
     assert it.store("Port 81.", key="port", mode="replace").outcome is Outcome.REPLACED
-    person(folder).verify("port")
+    person(folder).review.verify("port")
     assert it.store("Port 82.", key="port", mode="replace").outcome is Outcome.WAITING
     with pytest.raises(PendingReview):
         it.forget("port")
@@ -115,26 +115,26 @@ def test_forgetting_waits_for_a_person_and_is_bound_to_what_was_there(folder: Pa
     assert living(me, "testing") == [(THEIRS, "user")]
     me.store("And quickly.", key="testing")
     with pytest.raises(Conflict):
-        me.approve(told.value.approval)
-    me.reject(told.value.approval)
+        me.review.approve(told.value.approval)
+    me.review.reject(told.value.approval)
     with pytest.raises(PendingReview) as told:
         it.forget("testing")
-    me.approve(told.value.approval)
+    me.review.approve(told.value.approval)
     with pytest.raises(NotFound):
         me.show("testing")
 
 
 def test_clearing_and_pruning_wait_for_what_is_a_persons(folder: Path) -> None:
     me, it = person(folder), agent(folder)
-    me.learn("discovery", fact="The cache lies in /var.")
-    it.learn("discovery", fact="Builds take nine minutes.")
-    outcome = it.prune_knowledge(max_age_days=0, min_confidence=1.0, apply=True, large=True)
+    me.knowledge.learn("discovery", fact="The cache lies in /var.")
+    it.knowledge.learn("discovery", fact="Builds take nine minutes.")
+    outcome = it.knowledge.prune(max_age_days=0, min_confidence=1.0, apply=True, large=True)
     assert (sum(each.done for each in outcome.told), outcome.waiting) == (1, 1)
     assert [each.text for each in me.list().records] == ["The cache lies in /var."]
     with pytest.raises(PendingReview):
-        it.clear(scope="project")
+        it.archive.clear(scope="project")
     assert len(me.list().records) == 1
-    me.approve(outcome.approval)
+    me.review.approve(outcome.approval)
     assert me.list().records == ()
 
 
@@ -142,20 +142,20 @@ def test_an_agent_may_not_edit_restore_or_undo_over_what_a_person_wrote(folder: 
     me, it = person(folder), agent(folder)
     me.store("Old.", key="topic")
     me.store("New.", key="topic", mode="replace")
-    [image] = me.versions("topic")
-    _, text = it.editable("topic")
+    [image] = me.archive.versions("topic")
+    _, text = it.care.editable("topic")
     with pytest.raises(Refused, match="only a person changes it"):
-        it.edited("topic", text, text.replace("New.", "Newer."))
+        it.care.edited("topic", text, text.replace("New.", "Newer."))
     with pytest.raises(Refused, match="only a person changes it"):
-        it.edited("topic", text, text.replace("type: project", "type: rule"))
+        it.care.edited("topic", text, text.replace("type: project", "type: rule"))
     with pytest.raises(Refused, match="only a person changes it"):
         it.restore(image.id)
     assert living(me, "topic") == [("New.", "user")]
-    me.edited("context.md", "", "## Rules\nNo force pushes.\n", scope="project")
-    _, pinned = it.editable("context.md", scope="project")
+    me.care.edited("context.md", "", "## Rules\nNo force pushes.\n", scope="project")
+    _, pinned = it.care.editable("context.md", scope="project")
     with pytest.raises(Refused, match="only a person changes it"):
-        it.edited("context.md", pinned, "## Rules\nPush as you like.\n", scope="project")
-    it.edited("context.md", pinned, f"{pinned}\n## More\nUse trunk.\n", scope="project")
+        it.care.edited("context.md", pinned, "## Rules\nPush as you like.\n", scope="project")
+    it.care.edited("context.md", pinned, f"{pinned}\n## More\nUse trunk.\n", scope="project")
 
 
 def test_what_a_program_protects_of_its_own_it_may_change_and_what_a_person_protects_it_may_not(
@@ -164,7 +164,7 @@ def test_what_a_program_protects_of_its_own_it_may_change_and_what_a_person_prot
     it = agent(folder)
     it.store("State 1.", key="state", protected=True)
     assert it.store("State 2.", key="state", mode="replace").outcome is Outcome.REPLACED
-    person(folder).protect("state")
+    person(folder).review.protect("state")
     assert it.store("State 3.", key="state", mode="replace").outcome is Outcome.WAITING
     with pytest.raises(PendingReview):
         it.forget("state")
@@ -174,7 +174,7 @@ def test_through_the_mcp_tools_with_defaults_nothing_of_a_persons_goes(folder: P
     me = person(folder)
     me.store("Never squash merges.", key="merging", type="feedback")
     me.store("Use pytest.", key="testing", protected=True)
-    me.learn("discovery", fact="The cache lies in /var.")
+    me.knowledge.learn("discovery", fact="The cache lies in /var.")
 
     async def conversation() -> None:
         async with in_process(folder) as client:
@@ -198,8 +198,8 @@ def test_through_the_mcp_tools_with_defaults_nothing_of_a_persons_goes(folder: P
     assert living(me, "merging")[0] == ("Never squash merges.", "user")
     assert me.show("merging").type == "feedback"
     assert living(me, "testing")[0] == ("Use pytest.", "user")
-    assert [each.lesson.record.text for each in me.knowledge()] == ["The cache lies in /var."]
-    assert len(me.approvals()) == 5
+    assert [each.lesson.record.text for each in me.knowledge.list()] == ["The cache lies in /var."]
+    assert len(me.review.approvals()) == 5
 
 
 def test_a_command_that_an_agent_runs_waits_and_says_so(
@@ -228,12 +228,14 @@ def test_a_replacement_that_waits_is_told_to_nobody_and_the_persons_words_are_th
     me.store(THEIRS, key="testing")
     kept = it.store(ITS, key="testing", mode="replace")
     assert me.show("testing").text == THEIRS
-    block = it.inject().text
+    block = it.injection.block().text
     assert THEIRS in block
     assert ITS not in block
-    assert [(each.text, each.why) for each in me.waiting()] == [(ITS, "it contradicts what a person wrote")]
-    me.approve(kept.approval)
-    block = it.inject().text
+    assert [(each.text, each.why) for each in me.review.waiting()] == [
+        (ITS, "it contradicts what a person wrote")
+    ]
+    me.review.approve(kept.approval)
+    block = it.injection.block().text
     assert ITS in block
     assert THEIRS not in block
 
@@ -263,8 +265,8 @@ class World:
 
 
 def _edit(memory: Memory, key: str, text: str) -> None:
-    _, before = memory.editable(key)
-    memory.edited(key, before, before.replace("says", "said"))
+    _, before = memory.care.editable(key)
+    memory.care.edited(key, before, before.replace("says", "said"))
 
 
 OPERATIONS: dict[str, Callable[[Memory, str, str], Any]] = {
@@ -273,7 +275,7 @@ OPERATIONS: dict[str, Callable[[Memory, str, str], Any]] = {
     "replace": lambda memory, key, text: memory.store(text, key=key, mode="replace", type="rule"),
     "confirm": lambda memory, key, _: memory.store(f"What {key} says.", key=key, type="rule", tags=["z"]),
     "keyless": lambda memory, key, _: memory.store(f"What  {key}  says!", type="reference"),
-    "learn": lambda memory, key, _: memory.learn("discovery", fact=f"What {key} says.", tags=["l"]),
+    "learn": lambda memory, key, _: memory.knowledge.learn("discovery", fact=f"What {key} says.", tags=["l"]),
     "forget": lambda memory, key, _: memory.forget(key),
     "clear": lambda memory, *_: memory.clear(scope="project"),
     "prune": lambda memory, *_: memory.prune_knowledge(
@@ -284,10 +286,10 @@ OPERATIONS: dict[str, Callable[[Memory, str, str], Any]] = {
     "promote": lambda memory, *_: memory.promote(apply=True),
     "undo": lambda memory, *_: memory.undo(),
     "edit": _edit,
-    "restore": lambda memory, key, _: memory.restore(memory.versions(key)[0].id),
-    "verify": lambda memory, key, _: memory.verify(key),
-    "protect": lambda memory, key, _: memory.protect(key, on=False),
-    "purge": lambda memory, key, _: memory.purge(key),
+    "restore": lambda memory, key, _: memory.restore(memory.archive.versions(key)[0].id),
+    "verify": lambda memory, key, _: memory.review.verify(key),
+    "protect": lambda memory, key, _: memory.review.protect(key, on=False),
+    "purge": lambda memory, key, _: memory.archive.purge(key),
 }
 STEPS = st.lists(
     st.tuples(
@@ -312,8 +314,8 @@ def test_after_any_steps_of_agents_all_that_is_a_persons_lives_as_it_was(
     me.store("What plain says.", key="plain", type="feedback", tags=["a"], confidence=0.9)
     me.store("What guarded says.", key="guarded", protected=True)
     agent(folder).store("What verified says.", key="verified", tags=["v"])
-    me.verify("verified")
-    lesson = me.learn("discovery", fact="What lesson says.", tags=["k"], confidence=0.4).key
+    me.review.verify("verified")
+    lesson = me.knowledge.learn("discovery", fact="What lesson says.", tags=["k"], confidence=0.4).key
     mine = {each.key: each for each in me.list().records}
     for door, origin, operation, key, text in steps:
         try:
@@ -336,13 +338,13 @@ def test_after_any_steps_of_agents_all_that_is_a_persons_lives_as_it_was(
 
 def _approve_some(me: Memory, count: int) -> None:
     """Each approval is used once, whatever the others changed meanwhile; nothing is done without one."""
-    for waiting in me.approvals()[:count]:
+    for waiting in me.review.approvals()[:count]:
         assert waiting.request is not None
         try:
-            me.approve(waiting.id)
+            me.review.approve(waiting.id)
         except (Conflict, NotFound):
-            me.reject(waiting.id)
+            me.review.reject(waiting.id)
         else:
             with pytest.raises(NotFound):
-                me.approve(waiting.id)
-    assert len({each.id for each in me.approvals()}) == len(me.approvals())
+                me.review.approve(waiting.id)
+    assert len({each.id for each in me.review.approvals()}) == len(me.review.approvals())

@@ -66,7 +66,7 @@ def test_a_superseded_entry_comes_back_superseded_and_in_its_place(tmp_path: Pat
     before = path.read_text()
     for gone in (["old way"], ["new way"], ["old way", "new way"], ["old way", "and more"]):
         without(path, *gone)
-        assert [entry.text for entry in memory.lost_entries("topic")] == gone
+        assert [entry.text for entry in memory.archive.lost_entries("topic")] == gone
         assert memory.restore("topic").text == "and more"
         assert said(memory, "topic") == [("old way", False), ("new way", True), ("and more", True)]
         assert path.read_text() == before
@@ -92,7 +92,7 @@ def test_a_log_from_before_supersession_was_logged_still_reads(tmp_path: Path, m
     (log,) = (tmp_path / "home" / "archive" / "kept").rglob("topic.md.jsonl")
     log.write_text("".join(line for line in log.read_text().splitlines(True) if "superseded" not in line))
     without(file_of(tmp_path, memory, "topic"), "old way")
-    assert [entry.text for entry in memory.lost_entries("topic")] == ["old way"]
+    assert [entry.text for entry in memory.archive.lost_entries("topic")] == ["old way"]
 
 
 # --- whole records ------------------------------------------------------------------------------------------
@@ -103,7 +103,7 @@ def test_a_log_from_before_supersession_was_logged_still_reads(tmp_path: Path, m
 def test_a_record_deleted_by_hand_is_rebuilt_from_its_log(tmp_path: Path, by: str, shelf: str) -> None:
     memory = opened(tmp_path, now=ticking())
     if shelf == "repository":
-        memory.init()
+        memory.projects.init()
     stored = memory.store("first", key="topic")
     memory.store("second\n## 2026-01-01\nthird", key="topic")
     path = file_of(tmp_path, memory, "topic")
@@ -116,7 +116,7 @@ def test_a_record_deleted_by_hand_is_rebuilt_from_its_log(tmp_path: Path, by: st
         ("second\n## 2026-01-01\nthird", Origin.USER),
     ]
     assert path.read_text().startswith("---\ntype: project\n")
-    assert memory.lost_entries("topic") == []
+    assert memory.archive.lost_entries("topic") == []
 
 
 def test_a_record_deleted_by_hand_comes_back_with_its_labels_and_all_its_entries(
@@ -164,7 +164,7 @@ def test_a_file_moved_by_hand_to_the_repository_is_not_gone_from_the_home(
 ) -> None:
     memory.store("first", key="topic")
     old = file_of(tmp_path, memory, "topic")
-    memory.init()
+    memory.projects.init()
     new = tmp_path / "work" / ".vade" / "records" / "topic.md"
     new.parent.mkdir(exist_ok=True)
     old.rename(new)
@@ -177,8 +177,8 @@ def test_a_file_moved_by_hand_to_the_repository_is_not_gone_from_the_home(
 def test_a_mark_that_a_person_lifts_in_an_edit_stays_lifted(tmp_path: Path, memory: Memory) -> None:
     memory.store("old way", key="topic")
     memory.store("new way", key="topic", mode="replace")
-    _, text = memory.editable("topic")
-    memory.edited("topic", text, re.sub(r" \| superseded: \S+", "", text))
+    _, text = memory.care.editable("topic")
+    memory.care.edited("topic", text, re.sub(r" \| superseded: \S+", "", text))
     without(file_of(tmp_path, memory, "topic"), "old way")
     memory.restore("topic")
     assert said(memory, "topic") == [("old way", True), ("new way", True)]
@@ -189,12 +189,12 @@ def test_a_record_deleted_by_hand_can_be_purged(tmp_path: Path, memory: Memory, 
     memory.store("CANARY one", key="topic")
     memory.store("CANARY two", key="topic", mode=mode)
     file_of(tmp_path, memory, "topic").unlink()
-    assert memory.purge("topic")
+    assert memory.archive.purge("topic")
     left = [
         path for path in (tmp_path / "home").rglob("*") if path.is_file() and b"CANARY" in path.read_bytes()
     ]
     assert left == []
-    for act in (memory.restore, memory.purge):
+    for act in (memory.restore, memory.archive.purge):
         with pytest.raises(NotFound):
             act("topic")
 

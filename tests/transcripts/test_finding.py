@@ -45,7 +45,7 @@ def opened(base: Path, work: str = "work", **given: Any) -> Memory:
 
 
 def talk(memory: Memory, name: str, *said: str | Message) -> Log:
-    log = memory.transcripts.new(name=name)
+    log = memory.sessions.transcripts.new(name=name)
     for at, each in enumerate(said):
         role = Role.ASSISTANT if at % 2 else Role.USER
         log.append(Said(Message(role, (Text(each),)) if isinstance(each, str) else each))
@@ -53,7 +53,7 @@ def talk(memory: Memory, name: str, *said: str | Message) -> Log:
 
 
 def found(memory: Memory, query: str, **given: Any) -> list[str]:
-    return [hit.preview for hit in memory.session_search(query, **given).hits]
+    return [hit.preview for hit in memory.sessions.search(query, **given).hits]
 
 
 def index_of(base: Path, agent: str = "robin") -> Path:
@@ -102,7 +102,7 @@ def test_a_message_is_found_with_its_session_turn_line_and_relevance(memory: Mem
         memory, "Deploys", "Where do we deploy?", "We deploy to Frankfurt on Fridays.", "Thank you so much."
     )
     talk(memory, "Other", "Something about gardens and bees.")
-    answer = memory.session_search("deploying in Frankfurt")
+    answer = memory.sessions.search("deploying in Frankfurt")
     first = answer.hits[0]
     assert (first.session, first.turn, first.line, first.role) == (log.session, 1, 3, "assistant")
     assert (first.title, first.preview, first.keyword_hits) == (
@@ -117,7 +117,7 @@ def test_a_message_is_found_with_its_session_turn_line_and_relevance(memory: Mem
 
 
 def matches(memory: Memory, query: str) -> set[str]:
-    return {hit.match for hit in memory.session_search(query).hits}
+    return {hit.match for hit in memory.sessions.search(query).hits}
 
 
 def test_a_question_about_nothing_that_was_said_finds_weak_matches_at_most(memory: Memory) -> None:
@@ -135,7 +135,7 @@ def test_a_question_about_nothing_that_was_said_finds_weak_matches_at_most(memor
 def test_of_weak_matches_alone_only_three_are_returned(memory: Memory) -> None:
     for number in range(8):
         talk(memory, f"s{number}", f"Please write test number {number} of the other parser for us today.")
-    hits = memory.session_search("parser of the Viennese violin concert that Petra played at home").hits
+    hits = memory.sessions.search("parser of the Viennese violin concert that Petra played at home").hits
     assert [hit.match for hit in hits] == ["weak"] * 3
 
 
@@ -145,9 +145,9 @@ def test_of_weak_matches_alone_only_three_are_returned(memory: Memory) -> None:
     | st.sampled_from(['"', "a AND NOT", "NEAR(", "x*", "col:", "\0", "\ud800", "^", "{}"])
 )
 def test_any_string_is_a_legal_question(memory: Memory, query: str) -> None:
-    if not memory.transcripts.list():
+    if not memory.sessions.transcripts.list():
         talk(memory, "x", "We chose the purple colour, AND NOT the green one.")
-    assert not memory.session_search(query).degraded
+    assert not memory.sessions.search(query).degraded
     assert not memory.search(query, sources=("transcript",)).degraded
 
 
@@ -181,9 +181,9 @@ def test_tools_are_found_by_name_argument_and_result_but_not_thoughts_rules_and_
     )
     assert found(memory, "heron") == []
     for query in ("read_file", "src/otter.py", "badger"):
-        hit = memory.session_search(query).hits[0]
+        hit = memory.sessions.search(query).hits[0]
         assert (hit.role, hit.line, hit.turn) == ("assistant", 5, 1)
-    assert memory.session_search("walrus").hits[0].role == "tool"
+    assert memory.sessions.search("walrus").hits[0].role == "tool"
 
 
 def test_a_page_of_output_that_has_every_word_somewhere_is_no_answer(memory: Memory) -> None:
@@ -199,7 +199,7 @@ def test_a_page_of_output_that_has_every_word_somewhere_is_no_answer(memory: Mem
 def test_the_middle_of_a_very_long_message_is_found_and_shown(memory: Memory) -> None:
     long = "start " + "filler " * 5000 + "the needle zebra7 is here " + "filler " * 5000
     talk(memory, "x", "Please look at the files.", Message(Role.TOOL, (ToolResult("1", (Text(long),)),)))
-    (hit,) = memory.session_search("zebra7 needles").hits
+    (hit,) = memory.sessions.search("zebra7 needles").hits
     assert "the needle zebra7" in hit.preview[230:370]
     assert len(hit.preview) == PREVIEW
     huge = "x" * 50 + " badger " + "word " * 200_000 + " otter"
@@ -212,14 +212,14 @@ def test_among_equals_the_newest_session_comes_first_and_a_text_comes_once(
     memory: Memory, tmp_path: Path
 ) -> None:
     for name, month in (("one", "01"), ("two", "03"), ("three", "02")):
-        log = memory.transcripts.new(id=name)
+        log = memory.sessions.transcripts.new(id=name)
         path = tmp_path / "home" / log.path
         log.append(Said(Message(Role.USER, (Text(f"Purple walls are in room {name}."),))))
         log.append(Said(Message(Role.USER, (Text("We chose the green colour."),))))
         log.append(Said(Message(Role.USER, (Text("We chose the green colour."),))))
         path.write_text(re.sub(r'"time":"\d{4}-\d\d', f'"time":"2026-{month}', path.read_text()))
-    assert [hit.session for hit in memory.session_search("purple walls").hits] == ["two", "three", "one"]
-    (hit,) = memory.session_search("green colour").hits
+    assert [hit.session for hit in memory.sessions.search("purple walls").hits] == ["two", "three", "one"]
+    (hit,) = memory.sessions.search("green colour").hits
     assert (hit.session, hit.line) == ("two", 4)
 
 
@@ -227,17 +227,17 @@ def test_only_so_many_sessions_and_results(memory: Memory) -> None:
     for at in range(4):
         talk(memory, f"s{at}", f"Purple number {at} is here.", f"Purple answer {at} is here.")
     assert len(found(memory, "purple", max_results=3)) == 3
-    assert len({hit.session for hit in memory.session_search("purple", max_sessions=2).hits}) == 2
+    assert len({hit.session for hit in memory.sessions.search("purple", max_sessions=2).hits}) == 2
     assert found(memory, "purple", max_results=0) == []
-    assert memory.session_search("purple", ranking="keywords", max_sessions=1).sessions == 1
+    assert memory.sessions.search("purple", ranking="keywords", max_sessions=1).sessions == 1
 
 
 def test_sessions_have_the_names_that_a_list_of_them_gives(memory: Memory) -> None:
     talk(memory, "", "hello", "Hi.", "Please make the parser faster than it is.", "It is faster.")
     log = talk(memory, "Given", "The parser is slow today.")
     log.append(Renamed("Given again"))
-    names = {each.id: each.name for each in memory.sessions()}
-    hits = memory.session_search("parser").hits
+    names = {each.id: each.name for each in memory.sessions.list()}
+    hits = memory.sessions.search("parser").hits
     assert {hit.session: hit.title for hit in hits} == names
 
 
@@ -250,10 +250,10 @@ def test_nothing_of_another_project_or_agent_is_seen_through_any_door(tmp_path: 
     other_project = talk(opened(tmp_path, "elsewhere"), "far", "The heron stands in the pond far away.")
     memory = opened(tmp_path)
     for _ in range(2):
-        assert [hit.session for hit in memory.session_search("heron pond").hits] == [own.session]
+        assert [hit.session for hit in memory.sessions.search("heron pond").hits] == [own.session]
         assert [each.path for each in memory.search("heron pond").results] == [own.path]
         # Looking everywhere takes them in; who looks at home sees no more than before.
-        everywhere = memory.session_search("heron pond", all=True)
+        everywhere = memory.sessions.search("heron pond", all=True)
         assert len(everywhere.hits) == everywhere.sessions == 3
     assert memory.get(own.path).lines == 2
     for path in (
@@ -265,23 +265,23 @@ def test_nothing_of_another_project_or_agent_is_seen_through_any_door(tmp_path: 
         with pytest.raises(OutsideMemory):
             memory.get(path)
     with pytest.raises(NotVisible):
-        opened(tmp_path, origin=Origin.AGENT).session_search("heron", all=True)
+        opened(tmp_path, origin=Origin.AGENT).sessions.search("heron", all=True)
 
 
 def test_a_group_sees_its_own_session_and_no_other(tmp_path: Path) -> None:
     private = talk(opened(tmp_path), "own", "The heron stands in the pond of ours.")
     group = opened(tmp_path, session="ours", audience="group")
-    log = group.transcripts.new(id="ours")
+    log = group.sessions.transcripts.new(id="ours")
     log.append(Said(Message(Role.USER, (Text("The heron is spoken of in the group."),))))
     for memory in (group, opened(tmp_path, session="ours", audience="group")):
         assert found(memory, "heron") == ["The heron is spoken of in the group."]
-        assert memory.session_search("heron").sessions == 1
+        assert memory.sessions.search("heron").sessions == 1
         assert [each.path for each in memory.search("heron").results] == [log.path]
         assert memory.get(log.path).lines == 2
         with pytest.raises(OutsideMemory):
             memory.get(private.path)
     nobody = opened(tmp_path, session="another", audience="group")
-    assert nobody.session_search("heron") == ((), 0, ())
+    assert nobody.sessions.search("heron") == ((), 0, ())
     assert not nobody.search("heron").results
     # A private session is not shown to a group that happens to name it.
     named = opened(tmp_path, session=private.session, audience="group")
@@ -293,8 +293,8 @@ def test_a_group_sees_its_own_session_and_no_other(tmp_path: Path) -> None:
 def test_incognito_finds_nothing_and_leaves_nothing(tmp_path: Path) -> None:
     log = talk(opened(tmp_path), "own", "The heron stands in the pond.")
     memory = opened(tmp_path, incognito=True)
-    assert memory.session_search("heron").hits == ()
-    assert "incognito" in memory.session_search("heron").degraded[0]
+    assert memory.sessions.search("heron").hits == ()
+    assert "incognito" in memory.sessions.search("heron").degraded[0]
     assert memory.search("heron", sources=("transcript",)).results == ()
     assert memory.get(log.path).text == ""
     assert not index_of(tmp_path).exists()
@@ -344,7 +344,7 @@ def test_a_passage_of_a_session_names_its_line_time_title_and_origin(memory: Mem
 
 def test_filters_hold_for_sessions_too(memory: Memory, tmp_path: Path) -> None:
     for name, day in (("old", "2026-03-01"), ("new", "2026-09-01")):
-        log = memory.transcripts.new(id=name)
+        log = memory.sessions.transcripts.new(id=name)
         log.append(Said(Message(Role.USER, (Text(f"The heron is {name}."),), time=f"{day}T10:00:00+02:00")))
 
     def paths(query: str, **given: Any) -> list[str]:
@@ -382,8 +382,8 @@ def test_without_sessions_no_file_is_made_and_nothing_is_loaded(tmp_path: Path) 
     assert said[0].endswith("vectors_pending=0, sessions=0)")
     assert said[1] == "[]"
     memory = opened(tmp_path)
-    memory.index()
-    assert not memory.session_search("heron").hits
+    memory.care.index()
+    assert not memory.sessions.search("heron").hits
     assert not index_of(tmp_path).exists()
 
 
@@ -442,7 +442,7 @@ def test_of_a_log_that_has_grown_only_the_new_lines_are_read(
     size = (memory.home.path / log.path).stat().st_size
     log.append(Said(Message(Role.USER, (Text("The otter swims in the river."),))))
     starts.clear()
-    (hit,) = memory.session_search("otter").hits
+    (hit,) = memory.sessions.search("otter").hits
     assert (hit.line, hit.turn) == (3, 2)
     assert starts == [(size, 3)]
 
@@ -456,7 +456,7 @@ def test_a_line_that_is_still_being_written_is_found_once_it_is_whole(memory: Me
     assert found(memory, "otter") == []
     with path.open("ab") as file:
         file.write(line[40:])
-    assert [hit.line for hit in memory.session_search("otter").hits] == [3]
+    assert [hit.line for hit in memory.sessions.search("otter").hits] == [3]
 
 
 def test_what_was_purged_deleted_or_written_over_is_not_found_any_more(
@@ -467,7 +467,7 @@ def test_what_was_purged_deleted_or_written_over_is_not_found_any_more(
     assert len(found(memory, "secret heron")) == 2
     other = opened(tmp_path)
     assert len(found(other, "secret heron")) == 2  # has the file open while the purge takes it away
-    memory.purge_text("secret heron")
+    memory.archive.purge_text("secret heron")
     assert not index_of(tmp_path).exists()
     for each in (memory, other):
         assert found(each, "secret heron") == []
@@ -493,8 +493,8 @@ def test_an_edit_that_nothing_shows_is_never_shown_as_it_was(memory: Memory, tmp
     assert found(memory, "heron") == []
     assert found(memory, "moose") == ["The moose stands in the pond."]
     path.write_bytes(path.read_bytes().replace(b"moose", b"otter") + more)
-    memory.session_search("nothing")
-    assert "taken in anew" in " ".join(memory.index(check=True).degraded)
+    memory.sessions.search("nothing")
+    assert "taken in anew" in " ".join(memory.care.index(check=True).degraded)
     assert found(memory, "otter")
     assert held(index_of(tmp_path)) == made_anew(tmp_path)
 
@@ -506,15 +506,15 @@ def test_an_index_is_its_owners_alone_and_rebuilds_check_and_status_count_sessio
     coverage = memory.status().coverage
     assert coverage is not None
     assert (coverage.files, coverage.pending, coverage.indexed) == (2, 2, 0)
-    report = memory.index()
+    report = memory.care.index()
     assert (report.files, report.indexed, report.changed) == (2, 2, 2)
     assert stat.S_IMODE(index_of(tmp_path).stat().st_mode) == 0o600
     coverage = memory.status().coverage
     assert coverage is not None
     assert (coverage.files, coverage.pending, coverage.indexed) == (2, 0, 2)
     before = held(index_of(tmp_path))
-    assert memory.index(check=True).degraded == []
-    report = memory.index(rebuild=True)
+    assert memory.care.index(check=True).degraded == []
+    report = memory.care.index(rebuild=True)
     assert (report.files, report.indexed) == (2, 2)
     assert held(index_of(tmp_path)) == before == made_anew(tmp_path)
     memory.close()
@@ -527,23 +527,23 @@ def test_a_session_that_cannot_be_read_is_named_and_the_others_answer(memory: Me
     log = talk(memory, "x", "The otter swims in the river.")
     (tmp_path / "home" / log.path).with_name("led-astray.jsonl").symlink_to("/dev/null")
     (tmp_path / "home" / log.path).with_name("bad name.jsonl").write_text("{}")
-    answer = memory.session_search("otter")
+    answer = memory.sessions.search("otter")
     assert len(answer.hits) == answer.sessions == 1
     assert "2 sessions could not be read" in answer.degraded[0]
-    assert len(memory.index().findings) == 2
+    assert len(memory.care.index().findings) == 2
 
 
 def test_what_does_not_fit_into_the_time_is_said_and_made_up_for(tmp_path: Path) -> None:
     slow = opened(tmp_path, environ={"VADE_LIMITS_OPEN": "0.001"})
     for at in range(6):
         talk(slow, f"s{at}", *[f"The otter {at}-{each} swims in the river." for each in range(20)])
-    answer = slow.session_search("otter")
+    answer = slow.sessions.search("otter")
     assert "not indexed yet; `vade index` finishes it" in answer.degraded[0]
     assert answer.sessions < 6
     assert slow.search("otter").degraded
-    assert slow.index().pending == 0
-    assert slow.session_search("otter").sessions == 6
-    assert not slow.session_search("otter").degraded
+    assert slow.care.index().pending == 0
+    assert slow.sessions.search("otter").sessions == 6
+    assert not slow.sessions.search("otter").degraded
     assert held(index_of(tmp_path)) == made_anew(tmp_path)
 
 
@@ -558,7 +558,7 @@ def test_a_damaged_index_is_made_anew_and_says_so(tmp_path: Path) -> None:
             f"s{at}",
             *[f"The otter {at}-{each} swims in the river {at * each}." for each in range(20)],
         )
-    memory.index(rebuild=True)
+    memory.care.index(rebuild=True)
     memory.close()
     path = index_of(tmp_path)
     content = bytearray(path.read_bytes())
@@ -566,28 +566,28 @@ def test_a_damaged_index_is_made_anew_and_says_so(tmp_path: Path) -> None:
         content[at + 100 : at + 120] = b"\xaa" * 20
     path.write_bytes(content)
     fresh = opened(tmp_path)
-    answer = fresh.session_search("otter")
+    answer = fresh.sessions.search("otter")
     assert len(answer.hits) == 5
     assert "made anew" in answer.degraded[0]
-    assert not fresh.session_search("otter").degraded
+    assert not fresh.sessions.search("otter").degraded
     assert held(path) == made_anew(tmp_path)
     for rubbish in (b"", b"not a database at all" * 1000):
         fresh.close()
         path.write_bytes(rubbish)
-        assert len(fresh.session_search("otter").hits) == 5
-        fresh._earlier._file.without_until = 0.0
+        assert len(fresh.sessions.search("otter").hits) == 5
+        fresh._finder.earlier._file.without_until = 0.0
 
 
 def test_an_index_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
     memory = opened(tmp_path)
     talk(memory, "x", "The otter swims in the river.")
-    memory.index()
+    memory.care.index()
     memory.close()
     connection = apsw.Connection(str(index_of(tmp_path)))
     connection.execute("pragma user_version = 99")
     connection.close()
     before = index_of(tmp_path).read_bytes()
-    answer = opened(tmp_path).session_search("otter")
+    answer = opened(tmp_path).sessions.search("otter")
     assert len(answer.hits) == 1
     assert "from a scan" in answer.degraded[0]
     assert index_of(tmp_path).read_bytes() == before
@@ -600,7 +600,7 @@ def test_an_index_that_another_process_holds_is_done_without(tmp_path: Path) -> 
     holder = SqliteIndex(index_of(tmp_path), SESSIONS)
     holder._connection.execute("begin immediate")
     log.append(Said(Message(Role.USER, (Text("The heron stands in the pond."),))))
-    answer = memory.session_search("heron")
+    answer = memory.sessions.search("heron")
     holder._connection.execute("rollback")
     holder.close()
     assert [hit.line for hit in answer.hits] == [3]
@@ -610,7 +610,7 @@ def test_an_index_that_another_process_holds_is_done_without(tmp_path: Path) -> 
 def test_a_folder_for_the_index_that_cannot_be_made_is_done_without(memory: Memory, tmp_path: Path) -> None:
     talk(memory, "x", "The otter swims in the river.")
     (tmp_path / "home" / "index").write_text("in the way")
-    answer = memory.session_search("otter")
+    answer = memory.sessions.search("otter")
     assert len(answer.hits) == 1
     assert "from a scan" in answer.degraded[0]
 
@@ -662,7 +662,7 @@ class Life:
 
     def log(self) -> Any:
         path = self.rng.choice(self.logs) if self.logs else None
-        return None if path is None else self.memory.transcripts._log(path.parent.name, path.stem)
+        return None if path is None else self.memory.sessions.transcripts._log(path.parent.name, path.stem)
 
     def say(self) -> None:
         if log := self.log():
@@ -712,7 +712,7 @@ class Life:
 
     def look(self) -> None:
         memory = self.memory if self.rng.random() < 0.7 else opened(self.base)
-        memory.session_search(self.rng.choice(["heron", "moose pond", "マット"]))
+        memory.sessions.search(self.rng.choice(["heron", "moose pond", "マット"]))
 
 
 @pytest.mark.parametrize(
@@ -724,7 +724,7 @@ def test_following_from_any_state_gives_what_a_rebuild_gives(tmp_path: Path, see
         for _ in range(6):
             life.step()
         if life.logs:
-            life.memory.index()
+            life.memory.care.index()
             assert _ours(held(index_of(tmp_path))) == _ours(made_anew(tmp_path))
 
 
@@ -748,12 +748,12 @@ def act(base: Path, what: str) -> None:
     if what == "index":
         following._BATCH = 20_000  # many transactions, any of which may be the last
         print("begun", flush=True)
-        memory.index(rebuild=False)
+        memory.care.index(rebuild=False)
     else:
         for number in range(8):
             log = talk(memory, f"{what}-{number}", f"The otter {what}x{number} swims in the river.")
-            hits = memory.session_search(f"{what}x{number}").hits
-            assert [hit.session for hit in hits] == [log.session], memory.session_search(f"{what}x{number}")
+            hits = memory.sessions.search(f"{what}x{number}").hits
+            assert [hit.session for hit in hits] == [log.session], memory.sessions.search(f"{what}x{number}")
 
 
 @pytest.mark.parametrize("rounds", [3, pytest.param(60, marks=pytest.mark.soak)])
@@ -775,9 +775,9 @@ def test_a_process_killed_while_it_takes_sessions_in_leaves_an_index_that_answer
         process.wait()
         process.stdout.close()
         fresh = opened(tmp_path)
-        assert [hit.line for hit in fresh.session_search("zebra7").hits] == [2]
-        assert fresh.index(check=True).degraded == []
-        assert [hit.line for hit in fresh.session_search("otter 499 swims", max_results=1).hits] == [502]
+        assert [hit.line for hit in fresh.sessions.search("zebra7").hits] == [2]
+        assert fresh.care.index(check=True).degraded == []
+        assert [hit.line for hit in fresh.sessions.search("otter 499 swims", max_results=1).hits] == [502]
         fresh.close()
     assert held(index_of(tmp_path)) == made_anew(tmp_path)
 
@@ -787,7 +787,7 @@ def test_processes_that_write_and_search_at_once_find_their_own_words_at_once(tm
     children = [child(tmp_path, f"w{number}") for number in range(3)]
     said = [process.communicate(timeout=120)[0] for process in children]
     assert [process.returncode for process in children] == [0] * 3, said
-    opened(tmp_path).index()
+    opened(tmp_path).care.index()
     assert held(index_of(tmp_path)) == made_anew(tmp_path)
 
 

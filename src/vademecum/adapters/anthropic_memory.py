@@ -253,7 +253,7 @@ class MemoryTool(BetaAbstractMemoryTool):
     def clear_all_memory(self) -> str:
         """Move every file to the archive, but for those of protected records."""
         with self._alone():
-            self._memory.clear(scope=self._scope)
+            self._memory.archive.clear(scope=self._scope)
         return "All memory cleared"
 
     # ---------------------------------------------------------------- files and records
@@ -280,8 +280,10 @@ class MemoryTool(BetaAbstractMemoryTool):
         memory = self._memory
         if memory.caller.audience is Audience.GROUP or memory.settings.incognito:
             return {}
-        days = [day for day in memory.journal.days([self._place]) if not isinstance(day, Finding)]
-        pinned = [each for each in memory.documents.all([self._place]) if not isinstance(each, Finding)]
+        days = [day for day in memory.workspace.journal.days([self._place]) if not isinstance(day, Finding)]
+        pinned = [
+            each for each in memory.workspace.documents.all([self._place]) if not isinstance(each, Finding)
+        ]
         return {
             **{
                 f"journal/{day.path.rpartition('/')[2]}": MemoryFile(memory.get(day.path).text)
@@ -336,10 +338,10 @@ class MemoryTool(BetaAbstractMemoryTool):
 
     def _edit(self, file: MemoryFile, text: str) -> str:
         name = _record_name(file)
-        _, raw = self._memory.editable(name, scope=self._scope)
-        changed = rewrite(raw, text, at=self._memory.now())
+        _, raw = self._memory.care.editable(name, scope=self._scope)
+        changed = rewrite(raw, text, at=self._memory.workspace.now())
         try:
-            return _redacted(self._memory.edited(name, raw, changed, scope=self._scope))
+            return _redacted(self._memory.care.edited(name, raw, changed, scope=self._scope))
         except PersonsText:
             if file.record is None:
                 raise

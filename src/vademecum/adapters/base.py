@@ -22,23 +22,23 @@ def as_agent(memory: Memory) -> Memory:
     """The same memory, in which what is written is an agent's word, whoever opened it."""
     if memory.caller.origin is not Origin.USER:
         return memory
-    own = Memory(memory.home, memory.caller.as_agent(), memory.loaded, now=memory.now)
-    own.listeners = memory.listeners
-    own.index_trouble = memory.index_trouble
+    own = Memory(memory.home, memory.caller.as_agent(), memory.workspace.loaded, now=memory.workspace.now)
+    own.workspace.listeners = memory.workspace.listeners
+    own.workspace.index_trouble = memory.workspace.index_trouble
     return own
 
 
 def opened(memory: Memory, session: str) -> Log:
     """The session with exactly this id, begun when there is none; without an id, a new one."""
     if not session:
-        return memory.new_session()
+        return memory.sessions.new()
     for _ in range(2):
         with contextlib.suppress(NotFound):
-            found = memory.session(session)
+            found = memory.sessions.open(session)
             if found.session == session:  # and not one whose id or name merely begins so
                 return found
         with contextlib.suppress(Collision):  # another process began it in this moment
-            return memory.new_session(id=session)
+            return memory.sessions.new(id=session)
     raise NotFound(f"there is a session {session}, and it is not visible from here")
 
 

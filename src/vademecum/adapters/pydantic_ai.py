@@ -89,7 +89,7 @@ def _calling(tool: Tool, memory: Memory) -> Callable[..., dict[str, Any]]:
             plan = tool.planned(given)
             if isinstance(plan, Read):
                 return safe_answer(plan.do(memory))
-            return safe_answer(plan.render(memory.perform(plan.operation, plan.arguments)))
+            return safe_answer(plan.render(memory.requests.perform(plan.operation, plan.arguments)))
         except VadeError as error:
             raise ToolFailed(told(error)) from error
 
@@ -129,7 +129,7 @@ class _Run:
         with self.turn:
             if self.engine is None or model != self.served:
                 log = opened(self.memory, self.session)
-                self.engine = self.memory.context(log, window=window, model=model, complete=complete)
+                self.engine = self.memory.sessions.context(log, window=window, model=model, complete=complete)
                 self.served = model
             refused, self.refused = self.refused, None
             if refused is None:
@@ -170,9 +170,9 @@ class ContextWindow(AbstractCapability[AgentDepsT]):
     def history(self, session: str = "") -> list[ModelMessage]:
         """All that was said in a session, to go on with as `message_history`; nothing if there is none."""
         wanted = session or self.session
-        if wanted not in {each.id for each in self.memory.sessions()}:
+        if wanted not in {each.id for each in self.memory.sessions.list()}:
             return []
-        return _theirs(self.memory.session_messages(wanted))
+        return _theirs(self.memory.sessions.messages(wanted))
 
     async def for_run(self, ctx: RunContext[AgentDepsT]) -> AbstractCapability[AgentDepsT]:
         """A window for this run alone."""

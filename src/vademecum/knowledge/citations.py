@@ -16,7 +16,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.errors import VadeError
-from vademecum.search.answer import Cited
 from vademecum.store import document, reading
 from vademecum.store.texts import decode
 from vademecum.text import fences
@@ -405,6 +404,8 @@ def _with_claims(passage: Passage, tree: ProjectTree, home: Home, caller: Caller
     lines = parsed.source.split("\n")[passage.start - 1 : passage.end]
     shown = "\n".join(line for line in lines if not line.startswith("<!-- origin:"))
     found = check_claims(find_claims(shown, tree=tree, bare=False), tree, marks=marks, symbols=False)
+    from vademecum.search.answer import Cited  # a store cites and answers nothing
+
     told = tuple(Cited(each.claim.cited, str(each.standing), each.why) for each in found)
     stale = "; ".join(each.stale for each in entries if each.stale and each.live)
     return passage._replace(claims=told, stale=stale or None)

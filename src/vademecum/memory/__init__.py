@@ -1,6 +1,6 @@
-"""Memory, the one object that every interface talks to, in parts by what is asked of it."""
+"""Memory, the one object that every interface talks to: verbs, and nouns behind them."""
 
-from vademecum.memory.keeping import Listing
-from vademecum.memory.whole import Memory, Status, connect
+from vademecum.memory.core import Listing, Memory
+from vademecum.memory.opening import connect
 
-__all__ = ["Listing", "Memory", "Status", "connect"]
+__all__ = ["Listing", "Memory", "connect"]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.search import relevance
 from vademecum.types import Scope
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from vademecum.search.engine import Options
     from vademecum.search.query import Query
@@ -73,17 +74,30 @@ class Coverage(NamedTuple):
         return 1.0 if not self.files else self.indexed / self.files
 
 
-class Answer(NamedTuple):
-    """Passages, and what the search covered: an empty answer is never a hidden error."""
+_UNSEARCHED = Coverage()
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A sequence of passages, and what the search covered: an empty answer is never a hidden error."""
 
     results: tuple[Passage, ...]
     mode: str
-    coverage: Coverage = Coverage()
+    coverage: Coverage = _UNSEARCHED
     degraded: tuple[str, ...] = ()
     provider: str = "none"
     model: str = ""
     notes: tuple[str, ...] = ()  # how the question was read, where that is not what was typed
     hidden: int = 0  # how many the caller's own `min_score` left out
+
+    def __len__(self) -> int:
+        return len(self.results)
+
+    def __iter__(self) -> Iterator[Passage]:
+        return iter(self.results)
+
+    def __getitem__(self, at: int) -> Passage:
+        return self.results[at]
 
     @property
     def match(self) -> str:
@@ -97,7 +111,7 @@ def without_weak(found: Answer, most: int) -> Answer:
     if found.mode == "metadata" or found.match != relevance.WEAK or most < 0:
         return found
     note = "only weak matches were found: they may not answer the question"
-    return found._replace(results=found.results[:most], notes=(*found.notes, note))
+    return replace(found, results=found.results[:most], notes=(*found.notes, note))
 
 
 def joined(found: Answer, said: Sequence[Passage], most: int) -> tuple[Passage, ...]:

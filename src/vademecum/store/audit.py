@@ -24,11 +24,12 @@ from vademecum.store.home import AUDIT_STARTED as STARTED
 from vademecum.types import Finding
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from datetime import datetime
 
     from vademecum.store.folders import Folder
     from vademecum.store.home import Home
+    from vademecum.store.workspace import Workspace
     from vademecum.types import Scope
 
 HEAD = "head"
@@ -292,3 +293,19 @@ def _parse_head(content: bytes | None) -> tuple[int, str] | None:
 
 def _number(value: object, default: int) -> int:
     return value if isinstance(value, int) else default
+
+
+class AuditLog:
+    """The audit, as `Memory` offers it."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._work = workspace
+
+    def lines(self) -> Sequence[dict[str, Any]]:
+        """The audit, oldest line first."""
+        self._work.not_in_group("read the audit")
+        return [] if self._work.settings.incognito else list(lines(self._work.home))
+
+    def verify(self) -> Report:
+        """Check the audit for edits, deletions and a cut-off end."""
+        return Report(0, ()) if self._work.settings.incognito else verify(self._work.home)

@@ -8,15 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from vademecum.deprecated import renamed
 from vademecum.errors import Collision, NotFound, UsageError
 from vademecum.store import decisions, labels, names, outgoing, scopes
 from vademecum.store.folders import Folder
 from vademecum.types import Audience, Place, Scope
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from vademecum.store.home import Home
+    from vademecum.store.workspace import Workspace
 
 KINDS = ("memory", "journal", "pinned", "transcript")
 _SUFFIXES = (".md", ".markdown")
@@ -241,3 +243,49 @@ def _files_in(folder: str) -> Collection[str]:
 
 def _is_markdown(name: str) -> bool:
     return name.lower().endswith(_SUFFIXES)
+
+
+class Sources:
+    """The folders of Markdown that are attached, as `Memory` offers them."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._work = workspace
+
+    def add(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        name: str | None = None,
+        inject: bool = False,
+        scope: str | Scope = Scope.GLOBAL,
+    ) -> Source:
+        """Attach a folder of Markdown, to be read in place."""
+        self._work.may_write()
+        self._work.only_a_person("attach a folder of this machine", "vade sources add")
+        with self._work.reported(f"attach {path}"):
+            source = add(
+                self._work.home,
+                self._work.caller,
+                Path(path),
+                name=name,
+                inject=inject,
+                scope=scopes.parse_scope(scope),
+                at=self._work.stamp(),
+            )
+            self._work.audit("source")
+        return source
+
+    def list(self) -> Sequence[Source]:
+        """The attached folders in sight."""
+        return [] if self._work.settings.incognito else visible(self._work.home, self._work.caller)
+
+    if not TYPE_CHECKING:
+        __call__ = renamed("sources()", "sources.list()", list)
+
+    def remove(self, name: str) -> None:
+        """Detach a folder; its files stay as they are."""
+        self._work.may_write()
+        self._work.only_a_person("detach a folder", "vade sources remove")
+        with self._work.reported(f"detach {name}"):
+            remove(self._work.home, self._work.caller, name)
+            self._work.audit("source")

@@ -29,7 +29,7 @@ class Callers:
 
     def reader(self) -> Memory:
         """The model's memory with the person's index: to have one loaded is enough."""
-        self.agent.searcher = self.person.searcher
+        self.agent.care.share_index(self.person.care)
         return self.agent
 
     def close(self) -> None:
@@ -78,12 +78,21 @@ def _pair(person: Memory) -> Callers:
     caller = person.caller.as_agent()
     agent = _as(person, caller)
     # One index for both: what one writes, the other finds.
-    agent.listeners, agent.index_trouble = person.listeners, person.index_trouble
+    agent.workspace.listeners, agent.workspace.index_trouble = (
+        person.workspace.listeners,
+        person.workspace.index_trouble,
+    )
     return Callers(person, agent)
 
 
 def _as(memory: Memory, caller: Caller) -> Memory:
-    return Memory(memory.home, caller, memory.loaded, now=memory.now, readonly=memory.readonly)
+    return Memory(
+        memory.home,
+        caller,
+        memory.workspace.loaded,
+        now=memory.workspace.now,
+        readonly=memory.workspace.readonly,
+    )
 
 
 # ---------------------------------------------------------------- which session
@@ -97,30 +106,30 @@ def choose_session(
     Named, it is that one, or a new one of that name; `last` is the newest; without a name it is the one that
     `session.reset` says to go on with, unless another chat has it.
     """
-    if memory.settings.incognito or memory.readonly:
+    if memory.settings.incognito or memory.workspace.readonly:
         return _in_memory(memory, wanted, model), contextlib.nullcontext()
     if wanted == LAST:
         newest = newest_session(memory)
         if newest is None:
             raise NotFound("there is no session to go on with yet", hint="leave `--session last` away")
-        return _held(memory, lambda: memory.session(newest.id))
+        return _held(memory, lambda: memory.sessions.open(newest.id))
     if wanted:
         return _held(memory, lambda: _named(memory, wanted, model))
     if not fresh:
         with contextlib.suppress(Locked):
-            return _held(memory, lambda: memory.current_session(model=model))
-    return _held(memory, lambda: memory.new_session(model=model))
+            return _held(memory, lambda: memory.sessions.current(model=model))
+    return _held(memory, lambda: memory.sessions.new(model=model))
 
 
 def newest_session(memory: Memory) -> Session | None:
     """The session of this project and agent in which something was said last."""
-    return next((each for each in memory.sessions() if not each.trouble), None)
+    return next((each for each in memory.sessions.list() if not each.trouble), None)
 
 
 def hold_session(memory: Memory, session: str) -> AbstractContextManager[object]:
     """Hold a session among all chats of a home; raises Locked when another one has it."""
     try:
-        return memory.transcripts.hold(session)
+        return memory.sessions.transcripts.hold(session)
     except Locked as error:
         raise Locked(
             f"{_OPEN}: {session}", hint="end that one, or begin another without `--session`"
@@ -134,14 +143,14 @@ def _held(memory: Memory, find: Callable[[], Log]) -> tuple[Log, AbstractContext
 
 def _named(memory: Memory, name: str, model: str) -> Log:
     try:
-        return memory.session(name)
+        return memory.sessions.open(name)
     except NotFound:
-        return memory.new_session(id=name, model=model)
+        return memory.sessions.new(id=name, model=model)
 
 
 def _in_memory(memory: Memory, wanted: str | None, model: str) -> Log:
     """A log that leaves nothing behind; where memory may be read, with all that an earlier one says."""
     if wanted and not memory.settings.incognito:
         newest = newest_session(memory) if wanted == LAST else None
-        return copy_in_memory(memory.session(newest.id if newest else wanted))
-    return replace(memory.transcripts, incognito=True).new(model=model)
+        return copy_in_memory(memory.sessions.open(newest.id if newest else wanted))
+    return replace(memory.sessions.transcripts, incognito=True).new(model=model)

@@ -152,9 +152,9 @@ def greet(chat: Chat) -> None:
             chat.screen.dim("your last message has no answer yet: send it again to get one")
     for warning in chat.block.warnings:
         chat.screen.dim(warning)
-    for notice in chat.person.notices():
+    for notice in chat.person.care.notices():
         chat.screen.dim(notice.message)
-    chat.person.saw_notices()
+    chat.person.care.saw_notices()
 
 
 def warm_model(chat: Chat) -> None:
@@ -166,11 +166,11 @@ def warm_model(chat: Chat) -> None:
 
 def sweep_if_due(chat: Chat) -> bool:
     """The sweep that is due once a day; behind the first line, so that nobody waits for the prompt."""
-    if not chat.person.readonly:
-        done = chat.person.sweep_if_due()
+    if not chat.person.workspace.readonly:
+        done = chat.person.care.sweep_if_due()
         if done is not None and done.run:
             chat.screen.dim(f"{len(done.told)} old records archived; `vade undo {done.run}` brings them back")
-            chat.person.saw_notices()
+            chat.person.care.saw_notices()
     return True
 
 
@@ -366,9 +366,9 @@ def _footer(chat: Chat) -> None:
 
 def _propose(chat: Chat, text: str) -> None:
     """Say what of a message is worth keeping; it is kept when the person says so."""
-    if chat.settings.incognito or chat.person.readonly:
+    if chat.settings.incognito or chat.person.workspace.readonly:
         return
-    chat.proposed = chat.person.suggest(text).signals
+    chat.proposed = chat.person.knowledge.suggest(text).signals
     for number, each in enumerate(chat.proposed, 1):
         which = f" {number}" if len(chat.proposed) > 1 else ""
         chat.screen.dim(f"worth keeping ({each.kind}): {each.text} — /remember{which} keeps it")

@@ -99,7 +99,7 @@ def _stats(chat: Chat) -> None:
 
 def knowledge_stats(chat: Chat) -> None:
     """How much was learned."""
-    found = chat.person.knowledge_stats()
+    found = chat.person.knowledge.stats()
     rows = [figures_row("all", kind, figures) for kind, figures in found.by_type.items() if figures.count]
     if rows:
         output.table(
@@ -111,7 +111,7 @@ def knowledge_stats(chat: Chat) -> None:
 
 def prune(chat: Chat, rest: str) -> None:
     """What was learned and is too old or doubtful; it goes once the person agrees."""
-    outcome = chat.person.prune_knowledge()
+    outcome = chat.person.knowledge.prune()
     if not outcome.proposals:
         output.line("nothing is too old or too doubtful")
         return
@@ -122,7 +122,7 @@ def prune(chat: Chat, rest: str) -> None:
     if not _agreed(chat, f"Put {output.plural(len(outcome.proposals), 'lesson')} into the archive?", rest):
         output.line("nothing was changed")
         return
-    done = chat.person.prune_knowledge(apply=True, large=True)
+    done = chat.person.knowledge.prune(apply=True, large=True)
     output.line(f"put away; `vade undo {done.run}` brings it back")
 
 
@@ -145,7 +145,7 @@ def protect(chat: Chat, rest: str) -> None:
     name, how = parted(rest)
     if not name or how not in ("", "off"):
         raise wrong("protect", "KEY|NUM [off]")
-    record = chat.person.protect(name, on=not how)
+    record = chat.person.review.protect(name, on=not how)
     output.line(f"{record.key} is {'no longer ' if how else ''}protected")
 
 
@@ -181,9 +181,9 @@ def approve(chat: Chat, rest: str) -> None:
     if how not in ("", "yes", "no"):
         raise wrong("approve", "[ID [yes|no]]")
     if not which:
-        show_waiting(chat.person.approvals(), as_json=False)
+        show_waiting(chat.person.review.approvals(), as_json=False)
     elif how == "no":
-        output.line(f"{chat.person.reject(which).id[:SHOWN]}: refused")
+        output.line(f"{chat.person.review.reject(which).id[:SHOWN]}: refused")
     else:
         found = _waiting(chat, which)
         if how != "yes":
@@ -191,13 +191,13 @@ def approve(chat: Chat, rest: str) -> None:
         if not found.trouble and not _agreed(chat, "Write it?", how, word="yes"):
             output.line(f"nothing was changed; `/approve {found.id[:SHOWN]} no` refuses it for good")
             return
-        request, _ = chat.person.approve(found.id)
+        request, _ = chat.person.review.approve(found.id)
         output.line(f"{request.operation} was done, as {whose(request)}")
 
 
 def _waiting(chat: Chat, which: str) -> Waiting:
     """The write whose id begins so; four characters are the least, so that nobody approves by a slip."""
-    found = [each for each in chat.person.approvals() if each.id.startswith(which.lower())]
+    found = [each for each in chat.person.review.approvals() if each.id.startswith(which.lower())]
     if len(which) < _ID or not found:
         raise NotFound(f"nothing waits under {quoted(which)}", hint="/approve shows what waits")
     if len(found) > 1:
@@ -209,7 +209,7 @@ def waiting(chat: Chat, words: Sequence[str]) -> Iterable[str]:
     """The writes that wait."""
     if len(words) == 1:
         return ("yes", "no")
-    return () if words else [each.id[:SHOWN] for each in chat.person.approvals()]
+    return () if words else [each.id[:SHOWN] for each in chat.person.review.approvals()]
 
 
 def profile(chat: Chat, rest: str) -> None:
@@ -223,9 +223,9 @@ def profile(chat: Chat, rest: str) -> None:
         text = found.text if found and found.text else "no profile yet: /profile edit, or /profile add TEXT"
         output.line(text)
     elif which == "add" and more:
-        _, before = chat.person.editable(PROFILE, scope="global")
+        _, before = chat.person.care.editable(PROFILE, scope="global")
         after = f"{before.rstrip()}\n- {more}\n".lstrip()
-        chat.person.edited(PROFILE, before, after, scope="global")
+        chat.person.care.edited(PROFILE, before, after, scope="global")
         output.line(f"added to {PROFILE}: {spelled(more)}")
     elif which == "edit" and not more:
         _edit(chat)
@@ -234,14 +234,14 @@ def profile(chat: Chat, rest: str) -> None:
 
 
 def _edit(chat: Chat) -> None:
-    path, before = chat.person.editable(PROFILE, scope="global")
+    path, before = chat.person.care.editable(PROFILE, scope="global")
     after, draft = from_editor(before, os.path.basename(path), quiet=False)
     if after is None or after == before:
         discard(draft)
         output.line("nothing changed")
         return
     try:
-        chat.person.edited(PROFILE, before, after, scope="global")
+        chat.person.care.edited(PROFILE, before, after, scope="global")
     except VadeError as error:
         raise type(error)(f"{error}; your text is kept in {draft}", hint=error.hint) from error
     discard(draft)
@@ -274,14 +274,14 @@ def lint(chat: Chat, rest: str) -> None:
     """What is wrong."""
     if rest:
         raise wrong("lint", "")
-    show_lint(chat.person.lint())
+    show_lint(chat.person.care.lint())
 
 
 def heal(chat: Chat, rest: str) -> None:
     """What takes no person to mend."""
     if rest not in ("", "apply"):
         raise wrong("heal", "[apply]")
-    outcome = chat.person.heal(apply=bool(rest))
+    outcome = chat.person.care.heal(apply=bool(rest))
     show_outcome(outcome, applied=bool(rest), command="vade heal")
 
 

@@ -166,18 +166,18 @@ def session(chat: Chat, rest: str) -> None:
     if which == "show" and not more:
         _show(chat)
     elif which == "list" and not more:
-        list_sessions(chat.person.sessions(), as_json=False)
+        list_sessions(chat.person.sessions.list(), as_json=False)
     elif which == "switch" and more:
         _switch(chat, more)
     elif which == "rename" and more:
         _written(chat)
-        chat.person.rename_session(chat.log.session, more)
+        chat.person.sessions.rename(chat.log.session, more)
         output.line(f"this session is now called {more}")
     elif which == "trim" and not more:
         _trim(chat)
     elif which == "export" and more:
         _written(chat)
-        output.line(f"wrote {chat.person.export_session(chat.log.session, more)}")
+        output.line(f"wrote {chat.person.sessions.export(chat.log.session, more)}")
     else:
         raise wrong("session", _SESSION)
 
@@ -200,10 +200,10 @@ def _show(chat: Chat) -> None:
 
 
 def _switch(chat: Chat, which: str) -> None:
-    if chat.person.readonly or chat.settings.incognito:
+    if chat.person.workspace.readonly or chat.settings.incognito:
         raise Refused("this chat keeps to itself", hint="leave `--incognito` and `--readonly` away")
     newest = callers.newest_session(chat.person) if which == callers.LAST else None
-    log = chat.person.session(newest.id if newest else which)
+    log = chat.person.sessions.open(newest.id if newest else which)
     if log.session == chat.log.session:
         output.line("that is this session")
         return
@@ -216,7 +216,7 @@ def _switch(chat: Chat, which: str) -> None:
 def _trim(chat: Chat) -> None:
     """Without a model: what leaves is summed up by extraction."""
     before = chat.engine.inspect().tokens.total
-    made = chat.person.context(
+    made = chat.person.sessions.context(
         chat.log, window=max(before, 1), model=chat.model_name, reply=chat.reply
     ).compact()
     chat.renew()
@@ -244,7 +244,7 @@ def todo(chat: Chat, rest: str) -> None:
 
 def ids(chat: Chat, words: Sequence[str]) -> Iterable[str]:
     """The sessions there are."""
-    return () if words else [callers.LAST, *(each.id for each in chat.person.sessions()[:50])]
+    return () if words else [callers.LAST, *(each.id for each in chat.person.sessions.list()[:50])]
 
 
 SESSIONS = (

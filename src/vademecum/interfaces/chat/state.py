@@ -15,7 +15,7 @@ from vademecum.context.engine import read_thread
 from vademecum.context.units import measure_all, measure_schemas
 from vademecum.interfaces.chat import callers as calling
 from vademecum.llm.select import ALSO, PROVIDERS, discover_servers, resolve
-from vademecum.memory.guarded import guarded
+from vademecum.store.guarded_model import guarded
 from vademecum.tokens import count
 from vademecum.transcripts import views
 
@@ -200,7 +200,7 @@ class Chat:
         """What memory does in this chat, in a few words."""
         if self.settings.incognito:
             return "incognito: nothing is read, nothing is written"
-        told = ["read-only" if self.person.readonly else "on"]
+        told = ["read-only" if self.person.workspace.readonly else "on"]
         if not self.flags.inject or not self.settings.inject.enabled:
             told.append("nothing injected")
         elif not self.flags.knowledge or not self.settings.inject.knowledge:
@@ -227,7 +227,7 @@ class Chat:
 
     def renew(self) -> None:
         """Make the window anew: another session, model or size."""
-        self.engine = self.person.context(
+        self.engine = self.person.sessions.context(
             self.log,
             window=self.window,
             model=self.model_name,
@@ -237,9 +237,9 @@ class Chat:
 
     def due(self) -> str:
         """Why this session is over by `session.reset`; empty while it goes on."""
-        if self.named or self.person.readonly or self.settings.incognito or not self.said:
+        if self.named or self.person.workspace.readonly or self.settings.incognito or not self.said:
             return ""
-        return self.person.transcripts.due(self.log)
+        return self.person.sessions.transcripts.due(self.log)
 
     def begin(self, *, why: str, note: bool, named: bool = True) -> str:
         """End this session and begin another; returns where its note is, or why there is none."""
@@ -251,9 +251,9 @@ class Chat:
 
     def end(self, *, why: str, note: bool = True, named: bool = False) -> str:
         """End the session, with a note of its last messages in the journal; nothing said, nothing noted."""
-        if self.person.readonly or self.settings.incognito or not self.said:
+        if self.person.workspace.readonly or self.settings.incognito or not self.said:
             return "nothing"
-        sessions = self.person.transcripts
+        sessions = self.person.sessions.transcripts
         if not note:
             sessions = replace(sessions, note_messages=0)
         elif named and self.model is not None:
@@ -321,7 +321,7 @@ class Chat:
 
         if not self.flags.inject:
             return Block("")
-        return self.person.inject(knowledge=self.flags.knowledge)
+        return self.person.injection.block(knowledge=self.flags.knowledge)
 
     def _system(self) -> str:
         project = self.person.caller.project
@@ -334,7 +334,7 @@ class Chat:
 
 
 def _date(memory: Memory) -> str:
-    return f"{memory.now():%Y-%m-%d}"
+    return f"{memory.workspace.now():%Y-%m-%d}"
 
 
 def _instructions() -> str:

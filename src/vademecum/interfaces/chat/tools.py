@@ -222,7 +222,7 @@ def _written(chat: Chat, name: str, write: Write) -> Mapping[str, Any]:
     always, said = name in chat.allowed and not scope.rule.others, ""
     if consent is Consent.ASK and not always:
         if not chat.screen.asks():
-            waiting = chat.agent.propose(write.operation, arguments, scope=scope, door="chat")
+            waiting = chat.agent.requests.propose(write.operation, arguments, scope=scope, door="chat")
             told = f"it waits for a person: `vade approve` shows it as {waiting.id[:12]}"
             return {"outcome": "waiting", "approval": waiting.id, "message": told}
         chat.screen.say(f"The model asks to {write.operation.replace('_', ' ')} ({scope} memory):")
@@ -246,12 +246,12 @@ def _written(chat: Chat, name: str, write: Write) -> Mapping[str, Any]:
 def _performed(chat: Chat, write: Write, arguments: Mapping[str, Any], *, agreed: bool) -> Mapping[str, Any]:
     """Make a write; what it would take of a person's waits, unless they agreed to it right here."""
     try:
-        done = write.render(chat.agent.perform(write.operation, arguments))
+        done = write.render(chat.agent.requests.perform(write.operation, arguments))
     except PendingReview as error:
         done = {"outcome": "waiting", "approval": error.approval, "message": f"{error}: {error.hint}"}
     if not agreed or done["outcome"] != "waiting" or not chat.person.caller.decides:
         return done
-    chat.person.approve(str(done["approval"]))
+    chat.person.review.approve(str(done["approval"]))
     made = "forgotten" if write.operation == "forget" else "replaced"
     return {
         name: value

@@ -155,7 +155,7 @@ def inject(
     as_json = as_json or shape == "json"
     if provider is not None:
         audience = click.get_current_context().params.get("audience") or "group"
-        kept = memory.write_provider_file(provider, query=query, budget=budget, audience=audience)
+        kept = memory.injection.write_file(provider, query=query, budget=budget, audience=audience)
         if as_json:
             output.as_json(to_json.provider_file_json, kept)
             return
@@ -163,7 +163,7 @@ def inject(
         for warning in kept.warnings:
             output.error(warning)
         return
-    block = memory.inject(query=query, budget=budget, knowledge=not no_ltm)
+    block = memory.injection.block(query=query, budget=budget, knowledge=not no_ltm)
     if as_json:
         output.as_json(to_json.block_json, block)
         return

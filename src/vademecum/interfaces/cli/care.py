@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @common
 def sweep(apply: bool, scope: str | None, yes: bool, as_json: bool, door: Door) -> int:
     """Put away what is old, expired, said twice or too much; `vade undo` brings it back."""
-    outcome = settle(partial(door().sweep, scope=scope), apply=apply, yes=yes)
+    outcome = settle(partial(door().care.sweep, scope=scope), apply=apply, yes=yes)
     output.tell(as_json, partial(show_outcome, outcome, applied=apply), to_json.outcome_json, outcome)
     return int(any(not each.done for each in outcome.told))
 
@@ -37,7 +37,7 @@ def sweep(apply: bool, scope: str | None, yes: bool, as_json: bool, door: Door) 
 @common
 def split(key: str, scope: str | None, as_json: bool, door: Door) -> int:
     """Take back the last merge of a record: both statements stand again, each in its own record."""
-    outcome = door().split(key, scope=scope)
+    outcome = door().care.split(key, scope=scope)
     if as_json:
         output.as_json(to_json.outcome_json, outcome)
     else:
@@ -59,11 +59,11 @@ def undo(run: str | None, listed: bool, as_json: bool, door: Door) -> int:
     if listed:
         if run is not None:
             raise click.UsageError("Give either a RUN or --list.")
-        show_runs(list(memory.runs()), as_json=as_json)
+        show_runs(list(memory.care.runs()), as_json=as_json)
         if not as_json:
-            memory.saw_notices()
+            memory.care.saw_notices()
         return 0
-    undone, told = memory.undo(run)
+    undone, told = memory.care.undo(run)
     if as_json:
         output.as_json(to_json.undone_json, run=undone, files=told)
     else:
@@ -110,7 +110,7 @@ def lint(
     *, scope: str | None, form: str, seconds: float, llm: bool, model: str | None, as_json: bool, door: Door
 ) -> int:
     """Look for what is wrong, and change nothing; ends with 1 when there are errors."""
-    found = door().lint(scope=scope, seconds=seconds, model=model or llm)
+    found = door().care.lint(scope=scope, seconds=seconds, model=model or llm)
     if as_json or form == "json":
         errors, warnings = (sum(each.severity == name for each in found) for name in ("error", "warning"))
         output.as_json(to_json.lint_json, findings=found, errors=errors, warnings=warnings)
@@ -129,7 +129,7 @@ def lint(
 @common
 def heal(scope: str | None, apply: bool, aggressive: bool, as_json: bool, door: Door) -> int:
     """Mend what lint finds, where that takes no person; no text is removed, `vade undo` takes it back."""
-    outcome = door().heal(scope=scope, apply=apply, aggressive=aggressive)
+    outcome = door().care.heal(scope=scope, apply=apply, aggressive=aggressive)
     show = partial(show_outcome, outcome, applied=apply, command="vade heal")
     output.tell(as_json, show, to_json.outcome_json, outcome)
     return int(any(not each.done for each in outcome.told))
@@ -164,7 +164,7 @@ def compact(
 ) -> int:
     """Let a language model merge the entries of a topic into one; nothing it drops goes unnoticed."""
     with output.progress() as step:
-        found = door().compact(key, scope=scope, model=model, apply=apply, progress=step)
+        found = door().care.compact(key, scope=scope, model=model, apply=apply, progress=step)
     output.tell(as_json, partial(show_compacted, found, applied=apply), to_json.compacted_json, found)
     failed = bool(found.refused) and not found.outcome.proposals
     return int(failed or bool(found.outcome.skipped))
@@ -193,7 +193,7 @@ def show_compacted(found: Rewritten, *, applied: bool) -> None:
 @common
 def promote(scope: str | None, apply: bool, as_json: bool, door: Door) -> int:
     """Make records, or lines of MEMORY.md, of what the journal repeats or sessions recall repeatedly."""
-    found = door().promote(scope=scope, apply=apply)
+    found = door().care.promote(scope=scope, apply=apply)
     output.tell(as_json, partial(show_promoted, found, applied=apply), to_json.promoted_json, found)
     return int(bool(found.outcome.skipped))
 

@@ -191,8 +191,8 @@ def overflow_three_times(tour: Tour) -> str:
     from vademecum.transcripts.events import Used
 
     with tour.memory() as memory:
-        log = memory.new_session(name="billing")
-        engine = memory.context(log, window=WINDOW, complete=_write_the_fact, compaction=False)
+        log = memory.sessions.new(name="billing")
+        engine = memory.sessions.context(log, window=WINDOW, complete=_write_the_fact, compaction=False)
         said: list[Message] = []
         left: list[str] = []
         for turn in _billing():
@@ -208,7 +208,7 @@ def overflow_three_times(tour: Tour) -> str:
         )
         for each in (TASK, NOW, *(words for work in WORK for words in work)):
             check(each in sent, f"{each!r} to be in the window")
-        whole = [line for each in left for line in memory.session_get("billing", each)]
+        whole = [line for each in left for line in memory.sessions.get("billing", each)]
         check(len(left) > 0 and len(whole) == len(left), "every message that left to be in the log")
     found = tour.memory().search("who is on call for the cut-over?").results
     check(bool(found) and "/journal/" in found[0].path and "Ann is" in found[0].snippet, "the flushed fact")
@@ -279,11 +279,11 @@ def learn_a_solution_twice(tour: Tour) -> str:
     """The same lesson again makes it surer, and the newer words stand."""
     error = "sqlite3.OperationalError: database is locked"
     first = "Set a busy timeout of 5 s."
-    tour.memory().learn("solution", error=error, solution=first, examples=["src/db.py"])
-    before = tour.memory().knowledge(type="solution")[0]
+    tour.memory().knowledge.learn("solution", error=error, solution=first, examples=["src/db.py"])
+    before = tour.memory().knowledge.list(type="solution")[0]
     again = "Set a busy timeout of 5 s, please."
-    stored = tour.memory().learn("solution", error=error, solution=again, examples=["src/jobs.py"])
-    found = tour.memory().knowledge(type="solution")
+    stored = tour.memory().knowledge.learn("solution", error=error, solution=again, examples=["src/jobs.py"])
+    found = tour.memory().knowledge.list(type="solution")
     check(len(found) == 1, "one lesson, learned twice")
     lesson = found[0].lesson
     check(lesson.confidence > before.lesson.confidence, "more confidence than before")
@@ -301,13 +301,13 @@ def heal_a_contradiction(tour: Tour) -> str:
     memory.store("The staging server listens on port 8080.", key="staging-port")
     path = tour.home / memory.store("The staging server listens on port 9090.", key="staging-port").path
     before = path.read_bytes()
-    findings = [each for each in tour.memory().lint() if each.what == "contradiction"]
+    findings = [each for each in tour.memory().care.lint() if each.what == "contradiction"]
     check(len(findings) == 1 and "staging-port" in findings[0].where, "the contradiction to be found")
-    outcome = tour.memory().heal(apply=True)
+    outcome = tour.memory().care.heal(apply=True)
     live = [entry.text for entry in tour.memory().show("staging-port").live]
     check(live == ["The staging server listens on port 9090."], "the newer entry alone to hold")
     check(b"port 8080" in path.read_bytes(), "the older text to be kept")
-    run, told = tour.memory().undo()
+    run, told = tour.memory().care.undo()
     check(run == outcome.run and all(each.done for each in told), "the run to be undone")
     check(path.read_bytes() == before, "every byte as it was")
     return tour.say(
@@ -325,14 +325,14 @@ def review_what_came_in(tour: Tour) -> str:
     came = connect(home=tour.home, cwd=tour.project, origin=Origin.IMPORT, actor="human:demo", environ={})
     for town in ("Lisbon", "Oslo", "Quito"):
         came.store(f"The {town} office opens at nine.", key=f"office-{town.lower()}")
-    inbox = tour.memory().review(["text"])
+    inbox = tour.memory().review.inbox(["text"])
     check(inbox.counts == {"text": 3}, "three texts to wait")
-    check("Lisbon" not in tour.memory().inject().text, "none of them to be told yet")
-    sitting, decided = tour.memory().decide(inbox.items, yes=True)
+    check("Lisbon" not in tour.memory().injection.block().text, "none of them to be told yet")
+    sitting, decided = tour.memory().review.decide(inbox.items, yes=True)
     check(all(each.done for each in decided), "all of them to be verified")
-    check("Lisbon" in tour.memory().inject().text, "them to be told now")
-    tour.memory().undo(sitting)
-    check(len(tour.memory().review(["text"]).items) == 3, "the decision to be taken back")
+    check("Lisbon" in tour.memory().injection.block().text, "them to be told now")
+    tour.memory().care.undo(sitting)
+    check(len(tour.memory().review.inbox(["text"]).items) == 3, "the decision to be taken back")
     return tour.say(
         "Review what came in: one yes for all of it, and one undo",
         *(f"{each.name}: {each.text}" for each in inbox.items),
@@ -343,14 +343,14 @@ def review_what_came_in(tour: Tour) -> str:
 def show_the_audit(tour: Tour) -> str:
     """Every change has its line, and the lines are chained."""
     memory = tour.memory()
-    lines = list(memory.audit_lines())
-    report = memory.verify_audit()
+    lines = list(memory.audit.lines())
+    report = memory.audit.verify()
     check(len(lines) >= 9 and report.lines == len(lines) and not report.problems, "an unbroken audit")
     text = "".join(each.read_text() for each in sorted((tour.home / "audit").glob("*.jsonl")))
     check("pytest" not in text and "testing-framework" not in text, "no text and no key in the audit")
     log = next((tour.home / "audit").glob("*.jsonl"))
     log.write_text(log.read_text().replace('"op":"forget"', '"op":"created"'))
-    check(bool(memory.verify_audit().problems), "a changed line to be found")
+    check(bool(memory.audit.verify().problems), "a changed line to be found")
     shown = [f"{each['at']}  {each['op']:<10} #{each['num'] or '-'}" for each in lines[-3:]]
     return tour.say("Read the audit: one line a change, chained, and a changed line is found", *shown)
 

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from vademecum.config import Shared
     from vademecum.index.sync import Survey
     from vademecum.interfaces.cli.options import Door
-    from vademecum.memory import Memory, Status
+    from vademecum.memory import Memory
+    from vademecum.memory.status import Status
     from vademecum.types import Entry, Record
 
 
@@ -48,7 +49,7 @@ def list_(
         list_forgotten(memory, scope, as_json=as_json)
         return
     listing = memory.list(scope=scope, type=kind, tag=tag, all=everything)
-    written = list(memory.write_listing(scope=scope)) if write_index else []
+    written = list(memory.care.write_listing(scope=scope)) if write_index else []
     if as_json:
         output.as_json(to_json.listing_json, listing, written=written)
         return
@@ -79,7 +80,7 @@ def list_(
 
 def show_moved(memory: Memory) -> None:
     """Name what is kept for a project that may be this one, under an id or a path that it had before."""
-    for each in memory.elsewhere():
+    for each in memory.projects.elsewhere():
         output.line(f"{each.why}: `{each.mend}` joins it to this one")
 
 
@@ -91,10 +92,10 @@ def show(key: str, scope: str | None, as_json: bool, door: Door) -> None:
     """Show one record: what it says now, what it said before, and where it lies."""
     memory = door()
     record = memory.show(key, scope=scope, reveal=True)
-    lost = list(memory.lost_entries(key, scope=scope))
-    versions = list(memory.versions(key, scope=scope))
-    trust = [memory.trust_of(entry, record=record) for entry in record.entries]
-    related = memory.related(key, scope=scope)
+    lost = list(memory.archive.lost_entries(key, scope=scope))
+    versions = list(memory.archive.versions(key, scope=scope))
+    trust = [memory.review.trust_of(entry, record=record) for entry in record.entries]
+    related = memory.graph.related(key, scope=scope)
     if as_json:
         output.as_json(
             to_json.record_json,
@@ -103,7 +104,7 @@ def show(key: str, scope: str | None, as_json: bool, door: Door) -> None:
                 to_json.entry_json(entry, trust=each)
                 for entry, each in zip(record.entries, trust, strict=True)
             ],
-            trust=memory.trust_of(record),
+            trust=memory.review.trust_of(record),
             related=related,
             lost=len(lost),
             versions=versions,
@@ -172,17 +173,20 @@ def status(as_json: bool, door: Door) -> None:
     memory = door()
     found = memory.status()
     if as_json:
-        shared = memory.loaded.shared
+        shared = memory.workspace.loaded.shared
         output.as_json(
-            to_json.status_whole_json, found, warnings=memory.loaded.warnings, repository_settings=shared
+            to_json.status_whole_json,
+            found,
+            warnings=memory.workspace.loaded.warnings,
+            repository_settings=shared,
         )
         return
     for name, value in summary(found):
         output.line(f"{name:<10}{value}")
-    for warning in memory.loaded.warnings:
+    for warning in memory.workspace.loaded.warnings:
         output.line(f"{'warning':<10}{warning}")
     show_findings(found.findings)
-    memory.saw_notices()
+    memory.care.saw_notices()
 
 
 @click.command()
@@ -191,7 +195,7 @@ def config(as_json: bool, door: Door) -> None:
     """Show every setting, its value, and where the value came from."""
     from vademecum import config as settings
 
-    loaded = door().loaded
+    loaded = door().workspace.loaded
     values = settings.flatten(loaded.settings)
     if as_json:
         told = {name: {"value": value, "from": loaded.origins[name]} for name, value in values.items()}
@@ -227,7 +231,7 @@ def audit(ctx: click.Context, last: int, as_json: bool, door: Door) -> None:
     """Show what was changed, when and by whom; `vade audit verify` checks that nothing was tampered with."""
     if ctx.invoked_subcommand is not None:
         return
-    lines = list(door().audit_lines())[-last:]
+    lines = list(door().audit.lines())[-last:]
     if as_json:
         output.as_json(to_json.audit_json, lines=lines)
     elif lines:
@@ -243,7 +247,7 @@ def audit(ctx: click.Context, last: int, as_json: bool, door: Door) -> None:
 @common
 def verify(as_json: bool, door: Door) -> int:
     """Find edits, deletions and a cut-off end in the audit; exit 1 when there are any."""
-    report = door().verify_audit()
+    report = door().audit.verify()
     if as_json:
         output.as_json(to_json.audit_verified_json, report)
     elif report.problems:
@@ -265,7 +269,7 @@ def list_forgotten(memory: Memory, scope: str | None, *, as_json: bool) -> None:
             "at": each.image.at,
             "why": "deleted by hand" if each.image.why == KEPT else each.image.why,
         }
-        for each in memory.forgotten(scope=scope)
+        for each in memory.archive.forgotten(scope=scope)
     ]
     if as_json:
         output.as_json(to_json.forgotten_json, forgotten=found)
@@ -280,7 +284,7 @@ def overview(memory: Memory, *, as_json: bool) -> None:
     """What `vade` alone prints: where one stands, the newest memories, and the next step."""
     found = memory.status()
     if as_json:
-        output.as_json(to_json.standing_json, found, warnings=memory.loaded.warnings)
+        output.as_json(to_json.standing_json, found, warnings=memory.workspace.loaded.warnings)
         return
     for name, value in summary(found):
         if name in ("home", "project", "memory"):

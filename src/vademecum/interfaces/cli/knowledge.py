@@ -69,10 +69,12 @@ def learn(
         if kind not in _MAIN or _MAIN[kind] in fields:
             raise click.UsageError(f"a {kind} takes no TEXT here: {text!r}")
         fields[_MAIN[kind]] = read_text(text)
-    stored = memory.learn(kind, scope=scope, confidence=confidence, examples=examples, tags=tags, **fields)
+    stored = memory.knowledge.learn(
+        kind, scope=scope, confidence=confidence, examples=examples, tags=tags, **fields
+    )
     record = memory.show(stored.id or stored.key)
     if as_json:
-        level = memory.trust_of(record).level
+        level = memory.review.trust_of(record).level
         output.as_json(to_json.learned_json, stored, confidence=record.confidence, trust=level)
         return
     words = {"created": "learned as", "confirmed": "confirmed", "consolidated": "confirmed, in newer words,"}
@@ -112,7 +114,7 @@ def list_(kind: str | None, scope: str | None, as_json: bool, door: Door) -> Non
 @common
 def applied(key: str, scope: str | None, as_json: bool, door: Door) -> None:
     """Count that a solution, or another lesson, was of use; what is used more is told earlier."""
-    record = door().applied(key, scope=scope)
+    record = door().knowledge.applied(key, scope=scope)
     count = record.fields.get("applied", 0)
     text = f"{record.key} was of use {output.plural(count, 'time')}"
     output.tell(as_json, text, to_json.applied_json, record, applied=count)
@@ -123,7 +125,7 @@ def applied(key: str, scope: str | None, as_json: bool, door: Door) -> None:
 @common
 def stats(scope: str | None, as_json: bool, door: Door) -> None:
     """Count what was learned: how many, how old, how large and how sure, per scope and type."""
-    found = door().knowledge_stats(scope=scope)
+    found = door().knowledge.stats(scope=scope)
     if as_json:
         output.as_json(to_json.stats_json, found)
         return
@@ -151,7 +153,7 @@ def prune(apply: bool, yes: bool, as_json: bool, door: Door, **given: Any) -> in
 
     What a person verified or protects stays. `vade undo` brings it back.
     """
-    outcome = settle(partial(door().prune_knowledge, **given), apply=apply, yes=yes)
+    outcome = settle(partial(door().knowledge.prune, **given), apply=apply, yes=yes)
     show = partial(show_outcome, outcome, applied=apply, command="vade knowledge prune")
     output.tell(as_json, show, to_json.outcome_json, outcome)
     return int(any(not each.done for each in outcome.told))
@@ -167,7 +169,7 @@ def import_(path: str, scope: str, as_json: bool, door: Door) -> None:
     What is imported can be searched, and is not told to agents before a person has run `vade verify`.
     """
     memory = door()
-    done = memory.import_ltm(path, scope=scope)
+    done = memory.transfer.import_ltm(path, scope=scope)
     if as_json:
         output.as_json(to_json.lessons_imported_json, done)
         return
@@ -185,7 +187,7 @@ def import_(path: str, scope: str, as_json: bool, door: Door) -> None:
 @common
 def export(path: str, scope: str, force: bool, as_json: bool, door: Door) -> None:
     """Write what was learned as an ltm.json that CLIO can read; a file read before comes out as it was."""
-    written = door().export_ltm(path, scope=scope, force=force)
+    written = door().transfer.export_ltm(path, scope=scope, force=force)
     output.tell(as_json, f"wrote {written}", to_json.path_json, path=written)
 
 
@@ -204,7 +206,7 @@ _PLACES = {
 @common
 def suggest(text: str, as_json: bool, door: Door) -> None:
     """Say what of a message is worth keeping; `-` reads it from standard input. Nothing is written."""
-    reading = door().suggest(read_text(text))
+    reading = door().knowledge.suggest(read_text(text))
     if as_json:
         signals = [to_json.signal_json(each, command=command(each)) for each in reading.signals]
         output.as_json(to_json.suggested_json, reading, signals=signals)
@@ -250,14 +252,14 @@ def build(
     if as_json and apply and not yes:
         raise click.UsageError("Pass --yes with --json and --apply, since nobody is asked then.")
     memory = door()
-    draft = memory.profile_draft(model=model or llm, imported=imported)
+    draft = memory.knowledge.draft_profile(model=model or llm, imported=imported)
     if not as_json:
         show_draft(draft)
     run, told = "", None
     if apply and draft.new:
         if not as_json:
             confirmed("Keep this in profile.md?", yes=yes)
-        run, told = memory.profile_apply(draft)
+        run, told = memory.knowledge.keep_profile(draft)
     if as_json:
         why = told.why if told and not told.done else ""
         output.as_json(to_json.draft_json, draft, applied=bool(told and told.done), run=run, why=why)
@@ -268,7 +270,7 @@ def build(
 
 def show_profile(memory: Memory, *, as_json: bool) -> None:
     """The profile as it stands, and what of it waits."""
-    found = memory.profile()
+    found = memory.knowledge.profile()
     if as_json and found is None:
         output.as_json(to_json.no_profile_json, path=None, text="", sections=[])
     elif as_json and found is not None:
@@ -280,7 +282,9 @@ def show_profile(memory: Memory, *, as_json: bool) -> None:
         output.line()
         over = "; what is beyond is cut" if found.over else ""
         output.line(f"{found.path} · {found.size} of {found.budget} characters{over}")
-        waiting = sum(not memory.trust_of(each, trusted=found.trusted).injectable for each in found.sections)
+        waiting = sum(
+            not memory.review.trust_of(each, trusted=found.trusted).injectable for each in found.sections
+        )
         if waiting:
             told = output.plural(waiting, "section")
             output.line(f"{told} not told to agents before you say so: `vade verify profile.md`")
@@ -358,7 +362,7 @@ def graph(
     elif out is not None:
         write(door(), out, form, scope, everything=everything, force=force, as_json=as_json)
     else:
-        show_graph(door().graph(scope=scope, rejected=everything), "json" if as_json else form or "text")
+        show_graph(door().graph.read(scope=scope, rejected=everything), "json" if as_json else form or "text")
     return 0
 
 
@@ -399,13 +403,13 @@ def write(
     wanted = form or _BY_ENDING.get(ending)
     if wanted is None or wanted == "text":
         raise click.UsageError("Name the file .graphml, .json or .mmd, or give its --format.")
-    path = memory.export_graph(out, format=wanted, scope=scope, rejected=everything, force=force)
+    path = memory.graph.export(out, format=wanted, scope=scope, rejected=everything, force=force)
     output.tell(as_json, f"wrote {path}", to_json.graph_written_json, path=path, format=wanted)
 
 
 def decide(memory: Memory, pair: tuple[str, str], scope: str | None, *, on: bool, as_json: bool) -> None:
     """Keep a person's word about two records."""
-    one, other = memory.reject_edge(*pair, scope=scope, on=on)
+    one, other = memory.graph.reject(*pair, scope=scope, on=on)
     said = "rejected: nothing joins" if on else "accepted again: what joins"
     paths = [one.path, other.path]
     output.tell(
@@ -415,7 +419,7 @@ def decide(memory: Memory, pair: tuple[str, str], scope: str | None, *, on: bool
 
 def show_proposed(memory: Memory, scope: str | None, model: str | None, *, apply: bool, as_json: bool) -> int:
     """Print the edges that a model proposes, and what was not taken from it."""
-    found = memory.propose_edges(scope=scope, model=model, apply=apply)
+    found = memory.graph.propose(scope=scope, model=model, apply=apply)
     if as_json:
         output.as_json(to_json.edges_proposed_json, found)
     else:

@@ -79,7 +79,7 @@ def open_memory(**options: Any) -> Memory:
     actor = f"human:{people.login()}"
     memory = connect(**options, origin=Origin.USER, actor=actor, terminal=people.has_terminal())
     output.choose_shape(lambda: memory.settings.output.json_shape == "old")
-    for problem in memory.loaded.problems:
+    for problem in memory.workspace.loaded.problems:
         click.echo(f"vade: warning: {problem}; the default is used", err=True)
     return memory
 
@@ -89,7 +89,7 @@ def tell_notices(memory: Memory) -> None:
     from vademecum.errors import VadeError
 
     try:
-        found = memory.notices()
+        found = memory.care.notices()
     except (VadeError, OSError):
         return  # what is wrong with the home is told by the command itself
     for each in found:
@@ -97,7 +97,7 @@ def tell_notices(memory: Memory) -> None:
         where = f" in {each.where}" if each.where and each.where != str(here) else ""
         click.echo(f"vade: {each.at[:10]}{where}: {each.message}", err=True)
     if found and sys.stderr.isatty():
-        memory.saw_notices()
+        memory.care.saw_notices()
 
 
 def scope_option(help_text: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -52,7 +52,7 @@ def clear(scope: str, include_protected: bool, yes: bool, as_json: bool, door: D
     chosen = [each for each in memory.list(scope=scope).records if include_protected or not each.protected]
     if chosen:
         confirmed(f"Forget {output.plural(len(chosen), 'record')} of {chosen[0].place}?", yes=yes)
-    cleared = memory.clear(scope=scope, protected=include_protected)
+    cleared = memory.archive.clear(scope=scope, protected=include_protected)
     back = "; `vade undo` brings all back, `vade restore KEY` one" if cleared else ""
     text = f"forgot {output.plural(len(cleared), 'record')}{back}"
     output.tell(as_json, text, to_json.cleared_json, cleared=cleared)
@@ -78,7 +78,9 @@ def purge(
     memory = door()
     what = f"record {key}" if key is not None else f"every occurrence of {output.plain(text or '')[:60]!r}"
     confirmed(f"Delete {what} for good?", yes=yes)
-    found = list(memory.purge(key, scope=scope) if key is not None else memory.purge_text(text or ""))
+    found = list(
+        memory.archive.purge(key, scope=scope) if key is not None else memory.archive.purge_text(text or "")
+    )
     if as_json:
         output.as_json(to_json.purged_json, found=found)
         return

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from vademecum.interfaces.cli.options import Door
     from vademecum.knowledge.trust import Unverified
     from vademecum.memory import Memory
-    from vademecum.memory.reviewing import Inbox, Item
+    from vademecum.memory.review import Inbox, Item
 
 _SHOWN = 24  # lines of a text before the pager has the rest
 _KEYS = {
@@ -51,7 +51,7 @@ def review(kinds: tuple[str, ...], scope: str | None, *, declined: bool, as_json
     tool, and proposals to save. `--json`, or a pipe, only lists them.
     """
     memory = door()
-    inbox = memory.review(kinds, scope=scope, declined=declined)
+    inbox = memory.review.inbox(kinds, scope=scope, declined=declined)
     if as_json:
         output.as_json(to_json.inbox_json, inbox)
         return
@@ -63,13 +63,13 @@ def review(kinds: tuple[str, ...], scope: str | None, *, declined: bool, as_json
             output.line(f"{each.kind}: {each.name}: {first_line(each.text)}")
         output.line("\nrun `vade review` in a terminal to decide")
         return
-    memory.may_decide("decide about what waits", "vade review")
+    memory.workspace.may_decide("decide about what waits", "vade review")
     Sitting(memory, inbox.items, kinds, scope).run()
 
 
 def show_counts(inbox: Inbox) -> None:
     """How much waits, by kind."""
-    from vademecum.memory.reviewing import KINDS
+    from vademecum.memory.review import KINDS
 
     for kind, count in inbox.counts.items():
         output.line(f"{count:>6,}  {KINDS[kind]}")
@@ -124,7 +124,7 @@ class Sitting:
         self._ending()
 
     def _heading(self, kind: str) -> None:
-        from vademecum.memory.reviewing import KINDS
+        from vademecum.memory.review import KINDS
 
         count = sum(each.kind == kind for each in self.items)
         output.line(f"\n── {KINDS[kind]} ({count:,})")
@@ -168,7 +168,7 @@ class Sitting:
     def _decide(self, items: Sequence[Item], at: int, *, yes: bool) -> int:
         """Decide, say what became of it, and return how many are done; what changed is shown again."""
         with output.progress() as step:
-            self.id, decided = self.memory.decide(items, yes=yes, sitting=self.id, progress=step)
+            self.id, decided = self.memory.review.decide(items, yes=yes, sitting=self.id, progress=step)
         done = [each for each in decided if each.done]
         left = [each for each in decided if not each.done]
         self.counts["yes" if yes else "no"] += len(done)
@@ -189,7 +189,7 @@ class Sitting:
         paths = {each.item.path for each in left if each.item.path}
         known = {each.id for each in self.items}
         kinds = sorted({each.item.kind for each in left})
-        found = self.memory.review(kinds, scope=self.scope).items
+        found = self.memory.review.inbox(kinds, scope=self.scope).items
         return [each for each in found if each.path in paths and each.id not in known]
 
     def _edit(self, item: Item, at: int) -> None:
@@ -198,16 +198,16 @@ class Sitting:
 
         name, scope = _target(item), item.scope or None
         try:
-            path, before = self.memory.editable(name, scope=scope)
+            path, before = self.memory.care.editable(name, scope=scope)
             after, draft = from_editor(before, os.path.basename(path), quiet=False)
             if after is not None and after != before:
-                self.memory.edited(name, before, after, scope=scope)
+                self.memory.care.edited(name, before, after, scope=scope)
             discard(draft)
         except VadeError as error:
             output.error(f"{error}: {error.hint}")
             return
         known = {each.id for each in self.items if each is not item}
-        now = self.memory.review([item.kind], scope=self.scope).items
+        now = self.memory.review.inbox([item.kind], scope=self.scope).items
         again = [each for each in now if each.path == item.path and each.id not in known]
         self.items[at : at + 1] = again
         if not again:
@@ -244,14 +244,14 @@ def _target(item: Item) -> str:
 def approve(ctx: click.Context, as_json: bool, door: Door) -> None:
     """Decide about what agents want to write and may not without you."""
     if ctx.invoked_subcommand is None:
-        show_waiting(door().approvals(), as_json=as_json)
+        show_waiting(door().review.approvals(), as_json=as_json)
 
 
 @approve.command("list")
 @common
 def list_(as_json: bool, door: Door) -> None:
     """Show what waits, every character of it."""
-    show_waiting(door().approvals(), as_json=as_json)
+    show_waiting(door().review.approvals(), as_json=as_json)
 
 
 @approve.command("yes")
@@ -265,7 +265,7 @@ def yes_(ids: tuple[str, ...], everything: bool, yes: bool, as_json: bool, door:
     chosen = _chosen(memory, ids, everything=everything, yes=yes, question="Write all of them?")
     done = []
     for id in chosen:
-        request, _ = memory.approve(id)
+        request, _ = memory.review.approve(id)
         done.append({"id": id, "operation": request.operation, "scope": request.scope, "decided": "yes"})
         if not as_json:
             output.line(f"{id[:SHOWN]}: {request.operation} was done, as {whose(request)}")
@@ -283,7 +283,7 @@ def no_(ids: tuple[str, ...], everything: bool, yes: bool, as_json: bool, door: 
     memory = door()
     chosen = _chosen(memory, ids, everything=everything, yes=yes, question="Refuse all of them?")
     for id in chosen:
-        memory.reject(id)
+        memory.review.reject(id)
         if not as_json:
             output.line(f"{id[:SHOWN]}: refused")
     if as_json:
@@ -298,7 +298,7 @@ def _chosen(
         raise click.UsageError("give the ids, or --all")
     if not everything:
         return ids
-    waiting = memory.approvals()
+    waiting = memory.review.approvals()
     if waiting:
         show_waiting(waiting, as_json=False) if not yes else None
         confirmed(question, yes=yes)
@@ -344,7 +344,7 @@ def verify(
         raise click.UsageError("--off goes with names; `vade undo` takes back what was verified together.")
     memory = door()
     if listed:
-        _show_unverified(list(memory.waiting(scope=scope)), as_json=as_json)
+        _show_unverified(list(memory.review.waiting(scope=scope)), as_json=as_json)
         return
     if many:
         _verify_many(
@@ -353,9 +353,9 @@ def verify(
         return
     done = []
     for name in names:
-        memory.verifiable(name, scope=scope)  # all of them, before the first is decided about
+        memory.review.verifiable(name, scope=scope)  # all of them, before the first is decided about
     for name in names:
-        entries = memory.verify(name, scope=scope, on=not off)
+        entries = memory.review.verify(name, scope=scope, on=not off)
         done.append({"key": name, "verified": not off, "texts": [each.text for each in entries]})
         if not as_json:
             output.line(
@@ -375,13 +375,13 @@ def _verify_many(
     memory: Memory, names: tuple[str, ...], scope: str | None, *, yes: bool, as_json: bool, **given: Any
 ) -> None:
     """Verify what waits and is meant, as one sitting, after a question that says how much it is."""
-    items = memory.selected(names, scope=scope, **given)
+    items = memory.review.selected(names, scope=scope, **given)
     if not items:
         output.tell(as_json, "nothing waits", to_json.verified_many_json, verified=[], left=[], run=None)
         return
     confirmed(f"Verify {output.plural(len(items), 'text')} without looking at each of them?", yes=yes)
     with output.progress() as step:
-        sitting, decided = memory.decide(items, yes=True, progress=step)
+        sitting, decided = memory.review.decide(items, yes=True, progress=step)
     done = [each for each in decided if each.done]
     left = [each for each in decided if not each.done]
     if as_json:

@@ -79,7 +79,7 @@ def index(rebuild: bool, check: bool, watch: bool, as_json: bool, door: Door) ->
         keep_watch(door(), as_json=as_json)
         return
     with output.progress() as step:
-        report = door().index(rebuild=rebuild, check=check, progress=step)
+        report = door().care.index(rebuild=rebuild, check=check, progress=step)
     show_report(report, as_json=as_json)
 
 
@@ -91,7 +91,7 @@ def keep_watch(memory: Memory, *, as_json: bool) -> None:
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
-    for why, report in memory.watch(stop):
+    for why, report in memory.care.watch(stop):
         if why not in ("opened", "changed", "due"):
             output.error(why)
         show_report(report, as_json=as_json)

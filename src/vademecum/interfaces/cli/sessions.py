@@ -32,7 +32,7 @@ _everything = click.option(
 def sessions(ctx: click.Context, as_json: bool, door: Door) -> None:
     """Look into what was said in earlier sessions, and keep those of other agents."""
     if ctx.invoked_subcommand is None:
-        list_sessions(door().sessions(), as_json=as_json)
+        list_sessions(door().sessions.list(), as_json=as_json)
 
 
 @sessions.command("list")
@@ -40,7 +40,7 @@ def sessions(ctx: click.Context, as_json: bool, door: Door) -> None:
 @common
 def list_(everything: bool, as_json: bool, door: Door) -> None:
     """List sessions, the newest first."""
-    list_sessions(door().sessions(all=everything), as_json=as_json)
+    list_sessions(door().sessions.list(all=everything), as_json=as_json)
 
 
 @sessions.command()
@@ -50,7 +50,7 @@ def list_(everything: bool, as_json: bool, door: Door) -> None:
 @common
 def show(which: str, last: int | None, everything: bool, as_json: bool, door: Door) -> None:
     """Show what was said in a session, tool calls in one line each."""
-    log = door().session(which, all=everything)
+    log = door().sessions.open(which, all=everything)
     lines = log.lines() if last is None else iter(log.tail(last))
     if as_json:
         output.as_json(to_json.session_shown_json, log, lines=lines)
@@ -89,7 +89,7 @@ def search(
     door: Door,
 ) -> None:
     """Find messages of earlier sessions by the words of QUERY."""
-    answer = door().session_search(
+    answer = door().sessions.search(
         query, max_sessions=max_sessions, max_results=max_results, ranking=ranking, all=everything
     )
     found = answer.hits
@@ -117,7 +117,7 @@ def search(
 @common
 def get(*, which: str, place: str, lines: int, everything: bool, as_json: bool, door: Door) -> None:
     """Print lines of a session whole, by number or by the id of a message or tool call."""
-    found = door().session_get(which, place, lines=lines, all=everything)
+    found = door().sessions.get(which, place, lines=lines, all=everything)
     if as_json:
         output.as_json(to_json.session_lines_json, lines=found)
     elif not found:
@@ -136,7 +136,7 @@ def import_(path: str | None, everything: bool, as_json: bool, door: Door) -> in
     if (path is None) is not everything:
         raise click.UsageError("give a file or folder, or --all for the agents' own folders")
     with output.progress() as step:
-        found = list(door().import_sessions(path, progress=step))
+        found = list(door().sessions.import_all(path, progress=step))
     output.tell(as_json, partial(show_imported, found), to_json.sessions_imported_json, imported=found)
     return 1 if any(each.outcome == "failed" for each in found) else 0
 
@@ -149,7 +149,7 @@ def import_(path: str | None, everything: bool, as_json: bool, door: Door) -> in
 @common
 def export(*, which: str, path: str, force: bool, everything: bool, as_json: bool, door: Door) -> None:
     """Write a session to FILE, as its ending says: .html, .md or .jsonl."""
-    made = door().export_session(which, path, all=everything, force=force)
+    made = door().sessions.export(which, path, all=everything, force=force)
     output.tell(as_json, f"wrote {made}", to_json.path_json, path=made)
 
 
@@ -160,7 +160,7 @@ def export(*, which: str, path: str, force: bool, everything: bool, as_json: boo
 @common
 def rename(which: str, name: str, everything: bool, as_json: bool, door: Door) -> None:
     """Give a session another name."""
-    log = door().rename_session(which, name, all=everything)
+    log = door().sessions.rename(which, name, all=everything)
     text = f"{log.session} is now called {name}"
     output.tell(as_json, text, to_json.session_renamed_json, session=log.session, name=name)
 
@@ -180,7 +180,7 @@ def trim(*, which: str, window: int | None, dry: bool, everything: bool, as_json
 
     A summary takes their place, and a line at the end of the log says so; nothing in the log is removed.
     """
-    before, made = door().trim_session(which, window=window, all=everything, dry=dry)
+    before, made = door().sessions.trim(which, window=window, all=everything, dry=dry)
     gone, after = len(made.trimmed), made.tokens.total
     if as_json:
         applied = not dry and bool(made.trimmed or made.cut)
@@ -243,7 +243,7 @@ def inspect(source: str, window: int, model: str, as_json: bool, door: Door) -> 
     id or name. It is lived through again, answer by answer, at the times it happened.
     """
     with output.progress() as step:
-        found = door().context_trial(source, window=window, model=model, progress=step)
+        found = door().sessions.trial(source, window=window, model=model, progress=step)
     output.tell(as_json, partial(show_trial, found), to_json.trial_json, found)
 
 

@@ -36,7 +36,7 @@ def init(as_json: bool, door: Door) -> None:
     The folder is trusted at once. Records already kept for this project stay in your home and stay visible;
     new ones go to .vade/.
     """
-    folder = door().init()
+    folder = door().projects.init()
     output.tell(as_json, f"made {folder}; commit it with your code", to_json.path_json, path=folder)
 
 
@@ -46,7 +46,7 @@ def init(as_json: bool, door: Door) -> None:
 def trust(off: bool, as_json: bool, door: Door) -> None:
     """Trust this project's .vade/: it came with the repository, so read it first."""
     memory = door()
-    root, shared = memory.trust(on=not off), memory.loaded.shared
+    root, shared = memory.projects.trust(on=not off), memory.workspace.loaded.shared
     if as_json:
         settings = None if shared is None else {each.name: each.value for each in shared.wanted}
         output.as_json(to_json.trusted_json, root=root, trusted=not off, settings=settings)
@@ -85,7 +85,7 @@ def project_alias(old: str, as_json: bool, door: Door) -> None:
 
     An empty `vade list` in a moved folder names the id.
     """
-    now = door().alias(old)
+    now = door().projects.alias(old)
     output.tell(as_json, f"{old} now belongs to {now}", to_json.alias_json, alias=old, project=now)
 
 
@@ -93,7 +93,7 @@ def project_alias(old: str, as_json: bool, door: Door) -> None:
 @common
 def project_list(as_json: bool, door: Door) -> None:
     """List all projects that have memory here: name, id, number of records, last change and path."""
-    found = list(door().projects())
+    found = list(door().projects.list())
     if as_json:
         output.as_json(to_json.projects_json, projects=found)
         return
@@ -132,7 +132,7 @@ def sources(ctx: click.Context, as_json: bool, door: Door) -> None:
 @common
 def sources_add(*, path: str, name: str | None, inject: bool, scope: str, as_json: bool, door: Door) -> None:
     """Attach a folder or file of Markdown; it is read where it is and never written."""
-    source = door().add_source(path, name=name, inject=inject, scope=scope)
+    source = door().sources.add(path, name=name, inject=inject, scope=scope)
     files, left_out = (0, 0) if source.problem else source.count()
     text = f"attached {source.path} as {source.name} ({_counted(source, 'Markdown file')})"
     output.tell(as_json, text, to_json.source_shape, source, files=files, folders_left_out=left_out)
@@ -150,7 +150,7 @@ def sources_list(as_json: bool, door: Door) -> None:
 @common
 def sources_remove(name: str, as_json: bool, door: Door) -> None:
     """Detach a folder; its files stay as they are."""
-    door().remove_source(name)
+    door().sources.remove(name)
     output.tell(as_json, f"detached {name}", to_json.source_removed_json, removed=name)
 
 
@@ -170,7 +170,7 @@ def completion(shell: str, as_json: bool, door: Door) -> None:
 
 def list_sources(memory: Memory, *, as_json: bool) -> None:
     """Print the attached folders."""
-    found = list(memory.sources())
+    found = list(memory.sources.list())
     if as_json:
         output.as_json(to_json.sources_json, sources=found)
     elif found:
@@ -232,9 +232,9 @@ def examine(door: Door) -> Iterator[Check]:
     except VadeError as error:
         yield Check("settings", "error", str(error), error.hint)
         return
-    given = sum(origin != "default" for origin in memory.loaded.origins.values())
+    given = sum(origin != "default" for origin in memory.workspace.loaded.origins.values())
     yield Check("settings", "ok", f"{output.plural(given, 'setting')} differ from the defaults")
-    for warning in memory.loaded.warnings:
+    for warning in memory.workspace.loaded.warnings:
         yield Check("settings", "warning", warning)
     for look in (_folder, _file_system, _audit, _decisions, _memory):
         try:
@@ -293,7 +293,7 @@ def _file_system(memory: Memory) -> Iterator[Check]:
 
 
 def _audit(memory: Memory) -> Iterator[Check]:
-    report = memory.verify_audit()
+    report = memory.audit.verify()
     if report.problems:
         first = report.problems[0]
         yield Check(

@@ -40,7 +40,9 @@ def import_(*, system: str, path: str, dry: bool, scope: str | None, as_json: bo
     here = memories.Importing(None if project is None else project.root, scope is not None)
     with output.progress() as step, files.reported(f"read {path}"):
         pieces = memories.read(system, Path(path), here)
-        report = memory.import_memory(pieces, system=system, scope=scope, apply=not dry, progress=step)
+        report = memory.transfer.import_pieces(
+            pieces, system=system, scope=scope, apply=not dry, progress=step
+        )
     if as_json:
         output.as_json(to_json.memory_imported_json, report)
         return
@@ -68,7 +70,7 @@ def export(
 
     An okf PATH that ends in .tar.gz becomes an archive, any other a folder.
     """
-    made = door().export_memory(path, format=form, scope=scope, redact=redact, force=force)
+    made = door().transfer.export(path, format=form, scope=scope, redact=redact, force=force)
     output.tell(as_json, partial(show_exported, made), to_json.exported_json, made)
 
 

@@ -122,7 +122,7 @@ def edit(key: str, scope: str | None, as_json: bool, door: Door) -> None:
     kept, your text stays in a file that the message names.
     """
     memory = door()
-    path, before = memory.editable(key, scope=scope)
+    path, before = memory.care.editable(key, scope=scope)
     kinds = sorted({each.kind for each in secrets.find(before)})
     if kinds and not output.for_a_person(memory):
         raise SecretFound(
@@ -138,7 +138,7 @@ def edit(key: str, scope: str | None, as_json: bool, door: Door) -> None:
         output.tell(as_json, "nothing changed", to_json.unchanged_json, path=path, changed=False)
         return
     try:
-        found = memory.edited(key, before, after, scope=scope)
+        found = memory.care.edited(key, before, after, scope=scope)
     except VadeError as error:
         raise type(error)(f"{error}; your text is kept in {draft}", hint=error.hint) from error
     discard(draft)
@@ -156,7 +156,7 @@ def edit(key: str, scope: str | None, as_json: bool, door: Door) -> None:
 @common
 def protect(key: str, off: bool, scope: str | None, as_json: bool, door: Door) -> None:
     """Keep a record from ever being removed by age or number."""
-    record = door().protect(key, scope=scope, on=not off)
+    record = door().review.protect(key, scope=scope, on=not off)
     text = f"{record.key} is {'no longer ' if off else ''}protected"
     output.tell(as_json, text, to_json.protected_json, record)
 
@@ -185,7 +185,7 @@ def tell_swept(swept: Swept | None, memory: Memory) -> None:
     """Say what a store moved to the archive, and how to undo that."""
     if swept is not None:
         output.line(swept.message)
-        memory.saw_notices()
+        memory.care.saw_notices()
 
 
 def warn_of_secrets(kinds: tuple[str, ...], memory: Memory, scope: str) -> None:

@@ -54,7 +54,7 @@ def run(job: Job, tell: Callable[[bytes], None]) -> None:
     event, told = HookEvent(job.event), agent.hooks.read(_parsed(job.given), os.environ)
     memory = _opened(agent.name, told, job.home)
     tell(b"limit %f" % memory.settings.limits.hook)
-    if memory.loaded.problems and event is HookEvent.SESSION_START:  # once a session is enough
+    if memory.workspace.loaded.problems and event is HookEvent.SESSION_START:  # once a session is enough
         hook_log.write(memory.home.path, agent=job.agent, event=job.event, why=MISTAKEN)
     if memory.settings.incognito:
         return
@@ -70,7 +70,7 @@ def run(job: Job, tell: Callable[[bytes], None]) -> None:
             tell(b"answer " + _encoded(answer).hex().encode())
         return
     if told.transcript and agent.transcripts is not None:
-        memory.import_transcript(
+        memory.sessions.import_transcript(
             told.transcript, agent=agent.transcripts.name, checkpoint=event is HookEvent.PRE_COMPACT
         )
     if event is HookEvent.SESSION_END:
@@ -107,12 +107,12 @@ def _hurried(memory: Memory) -> Memory:
     )
     settings = dataclasses.replace(memory.settings, limits=soon)
     home = dataclasses.replace(memory.home, lock_seconds=soon.lock)
-    return Memory(home, memory.caller, dataclasses.replace(memory.loaded, settings=settings))
+    return Memory(home, memory.caller, dataclasses.replace(memory.workspace.loaded, settings=settings))
 
 
 def _start(memory: Memory, told: HookInput, *, query: str = "") -> str:
     """The block for a session that begins."""
-    block = memory.inject(query=query, notices=True)
+    block = memory.injection.block(query=query, notices=True)
     shown = Shown(memory.home.path, told.session)
     shown.begin(_marks(block))
     return block.text
@@ -123,7 +123,7 @@ def _prompt(memory: Memory, hooks: Hooks, told: HookInput) -> str:
     shown = Shown(memory.home.path, told.session)
     if HookEvent.SESSION_START not in hooks.moments and not shown.begun:
         return _start(memory, told, query=told.prompt)
-    block = memory.remind(told.prompt, budget=REMINDER, without=shown.marks)
+    block = memory.injection.remind(told.prompt, budget=REMINDER, without=shown.marks)
     shown.add(_marks(block))
     return block.text
 

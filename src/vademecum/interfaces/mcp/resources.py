@@ -78,7 +78,7 @@ def read_resource(memory: Memory, uri: str) -> TextResourceContents:
     """One of them; what is not in sight is not there."""
     if uri == STATUS:
         old = memory.settings.output.json_shape == "old"
-        standing = clean_value(status_json(memory.status(), memory.loaded.warnings, old=old))
+        standing = clean_value(status_json(memory.status(), memory.workspace.loaded.warnings, old=old))
         return _text(uri, json.dumps(standing, ensure_ascii=False, indent=2), _JSON)
     if uri == TODAY:
         return _text(uri, memory.notes_of_today().text)
@@ -129,7 +129,7 @@ def get_prompt(memory: Memory, name: str, given: Mapping[str, str]) -> GetPrompt
     places = {each.name: safe_text(given.get(each.name, "")) for each in prompt.arguments or []}
     if name == "recall":
         # Built by the same hands as what is injected: what nobody verified stays out of it.
-        places["memory"] = memory.inject(query=places["topic"]).text or "Nothing is remembered yet."
+        places["memory"] = memory.injection.block(query=places["topic"]).text or "Nothing is remembered yet."
     if name == "handoff":
         places["focus"] = places["focus"] or "everything that is not finished"
     said = re.sub(r"\{(\w+)\}", lambda place: places[place[1]], _prompt(name))

@@ -246,7 +246,7 @@ def tidy(options: Mapping[str, Any]) -> None:
     def sweep() -> None:
         try:
             with open_memory(options) as memory:
-                memory.sweep_if_due()
+                memory.care.sweep_if_due()
         except (VadeError, OSError) as error:
             logger.warning("nothing was put away: %s", error)
 
@@ -254,7 +254,7 @@ def tidy(options: Mapping[str, Any]) -> None:
 
 
 def _before(memory: Memory, write: Write) -> tuple[Mapping[str, Any] | None, Consent]:
-    earlier = memory.answered(write.key, write.operation, write.arguments) if write.key else None
+    earlier = memory.requests.answered(write.key, write.operation, write.arguments) if write.key else None
     return earlier, memory.settings.approval.before(DOOR, Scope(write.scope))
 
 
@@ -266,14 +266,14 @@ def _made(memory: Memory, write: Write, *, wait: bool) -> Mapping[str, Any]:
             return write.render(done)
         if not wait:
             try:
-                return write.render(memory.perform(write.operation, write.arguments))
+                return write.render(memory.requests.perform(write.operation, write.arguments))
             except PendingReview as error:
                 return {"outcome": "waiting", "approval": error.approval, "message": f"{error}: {error.hint}"}
-        waiting = memory.propose(write.operation, write.arguments, scope=write.scope, door=DOOR)
+        waiting = memory.requests.propose(write.operation, write.arguments, scope=write.scope, door=DOOR)
         return {
             "outcome": "waiting",
             "approval": waiting.id,
             "message": "nothing is written yet: a person decides with `vade approve`; go on without it",
         }
 
-    return memory.once(write.key, write.operation, write.arguments, do=do) if write.key else do()
+    return memory.requests.once(write.key, write.operation, write.arguments, do=do) if write.key else do()

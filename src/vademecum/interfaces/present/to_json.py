@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from vademecum.context.dry_run import DryRun
     from vademecum.knowledge.graph import Graph
     from vademecum.lifecycle.passes import Proposal
-    from vademecum.memory import Memory, Status
+    from vademecum.memory import Memory
+    from vademecum.memory.status import Status
     from vademecum.search.answer import Answer
     from vademecum.store.pinned import Pinned
     from vademecum.store.sources import Source
@@ -315,7 +316,7 @@ no_profile_json = JsonShape("no_profile", "path? text sections", sections=many(A
 
 def profile_sections(memory: Memory, found: Pinned) -> list[dict[str, Any]]:
     """The sections of a profile, each with how far it is trusted."""
-    trusts = [memory.trust_of(each, trusted=found.trusted) for each in found.sections]
+    trusts = [memory.review.trust_of(each, trusted=found.trusted) for each in found.sections]
     return [
         _section(each, trust=trust.level, injected=trust.injectable)
         for each, trust in zip(found.sections, trusts, strict=True)

@@ -167,7 +167,7 @@ def _shown(arguments: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 def show_lessons(memory: Memory, kind: str | None, scope: str | None, *, as_json: bool) -> None:
     """Print lessons, the best first."""
-    found = memory.knowledge(type=kind, scope=scope)
+    found = memory.knowledge.list(type=kind, scope=scope)
     if as_json:
         output.as_json(lessons_json, lessons=found)
     elif found:

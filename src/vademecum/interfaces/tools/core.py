@@ -282,7 +282,7 @@ def session_search(
     """What was said in earlier sessions."""
 
     def do(memory: Memory) -> dict[str, Any]:
-        return RECALLED(memory.session_search(query, max_sessions=max_sessions, max_results=max_results))
+        return RECALLED(memory.sessions.search(query, max_sessions=max_sessions, max_results=max_results))
 
     return Read(do)
 
@@ -296,7 +296,7 @@ def session_get(
     """Lines of a session whole."""
 
     def do(memory: Memory) -> dict[str, Any]:
-        return EVENTS(session=session, lines=memory.session_get(session, place, lines=lines))
+        return EVENTS(session=session, lines=memory.sessions.get(session, place, lines=lines))
 
     return Read(do)
 
@@ -324,7 +324,7 @@ def todo(
 
     def do(memory: Memory) -> dict[str, Any]:
         if operation == "list":
-            made, said = memory.todo(request)
+            made, said = memory.sessions.todo(request)
         elif idempotency_key is None:
             made, said = _change(memory, request)
         else:
@@ -340,7 +340,7 @@ def _change(memory: Memory, request: Mapping[str, Any]) -> tuple[TodoList, str]:
             "writing to the list of things to do through MCP is switched off",
             hint="tell the person; `approval` in config.toml decides it",
         )
-    return memory.todo(request)
+    return memory.sessions.todo(request)
 
 
 def _change_once(memory: Memory, request: Mapping[str, Any], key: str) -> tuple[TodoList, str]:
@@ -349,8 +349,8 @@ def _change_once(memory: Memory, request: Mapping[str, Any], key: str) -> tuple[
         return {"outcome": "kept"}  # and not the list: what keys remember holds nobody's words
 
     # A key is its agent's and project's own, a list its session's: the same call of two is not one.
-    memory.once(key, "todo", {**request, "session": memory.caller.session}, do=do)
-    return memory.todo({"operation": "list"})
+    memory.requests.once(key, "todo", {**request, "session": memory.caller.session}, do=do)
+    return memory.sessions.todo({"operation": "list"})
 
 
 CORE: tuple[Tool, ...] = (

@@ -159,7 +159,7 @@ def _pruned(outcome: RunOutcome) -> dict[str, Any]:
 
 
 def _stats(given: Given) -> Read:
-    return Read(lambda memory: _STATS(memory.knowledge_stats()))
+    return Read(lambda memory: _STATS(memory.knowledge.stats()))
 
 
 def _sessions(given: Given) -> Read | Write:

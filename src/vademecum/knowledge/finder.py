@@ -6,68 +6,81 @@ import functools
 import math
 import os
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from vademecum.errors import EmbedderFailed, UnknownName, UsageError
-from vademecum.lazy import LazyModule
-from vademecum.memory.base import Base
-from vademecum.store import archive, names, outgoing, scopes
+from vademecum.search import answer as answering
+from vademecum.search import query as querying
+from vademecum.store import archive, names, outgoing, scopes, sources
 from vademecum.store.records import parse_type
 from vademecum.types import Audience, Place, Scope
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from typing import Self
+    from collections.abc import Callable, Iterable, Iterator
 
     from vademecum.index.embed.base import Embedder
     from vademecum.index.sync import Survey, SyncReport
-    from vademecum.knowledge import citations
-    from vademecum.knowledge import graph as graphs
-    from vademecum.search import answer as answering
-    from vademecum.search import query as querying
+    from vademecum.knowledge.graph import Sight
     from vademecum.search.engine import Options
     from vademecum.search.searcher import Searcher
-    from vademecum.store import purge as purging
-    from vademecum.store import reading, retries, sources
+    from vademecum.store.reading import Text
+    from vademecum.store.workspace import Workspace
+    from vademecum.transcripts.log import Log
     from vademecum.transcripts.search import Earlier
+    from vademecum.transcripts.sessions import Sessions
     from vademecum.types import RecordType
-else:
-    retries = LazyModule("vademecum.store.retries")
-    graphs = LazyModule("vademecum.knowledge.graph")
-    citations = LazyModule("vademecum.knowledge.citations")
-    purging = LazyModule("vademecum.store.purge")
-    answering = LazyModule("vademecum.search.answer")
-    querying = LazyModule("vademecum.search.query")
-    reading = LazyModule("vademecum.store.reading")
-    sources = LazyModule("vademecum.store.sources")
 
 
-class Searching(Base):
-    """Finding, as a part of `Memory`."""
+class Finder:
+    """What answers questions in a workspace, from the indexes of its notes and of its sessions."""
 
-    def notes_of_today(self, *, scope: str | Scope = Scope.PROJECT) -> reading.Text:
-        """Today's journal, by the local date."""
-        place = scopes.journal_place(self.caller, scopes.parse_scope(scope))
-        shelf = self.journal.shelves(place)[0]
-        return self.get(shelf.name_of(archive.JOURNAL, f"{self.now():%Y-%m-%d}.md"))
+    def __init__(self, workspace: Workspace) -> None:
+        self._work = workspace
 
-    def get(self, target: str | int, *, start: int = 1, lines: int | None = None) -> reading.Text:
+    @functools.cached_property
+    def transcripts(self) -> Sessions:
+        """The sessions in reach."""
+        from vademecum.transcripts.sessions import Sessions
+
+        workspace = self._work
+        own = workspace.settings.session
+        return Sessions(
+            workspace.home,
+            workspace.caller,
+            workspace.now,
+            reset=own.reset,
+            note_messages=own.note_messages,
+            incognito=workspace.settings.incognito,
+            announce=workspace.announce,
+        )
+
+    @functools.cached_property
+    def sight(self) -> Sight:
+        """The edges between what is in sight, kept while no file changes."""
+        from vademecum.knowledge.graph import Sight
+
+        return Sight(self._work.records)
+
+    def get(self, target: str | int, *, start: int = 1, lines: int | None = None) -> Text:
         """Lines of a file by its path as shown, or of a record by its key or number; without secrets."""
+        from vademecum.store import reading
+
         if start < 1 or (lines is not None and lines < 0):
             raise UsageError("lines are counted from 1")
         path = str(target)
-        if self.settings.incognito:
+        if self._work.settings.incognito:
             return reading.Text(path, "")
-        with self._reported(f"read {path}"):
-            if (inside := path.removeprefix(f"{self.home.path}/")).startswith("transcripts/"):
-                return self._earlier.read(inside, start=start, count=lines)
+        with self._work.reported(f"read {path}"):
+            if (inside := path.removeprefix(f"{self._work.home.path}/")).startswith("transcripts/"):
+                return self.earlier.read(inside, start=start, count=lines)
             if "/" in path or "\\" in path:
-                path, content = reading.by_path(self.home, self.caller, path)
+                path, content = reading.by_path(self._work.home, self._work.caller, path)
             elif path.endswith(".md"):
-                shelf, name, content = self.documents.find(path)
+                shelf, name, content = self._work.documents.find(path)
                 path = shelf.name_of(name)
             else:
-                found = self._find(path, None)
+                found = self._work.find(path, None)
                 path, content = (
                     found.record.path,
                     reading.from_shelf(found.shelf, archive.RECORDS, found.name),
@@ -77,110 +90,68 @@ class Searching(Base):
                     lines = max(entry.end for entry in found.record.entries) - start + 1
             return reading.clean_lines_of(path, content, start=start, count=lines)
 
-    def search(
+    def question(
         self,
         query: str,
         *,
-        max_results: int | None = None,
-        min_score: float | None = None,
-        mode: str | None = None,
         scope: str | Scope | None = None,
         type: str | RecordType | None = None,
         sources: Iterable[str] = (),
         as_of: str | None = None,
-        sort_by: str | None = None,
-        explain: bool = False,
-        max_weak: int = 3,
-    ) -> answering.Answer:
-        """The passages that answer a question, from everything in sight, with what was covered.
-
-        When every match is weak, at most `max_weak` are returned.
-        """
-        if self.settings.incognito:
-            return answering.nothing("this session is incognito: nothing is read")
+    ) -> querying.Query:
+        """What is asked for: the filters in a question, and those of the call before them."""
         # The index has a mark where a secret stood, so a mark finds it; and no note repeats the secret.
         asked = querying.parse(outgoing.clean_text(str(query)))
         moment = None if as_of is None else querying.as_of(as_of)
         wanted = self._sources(sources)
-        asked = (
-            asked._replace(
-                scope=self._scope(scope) or asked.scope,
+        if scope or type or wanted or as_of:
+            asked = asked._replace(
+                scope=self._work.scope(scope) or asked.scope,
                 type=asked.type if type is None else str(parse_type(type)),
                 sources=wanted,
                 notes=(*asked.notes, *self._unknown_to_group(wanted)),
                 as_of=moment,
             )
-            if (scope or type or wanted or as_of)
-            else asked
-        )
         if asked.scope is not None:
-            scopes.place_for(self.caller, asked.scope)
-        options = self._options(
-            max_results=max_results, min_score=min_score, mode=mode, sort_by=sort_by, explain=explain
-        )
+            scopes.place_for(self._work.caller, asked.scope)
+        return asked
+
+    def nothing(self) -> answering.Answer:
+        """The answer of a session that keeps no memory."""
+        return answering.nothing("this session is incognito: nothing is read")
+
+    def answer(self, asked: querying.Query, options: Options, *, max_weak: int = 3) -> answering.Answer:
+        """The passages that answer; when every match is weak, at most `max_weak` of them."""
         begun = time.monotonic()
-        with self._reported("search"):
+        with self._work.reported("search"):
             found = self._found(asked, options, begun=begun)
             if asked.phrases and not found.results and not self._holds(asked, options):
                 asked = querying.without_phrases(asked)
                 found = self._found(asked, options, begun=begun)
             found = self._with_standing(answering.without_weak(found, max_weak))
-            return found._replace(notes=(*asked.notes, *found.notes)) if asked.notes else found
+            return replace(found, notes=(*asked.notes, *found.notes)) if asked.notes else found
 
-    def recall(
-        self,
-        query: str = "",
-        *,
-        scope: str | Scope | None = None,
-        type: str | RecordType | None = None,
-        limit: int = 10,
-        mode: str | None = None,
-        sort_by: str | None = None,
-        include_related: bool = False,
-        as_of: str | None = None,
-    ) -> answering.Answer:
-        """Records alone: those that answer a question, or without one the newest.
+    def with_related(self, found: answering.Answer, asked: querying.Query) -> answering.Answer:
+        """An answer, and behind it what its records are joined to by one edge."""
+        from vademecum.knowledge import graph as graphs
 
-        With `include_related`, behind them what they are joined to by one edge: at most three for each and
-        five in all, beyond the limit, each with what it is `related` to.
-        """
-        found = self.search(
-            query,
-            max_results=limit,
-            mode=mode,
-            scope=scope,
-            type=type,
-            sources=("memory",),
-            as_of=as_of,
-            sort_by=sort_by,
-        )
-        if not include_related or not found.results or self.settings.incognito:
-            return found
-        places = self._places(scope or querying.parse(str(query)).scope, all=False)
-        moment = None if as_of is None else querying.as_of(as_of)
-        with self._reported("follow the edges"):
-            graph = self._sight.graph(places)
+        with self._work.reported("follow the edges"):
+            graph = self.sight.graph(self._work.places(asked.scope))
         more = graphs.find_related(graph, [each.path for each in found.results])
-        passages = (graphs.related_passage(each, moment) for each in more)
-        beside = found._replace(results=tuple(each for each in passages if each is not None))
-        return found._replace(results=(*found.results, *self._with_standing(beside).results))
+        passages = (graphs.related_passage(each, asked.as_of) for each in more)
+        beside = replace(found, results=tuple(each for each in passages if each is not None))
+        return replace(found, results=(*found.results, *self._with_standing(beside).results))
 
     def index(
-        self,
-        *,
-        rebuild: bool = False,
-        check: bool = False,
-        progress: Callable[[str, int, int], None] | None = None,
+        self, *, rebuild: bool, check: bool, progress: Callable[[str, int, int], None] | None
     ) -> SyncReport:
-        """Bring the index of notes and that of sessions up to date, or make or compare them anew."""
-        self._may_write()
-        with self._reported("index"):
-            if rebuild:
-                report = self.searcher.rebuild(progress=progress)
-                said = self._earlier.rebuild(progress=progress)
-            else:
-                report = self.searcher.sync(check=check, probe=True, progress=progress)
-                said = self._earlier.sync(check=check, progress=progress)
+        """Bring both indexes up to date, or make or compare them anew."""
+        if rebuild:
+            report = self.searcher.rebuild(progress=progress)
+            said = self.earlier.rebuild(progress=progress)
+        else:
+            report = self.searcher.sync(check=check, probe=True, progress=progress)
+            said = self.earlier.sync(check=check, progress=progress)
         return said.beside(report)
 
     @functools.cached_property
@@ -188,16 +159,16 @@ class Searching(Base):
         """The index of this agent and what answers from it."""
         from vademecum.search.searcher import ChunkShape, Searcher
 
-        shape = ChunkShape(self.settings.chunk.tokens, self.settings.chunk.overlap)
+        shape = ChunkShape(self._work.settings.chunk.tokens, self._work.settings.chunk.overlap)
         searcher = Searcher(
-            self.home,
-            self.caller,
+            self._work.home,
+            self._work.caller,
             choose=self._embedder,
             shape=shape,
-            name=self.settings.agent,
-            state=self._state,
+            name=self._work.settings.agent,
+            state=self._work.state,
         )
-        self.listeners.append(searcher.take)
+        self._work.listeners.append(searcher.take)
         return searcher
 
     def _found(self, asked: querying.Query, options: Options, *, begun: float) -> answering.Answer:
@@ -205,7 +176,7 @@ class Searching(Base):
         if asked.sources == (answering.TRANSCRIPT,):
             found = answering.Answer((), "metadata" if options.mode == "metadata" else "bm25")
         else:
-            found = self.searcher.search(asked, options, seconds=self.settings.limits.open)
+            found = self.searcher.search(asked, options, seconds=self._work.settings.limits.open)
         return self._with_sessions(found, asked, options, begun=begun)
 
     def _holds(self, asked: querying.Query, options: Options) -> bool:
@@ -223,13 +194,18 @@ class Searching(Base):
         """An answer with what was said in sessions behind it, in places that it left free or filled badly."""
         strong = sum(each.match != "weak" for each in found.results)
         places = answering.places_left(asked, options, strong)
-        if not places or self.caller.project is None or not os.path.isdir(f"{self.home.path}/transcripts"):
+        if (
+            not places
+            or self._work.caller.project is None
+            or not os.path.isdir(f"{self._work.home.path}/transcripts")
+        ):
             return found
-        left = self.settings.limits.open - (time.monotonic() - begun)
-        passages, said = self._earlier.answer(asked, options, places=places, seconds=left)
+        left = self._work.settings.limits.open - (time.monotonic() - begun)
+        passages, said = self.earlier.answer(asked, options, places=places, seconds=left)
         free = options.max_results - len(found.results)
         passages = tuple(each for at, each in enumerate(passages) if each.match != "weak" or at < free)
-        return found._replace(
+        return replace(
+            found,
             results=answering.joined(found, passages, options.max_results),
             coverage=found.coverage._replace(sessions=said.sessions),
             degraded=(*found.degraded, *said.degraded),
@@ -237,23 +213,29 @@ class Searching(Base):
 
     def _with_standing(self, found: answering.Answer) -> answering.Answer:
         """An answer whose hits say how the code they cite stands; nothing is looked at for the others."""
-        project = self.caller.project
+        project = self._work.caller.project
         if project is None or not found.results:
             return found
         own = Place(Scope.PROJECT, project.id)
         if not any(each.place == own for each in found.results):
             return found
+        from vademecum.knowledge import citations
+
         results = citations.attach_standing(
-            found.results, home=self.home, caller=self.caller, root=project.root, project=own
+            found.results,
+            home=self._work.home,
+            caller=self._work.caller,
+            root=project.root,
+            project=own,
         )
-        return found._replace(results=results)
+        return replace(found, results=results)
 
     def _sources(self, wanted: Iterable[str]) -> tuple[str, ...]:
         """Sources to look in, each once; one that is not there is refused with those that are."""
         asked = tuple(dict.fromkeys(querying.readable(str(each)) for each in wanted))
-        if set(asked) <= set(sources.KINDS) or self.caller.audience is Audience.GROUP:
+        if set(asked) <= set(sources.KINDS) or self._work.caller.audience is Audience.GROUP:
             return asked
-        attached = [each.name for each in sources.visible(self.home, self.caller)]
+        attached = [each.name for each in sources.visible(self._work.home, self._work.caller)]
         for each in asked:
             if each not in (*sources.KINDS, *attached):
                 raise UnknownName(
@@ -264,47 +246,49 @@ class Searching(Base):
 
     def _unknown_to_group(self, wanted: Iterable[str]) -> tuple[str, ...]:
         """What a group is told of sources it may not know: the same, whether they are there or not."""
-        if self.caller.audience is not Audience.GROUP:
+        if self._work.caller.audience is not Audience.GROUP:
             return ()
         return tuple(
             f"a group sees no source {names.shown(each)}" for each in wanted if each not in sources.KINDS
         )[: querying.MOST_NOTES]
 
-    def _survey(self) -> Survey:
+    def survey(self) -> Survey:
         """What the indexes cover now."""
         found = self.searcher.survey()
-        return self._earlier.survey(found) if self.home.names("transcripts") else found
+        return self.earlier.survey(found) if self._work.home.names("transcripts") else found
 
     @functools.cached_property
-    def _earlier(self) -> Earlier:
+    def earlier(self) -> Earlier:
         """The index of what was said in sessions, and what answers from it."""
         from vademecum.transcripts.search import Earlier
 
-        return Earlier(self.home, self.caller, self.transcripts, name=self.settings.agent)
+        return Earlier(
+            self._work.home,
+            self._work.caller,
+            self.transcripts,
+            name=self._work.settings.agent,
+        )
+
+    def newest_logs(self, most: int) -> Iterator[Log]:
+        """The logs of the newest sessions of this project and agent."""
+        if self._work.caller.project is not None and self._work.home.names("transcripts"):
+            for each in [each for each in self.transcripts.list() if not each.trouble][:most]:
+                yield self.transcripts.open(each.id)
 
     def close(self) -> None:
         """Let go of the index and the counters; the next call opens them again."""
-        if "searcher" in self.__dict__:
-            self.searcher.close()
-        if "_earlier" in self.__dict__:
-            self._earlier.close()
-        if "_state" in self.__dict__:
-            self._state.close()
+        for name in ("searcher", "earlier"):
+            if name in self.__dict__:
+                self.__dict__[name].close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def _options(
+    def options(
         self,
         *,
-        max_results: int | None,
-        min_score: float | None,
-        mode: str | None,
-        sort_by: str | None,
-        explain: bool,
+        max_results: int | None = None,
+        min_score: float | None = None,
+        mode: str | None = None,
+        sort_by: str | None = None,
+        explain: bool = False,
     ) -> Options:
         """How to answer: what the call asks for, else the settings."""
         from vademecum.search.engine import MODES, MOST_RESULTS, ORDERS, Options
@@ -318,7 +302,7 @@ class Searching(Base):
             )
         if min_score is not None and math.isnan(min_score):
             raise UsageError("a min_score is a number, and this is none")
-        own = self.settings.search
+        own = self._work.settings.search
         most = own.max_results if max_results is None else max_results
         total = own.vector_weight + own.text_weight or 1.0
         words = own.text_weight / total
@@ -333,35 +317,29 @@ class Searching(Base):
             explain=explain,
         )
 
-    def _forget_derived(self) -> None:
-        """Delete what was made from the files: it may hold what was purged, and is made again when needed."""
-        self.close()
-        purging.derived(self.home)
-        retries.clear(self.home)
-
     def _embedder(self) -> tuple[Embedder | None, str]:
         """What makes vectors, or None and why there is none: words are then all there is to go by."""
         from vademecum.index.embed.circuit_breaker import CircuitBreaker
         from vademecum.index.embed.select import REMOTE, select_embedder
 
-        own, search = self.settings.embed, self.settings.search
+        own, search = self._work.settings.embed, self._work.settings.search
         if not search.hybrid:
             return None, "`search.hybrid` is off"
         try:
             chosen = select_embedder(
-                str(self.settings.embedder),
+                str(self._work.settings.embedder),
                 model=own.model,
                 endpoint=own.endpoint,
                 path=own.path,
                 key_env=own.key_env,
                 batch=own.batch,
                 timeout=own.timeout,
-                state=self._state,
+                state=self._work.state,
                 largest=search.cache_max_mb * 1_000_000,
             )
         except EmbedderFailed as error:
             return None, str(error)
         # What runs here fails at once; a server that is gone is not waited for at every question.
-        return CircuitBreaker(
-            chosen
-        ) if chosen and chosen.provider in REMOTE else chosen, "no embedder is set"
+        if chosen is not None and chosen.provider in REMOTE:
+            chosen = CircuitBreaker(chosen)
+        return chosen, "no embedder is set"

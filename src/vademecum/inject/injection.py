@@ -8,41 +8,34 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from vademecum.errors import VadeError
-from vademecum.lazy import LazyModule
-from vademecum.memory.base import _audience
-from vademecum.memory.searching import Searching
+from vademecum.inject import build as injecting
 from vademecum.store import consolidation, outgoing, scopes
 from vademecum.store import notices as unseen
+from vademecum.store.workspace import parse_audience
 from vademecum.types import LEARNED, Audience, Place
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from vademecum.inject import build as injecting
-    from vademecum.inject import provider_files
-    from vademecum.inject import remind as reminding
-    from vademecum.knowledge import lessons
-    from vademecum.search import answer as answering
-    from vademecum.search import query as querying
-    from vademecum.store import sources
+    from vademecum.inject.provider_files import ProviderFile
+    from vademecum.knowledge.finder import Finder
+    from vademecum.search.answer import Answer, Passage
+    from vademecum.search.query import Query
     from vademecum.store.records import Found
-else:
-    injecting = LazyModule("vademecum.inject.build")
-    provider_files = LazyModule("vademecum.inject.provider_files")
-    reminding = LazyModule("vademecum.inject.remind")
-    lessons = LazyModule("vademecum.knowledge.lessons")
-    answering = LazyModule("vademecum.search.answer")
-    querying = LazyModule("vademecum.search.query")
-    sources = LazyModule("vademecum.store.sources")
+    from vademecum.store.workspace import Workspace
 
 _REMINDERS = 8  # hits that one prompt is held against
 _REMINDER_TOKENS = 600
 
 
-class Injecting(Searching):
-    """What an agent is told before it begins, and with a question, as a part of `Memory`."""
+class Injection:
+    """What an agent is told before it begins, and with a question, as `Memory` offers it."""
 
-    def inject(
+    def __init__(self, workspace: Workspace, finder: Finder) -> None:
+        self._work = workspace
+        self._finder = finder
+
+    def block(
         self,
         *,
         query: str = "",
@@ -57,23 +50,23 @@ class Injecting(Searching):
         `audience` may narrow who listens, never widen it; without `session` its own records stay out; with
         `notices` the agent is asked to pass on what memory moved by itself.
         """
-        if self.settings.incognito or not self.settings.inject.enabled:
+        if self._work.settings.incognito or not self._work.settings.inject.enabled:
             return injecting.Block("")
-        listening = self.caller.audience if audience is None else _audience(audience)
-        if self.caller.audience is Audience.GROUP:
+        listening = self._work.caller.audience if audience is None else parse_audience(audience)
+        if self._work.caller.audience is Audience.GROUP:
             listening = Audience.GROUP
-        places = scopes.visible(replace(self.caller, audience=listening))
-        own = self.settings.inject
+        places = scopes.visible(replace(self._work.caller, audience=listening))
+        own = self._work.settings.inject
         builder = injecting.Builder(
-            self.records,
-            self.documents,
-            self.journal,
+            self._work.records,
+            self._work.documents,
+            self._work.journal,
             own,
-            half_life_days=self.settings.knowledge.half_life_days,
-            now=self.now,
+            half_life_days=self._work.settings.knowledge.half_life_days,
+            now=self._work.now,
         )
-        look = self.records.catalogue.one_look()
-        with self._reported("read the memory"), look, outgoing.noticing() as hidden:
+        look = self._work.records.catalogue.one_look()
+        with self._work.reported("read the memory"), look, outgoing.noticing() as hidden:
             block = builder.build(
                 injecting.Wanted(
                     places,
@@ -83,7 +76,7 @@ class Injecting(Searching):
                     tokens=budget,
                     relevant=functools.partial(self._relevant, query) if query.strip() else None,
                     attached=functools.partial(self._attached, query),
-                    notices=unseen.every(self.home) if notices else (),
+                    notices=unseen.every(self._work.home) if notices else (),
                 )
             )
         return _with_warning(block, hidden)
@@ -95,35 +88,36 @@ class Injecting(Searching):
 
         `without` are the marks of what the session has been told already.
         """
+        from vademecum.inject import remind as reminding
+        from vademecum.search import query as querying
+
         words = reminding.asked(prompt)
-        if not words or self.settings.incognito or not self.settings.inject.enabled:
+        if not words or self._work.settings.incognito or not self._work.settings.inject.enabled:
             return injecting.Block("")
         # Quotation marks in a prompt quote somebody: only who searches asks for a phrase with them.
         asked = querying.parse(words)._replace(sources=("memory",), phrases=())
-        options = self._options(
-            max_results=_REMINDERS, min_score=None, mode="bm25", sort_by=None, explain=False
-        )
-        with self._reported("read the memory"), outgoing.noticing() as hidden:
-            answer = self.searcher.search(asked, options, seconds=self.settings.limits.open)
-            told = self.settings.inject.knowledge
+        options = self._finder.options(max_results=_REMINDERS, mode="bm25")
+        with self._work.reported("read the memory"), outgoing.noticing() as hidden:
+            answer = self._finder.searcher.search(asked, options, seconds=self._work.settings.limits.open)
+            told = self._work.settings.inject.knowledge
             # Nobody asked: what may be no answer would only distract.
             likely = (each for each in answer.results if each.match != "weak")
             shown = (each for each in likely if told or each.type not in LEARNED)
             hits = ((self._behind(each), each.time) for each in shown)
             block = reminding.build(
                 ((found, time) for found, time in hits if found is not None),
-                self.records,
+                self._work.records,
                 tokens=budget or _REMINDER_TOKENS,
                 without=without,
             )
         return _with_warning(block, hidden)
 
-    def _behind(self, hit: answering.Passage) -> Found | None:
+    def _behind(self, hit: Passage) -> Found | None:
         """The record a passage is from; None when it is gone since it was indexed."""
         if hit.key is None:
             return None
         with contextlib.suppress(VadeError):
-            found = self._find(hit.key, hit.place.scope)
+            found = self._work.find(hit.key, hit.place.scope)
             lines = injecting.Lines(hit.path, hit.start, hit.end)
             for part in consolidation.spread(found.record):
                 if part is not found.record and injecting.overlaps(part, lines):
@@ -131,37 +125,43 @@ class Injecting(Searching):
             return found
         return None
 
-    def write_provider_file(
+    def write_file(
         self, agent: str, *, query: str = "", budget: int | None = None, audience: str | Audience = "group"
-    ) -> provider_files.ProviderFile:
+    ) -> ProviderFile:
         """Keep the block in the file that an agent reads by itself, between marks; no secret goes with it."""
-        self._may_write()
-        self._at_a_command_line("write files of a project", f"vade inject --write {agent}")
-        project = self._project()
-        block = self.inject(query=query, budget=budget, audience=audience, session=False)
-        with self._reported(f"write the file of {agent}"):
-            kept = provider_files.write(self.home, project.root, agent, block.text)
+        from vademecum.inject import provider_files
+
+        self._work.may_write()
+        self._work.at_a_command_line("write files of a project", f"vade inject --write {agent}")
+        project = self._work.project()
+        block = self.block(query=query, budget=budget, audience=audience, session=False)
+        with self._work.reported(f"write the file of {agent}"):
+            kept = provider_files.write(self._work.home, project.root, agent, block.text)
         return kept._replace(warnings=block.warnings)
 
     def _relevant(self, query: str, place: Place) -> Sequence[injecting.Lines]:
-        found = self.search(
-            query,
-            scope=place.scope,
-            sources=("memory",),
-            max_results=self.settings.inject.max_per_scope,
-        )
+        asked = self._finder.question(query, scope=place.scope, sources=("memory",))
+        found = self._answer(asked)
         return [injecting.Lines(each.path, each.start, each.end) for each in found.results]
+
+    def _answer(self, asked: Query) -> Answer:
+        most = self._work.settings.inject.max_per_scope
+        return self._finder.answer(asked, self._finder.options(max_results=most))
 
     def _attached(self, query: str) -> Sequence[injecting.Passage]:
         """Passages of the sources that may be shown: those that answer, or the beginnings of the newest."""
+        from vademecum.store import sources
+
         allowed = [
-            each for each in sources.visible(self.home, self.caller) if each.inject and not each.problem
+            each
+            for each in sources.visible(self._work.home, self._work.caller)
+            if each.inject and not each.problem
         ]
         if not allowed:
             return []
-        most = self.settings.inject.max_per_scope
+        most = self._work.settings.inject.max_per_scope
         if query.strip():
-            found = self.search(query, sources=[each.name for each in allowed], max_results=most)
+            found = self._answer(self._finder.question(query, sources=[each.name for each in allowed]))
             return [
                 injecting.Passage(each.source, each.path, each.snippet)
                 for each in found.results
@@ -170,7 +170,7 @@ class Injecting(Searching):
         return [
             injecting.Passage(source.name, path, text)
             for source in allowed
-            for path, text in source.newest(most, chars=self.settings.inject.scope_chars)
+            for path, text in source.newest(most, chars=self._work.settings.inject.scope_chars)
         ]
 
 

@@ -19,8 +19,6 @@ from vademecum.errors import (
     UnknownName,
     VadeError,
 )
-from vademecum.lazy import LazyModule
-from vademecum.memory.guarded import guarded
 from vademecum.store import archive, audit, clock, files, identity, names, scopes, secrets
 from vademecum.store.catalogue import Catalogue
 from vademecum.store.records import Found, Records
@@ -32,26 +30,17 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from vademecum.config import Loaded, Settings
-    from vademecum.knowledge import graph
-    from vademecum.llm import select
     from vademecum.llm.base import Model
-    from vademecum.store import approvals as approving
-    from vademecum.store import pinned, reading
+    from vademecum.store.approvals import Waiting
     from vademecum.store.home import Home
     from vademecum.store.journal import Journal
     from vademecum.store.pinned import Documents, Pinned
     from vademecum.store.state import State
-    from vademecum.transcripts.sessions import Sessions
-else:
-    select = LazyModule("vademecum.llm.select")
-    graph = LazyModule("vademecum.knowledge.graph")
-    approving = LazyModule("vademecum.store.approvals")
-    pinned = LazyModule("vademecum.store.pinned")
-    reading = LazyModule("vademecum.store.reading")
+    from vademecum.types import Record
 
 
-class Base:
-    """What every part of memory stands on, as a part of `Memory`."""
+class Workspace:
+    """Who calls, what is set, where things are, and what is refused: what `Memory` and its nouns share."""
 
     def __init__(
         self,
@@ -70,21 +59,21 @@ class Base:
         self.listeners: list[Callable[[Change], None]] = []
         self.index_trouble: list[str] = []
         catalogue = Catalogue(home, keep=not loaded.settings.incognito)
-        self.records = Records(home, caller, now, self._announce, catalogue)
+        self.records = Records(home, caller, now, self.announce, catalogue)
 
     @functools.cached_property
     def journal(self) -> Journal:
         """The journals in reach."""
         from vademecum.store.journal import Journal
 
-        return Journal(self.home, self.caller, self.now, self._announce)
+        return Journal(self.home, self.caller, self.now, self.announce)
 
     @functools.cached_property
     def documents(self) -> Documents:
         """The pinned documents in reach."""
         from vademecum.store.pinned import Documents
 
-        return Documents(self.home, self.caller, self.settings.inject, self.now, self._announce)
+        return Documents(self.home, self.caller, self.settings.inject, self.now, self.announce)
 
     @property
     def settings(self) -> Settings:
@@ -92,43 +81,25 @@ class Base:
         return self.loaded.settings
 
     @functools.cached_property
-    def _state(self) -> State:
+    def state(self) -> State:
         """Counters and caches of this home, which nothing depends on."""
         from vademecum.store.state import State
 
         return State(self.home)
 
-    @functools.cached_property
-    def transcripts(self) -> Sessions:
-        """The sessions in reach."""
-        from vademecum.transcripts.sessions import Sessions
-
-        own = self.settings.session
-        return Sessions(
-            self.home,
-            self.caller,
-            self.now,
-            reset=own.reset,
-            note_messages=own.note_messages,
-            incognito=self.settings.incognito,
-            announce=self._announce,
-        )
-
-    def _outside(self, path: Path) -> None:
+    def outside(self, path: Path) -> None:
         """Refuse to write among the files of memory, where it would be taken for one of them."""
         if Path(os.path.realpath(path)).is_relative_to(os.path.realpath(self.home.path)):
             raise OutsideMemory(f"{path} is inside the memory folder", hint="choose a place outside of it")
 
-    @functools.cached_property
-    def _sight(self) -> graph.Sight:
-        """The edges between what is in sight, kept while no file changes."""
-        return graph.Sight(self.records)
-
-    def _language_model(self, model: str | Model | None) -> Model:
+    def language_model(self, model: str | Model | None) -> Model:
         """The model given, or named by the call or the settings; having none is told in one sentence."""
+        from vademecum.llm.select import resolve
+        from vademecum.store.guarded_model import guarded
+
         if model is not None and not isinstance(model, str):
             return guarded(model)
-        found = select.resolve(self.settings.model, self.settings.llm, flag=model)
+        found = resolve(self.settings.model, self.settings.llm, flag=model)
         if found is None:
             raise ModelFailed(
                 "no language model is configured, so nothing was changed",
@@ -137,10 +108,11 @@ class Base:
         return guarded(found)
 
     @property
-    def _root(self) -> Path | None:
+    def root(self) -> Path | None:
+        """The folder of the project, where there is one."""
         return None if self.caller.project is None else self.caller.project.root
 
-    def _announce(self, change: Change) -> None:
+    def announce(self, change: Change) -> None:
         """Tell who keeps a shadow of the files; their trouble does not undo what is on disk."""
         for listener in self.listeners:
             try:
@@ -148,16 +120,18 @@ class Base:
             except (VadeError, OSError) as error:
                 self.index_trouble.append(f"{change.path}: {error}")
 
-    def _reported(self, doing: str) -> AbstractContextManager[None]:
+    def reported(self, doing: str) -> AbstractContextManager[None]:
+        """Tell trouble of the disk as an error that names what was being done."""
         return files.reported(doing)
 
-    def _not_in_group(self, doing: str) -> None:
+    def not_in_group(self, doing: str) -> None:
+        """Refuse to a group what it may not."""
         if self.caller.audience is Audience.GROUP:
             raise NotVisible(f"a group session cannot {doing}")
 
-    def _only_a_person(self, doing: str, command: str) -> None:
+    def only_a_person(self, doing: str, command: str) -> None:
         """Refuse to agents and groups what is a person's to ask for."""
-        self._not_in_group(doing)
+        self.not_in_group(doing)
         if self.caller.origin is not Origin.USER:
             why = f", and {self.caller.undecided}" if self.caller.undecided else ""
             raise NotVisible(f"only a person can {doing}{why}", hint=f"run `{command}` in a terminal")
@@ -168,20 +142,20 @@ class Base:
         What verifies, approves, rejects, trusts, protects or deletes for good, and what forgets a protected
         record, passes this first. `doing` completes "only a person can …"; `command` is what to run instead.
         """
-        self._only_a_person(doing, command)
+        self.only_a_person(doing, command)
         if self.caller.undecided:
             raise NotVisible(
                 f"only a person can {doing}, and {self.caller.undecided}",
                 hint=self.caller.undecided_hint or f"run `{command}` in a terminal",
             )
 
-    def _at_a_command_line(self, doing: str, command: str) -> None:
+    def at_a_command_line(self, doing: str, command: str) -> None:
         """Refuse what reads or writes files of this machine where there is no command line to do it at."""
         if not self.caller.command_line:
-            self._only_a_person(doing, command)
-        self._not_in_group(doing)
+            self.only_a_person(doing, command)
+        self.not_in_group(doing)
 
-    def _wait_for_a_person(
+    def wait_for_a_person(
         self,
         operation: str,
         arguments: Mapping[str, Any],
@@ -190,10 +164,12 @@ class Base:
         door: str = "",
         seen: str | None = None,
         once: bool = True,
-    ) -> approving.Waiting:
+    ) -> Waiting:
         """Let what was asked for wait until a person has decided about exactly this."""
+        from vademecum.store import approvals
+
         caller, project = self.caller, self.caller.project
-        request = approving.Request(
+        request = approvals.Request(
             operation,
             arguments,
             scope=str(scope),
@@ -201,7 +177,7 @@ class Base:
             origin=str(caller.origin),
             actor=caller.actor,
             agent=self.settings.agent,
-            at=self._stamp(),
+            at=self.stamp(),
             session=caller.session,
             project=project.id if project else None,
             root=str(project.root) if project else None,
@@ -209,13 +185,17 @@ class Base:
             seen=seen,
             once=once,
         )
-        with self._reported("let this wait for a person"):
-            return approving.put(self.home, request)
+        with self.reported("let this wait for a person"):
+            return approvals.put(self.home, request)
 
-    def _content_hash(self, found: Found) -> str:
+    def content_hash(self, found: Found) -> str:
+        """The hash of a record's file, as it is now."""
+        from vademecum.store import reading
+
         return files.digest(reading.from_shelf(found.shelf, archive.RECORDS, found.name) or b"")
 
-    def _may_write(self) -> None:
+    def may_write(self) -> None:
+        """Refuse to write where nothing is kept: incognito, read-only, or a home of a newer version."""
         if self.settings.incognito:
             raise IncognitoWrite("this session is incognito: nothing is kept")
         if self.readonly:
@@ -223,22 +203,25 @@ class Base:
         self.home.check()
         self.home.check_format()
 
-    def _settings_findings(self) -> Iterator[Finding]:
+    def settings_findings(self) -> Iterator[Finding]:
         """Lines of settings files that set nothing: the user's own, and those of a trusted repository."""
         shared = self.loaded.shared
         trusted = shared.problems if shared is not None and shared.trusted else ()
         for problem in (*self.loaded.problems, *trusted):
             yield Finding("settings", problem.where, problem.why, problem.hint or "vade config")
 
-    def _gate(self, text: str, scope: Scope) -> tuple[str, tuple[str, ...]]:
+    def gate(self, text: str, scope: Scope) -> tuple[str, tuple[str, ...]]:
+        """A text that passed the secret gate, and the kinds of secrets that were in it."""
         return secrets.gate(text, self.settings.secrets.in_scope(scope))
 
-    def _scope(self, scope: str | Scope | None) -> Scope | None:
+    def scope(self, scope: str | Scope | None) -> Scope | None:
+        """The scope of that name; None for none."""
         return None if scope is None else scopes.parse_scope(scope)
 
-    def _places(self, scope: str | Scope | None, *, all: bool) -> Sequence[Place]:
+    def places(self, scope: str | Scope | None, *, all: bool = False) -> Sequence[Place]:
+        """The places that a call means: all in sight, those of a scope, or with `all` every one there is."""
         if not all:
-            wanted = self._scope(scope)
+            wanted = self.scope(scope)
             return [scopes.place_for(self.caller, wanted)] if wanted else scopes.visible(self.caller)
         if self.caller.audience is Audience.GROUP:
             raise NotVisible("a group session sees its own project only")
@@ -249,43 +232,63 @@ class Base:
         chosen = dict.fromkeys(place for place in places if place.id not in aliased)
         return [place for place in chosen if scope is None or place.scope is scopes.parse_scope(scope)]
 
-    def _everything(self, places: Iterable[Place]) -> Iterator[Found | Finding]:
+    def everything(self, places: Iterable[Place]) -> Iterator[Found | Finding]:
+        """Every record of these places, and what cannot be read as one; nothing when incognito."""
         if self.settings.incognito:
             return iter(())
         return self.records.all(places)
 
-    def _find(self, name: str | int, scope: str | Scope | None, *, only: bool = False) -> Found:
+    def find(self, name: str | int, scope: str | Scope | None, *, only: bool = False) -> Found:
+        """One record in sight, by key, number or id."""
         if self.settings.incognito:
             raise NotFound("this session is incognito: nothing is read", hint="leave incognito mode")
-        with self._reported(f"read {name}"):
-            return self.records.find(str(name), scope=self._scope(scope), only=only)
+        with self.reported(f"read {name}"):
+            return self.records.find(str(name), scope=self.scope(scope), only=only)
 
-    def _mendable(self, name: str, scope: str | Scope | None) -> Found:
+    def mendable(self, name: str, scope: str | Scope | None) -> Found:
         """A record, or the file of one that cannot be read."""
         try:
-            return self._find(name, scope, only=True)
+            return self.find(name, scope, only=True)
         except Malformed:
-            found = self.records.raw(name, scope=self._scope(scope))
+            found = self.records.raw(name, scope=self.scope(scope))
             if found is None:
                 raise
             return found
 
-    def _project(self) -> identity.Project:
+    def project(self) -> identity.Project:
+        """The project of this folder; an error where there is none."""
         scopes.place_for(self.caller, Scope.PROJECT)
         if self.caller.project is None:
             raise StorageFailed("this folder has no project")
         return self.caller.project
 
-    def _audit(self, operation: str, *, scope: Scope | None = None, record: str | None = None) -> None:
+    def audit(self, operation: str, *, scope: Scope | None = None, record: str | None = None) -> None:
+        """Write a line of the audit."""
         audit.write(
             self.home, at=self.now(), actor=self.caller.actor, operation=operation, scope=scope, record=record
         )
 
-    def _stamp(self) -> str:
+    def stamp(self) -> str:
+        """Now, as it is written down."""
         return clock.stamp(self.now())
 
+    def pinned(self, places: Iterable[Place]) -> tuple[list[Pinned], list[Finding]]:
+        """The pinned documents of these places, and what is wrong with any."""
+        pinned: list[Pinned] = []
+        findings: list[Finding] = []
+        for each in self.documents.all(places):
+            if isinstance(each, Finding):
+                findings.append(each)
+            else:
+                pinned.append(each)
+                if each.over:
+                    why = f"{each.size:,} of {each.budget:,}: shorten it, injection cuts what is too long"
+                    findings.append(Finding("over budget", each.path, why, f"vade edit {each.name}"))
+        return pinned, findings
 
-def _audience(name: str | Audience) -> Audience:
+
+def parse_audience(name: str | Audience) -> Audience:
+    """The audience of that name."""
     try:
         return Audience(name)
     except ValueError:
@@ -294,15 +297,6 @@ def _audience(name: str | Audience) -> Audience:
         ) from None
 
 
-def _split(found: Iterable[Pinned | Finding]) -> tuple[list[Pinned], list[Finding]]:
-    pinned: list[Pinned] = []
-    findings: list[Finding] = []
-    for each in found:
-        if isinstance(each, Finding):
-            findings.append(each)
-        else:
-            pinned.append(each)
-            if each.over:
-                why = f"{each.size:,} of {each.budget:,}: shorten it, injection cuts what is too long"
-                findings.append(Finding("over budget", each.path, why, f"vade edit {each.name}"))
-    return pinned, findings
+def listing_order(record: Record) -> tuple[int, str, int, str]:
+    """The order in which records are listed: the nearest scope first, then by number."""
+    return list(Scope).index(record.place.scope), record.place.id, record.num or 0, record.key

@@ -2,59 +2,74 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
-from vademecum.errors import NotFound, Untrusted, UsageError, VadeError
-from vademecum.lazy import LazyModule
-from vademecum.memory.keeping import Keeping
+from vademecum.deprecated import renamed
+from vademecum.errors import NotFound, ScopeUnresolved, Untrusted, UsageError, VadeError
 from vademecum.store import names
 from vademecum.tokens import Estimator
+from vademecum.transcripts import recall as recalling
 from vademecum.types import Audience
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from vademecum.agents import formats
-    from vademecum.context import dry_run, engine, git
+    from vademecum.context import dry_run
     from vademecum.context.engine import ContextEngine
     from vademecum.context.git import GitActivity
     from vademecum.context.host import Complete, Host
+    from vademecum.context.todo import TodoList
     from vademecum.context.window import Prepared
-    from vademecum.knowledge import lessons, trust
-    from vademecum.transcripts import export, importing, views
-    from vademecum.transcripts import recall as recalling
+    from vademecum.knowledge.finder import Finder
+    from vademecum.store.reading import Text
+    from vademecum.store.workspace import Workspace
+    from vademecum.transcripts import importing
     from vademecum.transcripts.events import Ended
     from vademecum.transcripts.log import Line, Log
     from vademecum.transcripts.messages import Message
     from vademecum.transcripts.sessions import Session, Sessions
-else:
-    formats = LazyModule("vademecum.agents.formats")
-    git = LazyModule("vademecum.context.git")
-    engine = LazyModule("vademecum.context.engine")
-    dry_run = LazyModule("vademecum.context.dry_run")
-    lessons = LazyModule("vademecum.knowledge.lessons")
-    trust = LazyModule("vademecum.knowledge.trust")
-    export = LazyModule("vademecum.transcripts.export")
-    importing = LazyModule("vademecum.transcripts.importing")
-    recalling = LazyModule("vademecum.transcripts.recall")
-    views = LazyModule("vademecum.transcripts.views")
+
+Progress = Callable[[str, int, int], None]
 
 
-class Conversing(Keeping):
-    """Sessions, as a part of `Memory`."""
+class Keeper(Protocol):
+    """Memory as an agent has it, which keeps what leaves a window."""
 
-    def sessions(self, *, all: bool = False) -> Sequence[Session]:
+    def store(self, text: str) -> object:
+        """Keep a text."""
+
+    def note(self, text: str) -> object:
+        """Append a note to today's journal."""
+
+    def notes_of_today(self) -> Text:
+        """Today's journal."""
+
+
+class Conversations:
+    """Sessions, as `Memory` offers them."""
+
+    def __init__(self, workspace: Workspace, finder: Finder, as_agent: Callable[[], Keeper]) -> None:
+        self._work = workspace
+        self._finder = finder
+        self._as_agent = as_agent
+
+    def list(self, *, all: bool = False) -> Sequence[Session]:
         """The sessions of this project and agent, newest first; with `all`, those of every project."""
         return self._transcripts(all=all).list(all=all)
 
-    def session(self, which: str, *, all: bool = False) -> Log:
+    if not TYPE_CHECKING:
+        __call__ = renamed("sessions()", "sessions.list()", list)
+
+    def open(self, which: str, *, all: bool = False) -> Log:
         """What was said and done in a session, by its id, the beginning of it, or its name."""
         return self._transcripts(all=all).open(which, all=all)
 
-    def session_search(
+    def search(
         self,
         query: str,
         *,
@@ -73,41 +88,42 @@ class Conversing(Keeping):
             return recalling.session_search(
                 query, found.list(all=all), found.read, max_sessions=max_sessions, max_results=max_results
             )
-        if self.settings.incognito:
+        if self._work.settings.incognito:
             return recalling.Recalled(degraded=("this session is incognito: nothing is read",))
         many, most = recalling.bounded(max_sessions, max_results)
-        with self._reported("search the sessions"):
-            return self._earlier.recall(
+        with self._work.reported("search the sessions"):
+            return self._finder.earlier.recall(
                 query,
                 max_sessions=many,
                 max_results=most,
-                min_score=self.settings.search.min_score,
-                seconds=self.settings.limits.open,
+                min_score=self._work.settings.search.min_score,
+                seconds=self._work.settings.limits.open,
                 all=all,
             )
 
-    def session_get(
-        self, which: str, place: int | str, *, lines: int = 1, all: bool = False
-    ) -> Sequence[Line]:
+    def get(self, which: str, place: int | str, *, lines: int = 1, all: bool = False) -> Sequence[Line]:
         """Lines of a session as they were written, from a number on or from the id of a message or call."""
-        return recalling.session_get(self.session(which, all=all), place, lines=lines)
+        return recalling.session_get(self.open(which, all=all), place, lines=lines)
 
-    def import_sessions(
+    def import_all(
         self,
         path: str | os.PathLike[str] | None = None,
         *,
-        progress: Callable[[str, int, int], None] | None = None,
+        progress: Progress | None = None,
     ) -> Iterator[importing.ImportedSession]:
         """Keep copies of other agents' transcripts: those at a path, or all in the agents' own folders."""
-        self._may_write()
-        self._at_a_command_line("import transcripts of this machine", "vade sessions import")
+        from vademecum.agents import formats
+        from vademecum.transcripts import importing
+
+        self._work.may_write()
+        self._work.at_a_command_line("import transcripts of this machine", "vade sessions import")
         found = (
             formats.find_all(Path.home())
             if path is None
-            else formats.find_in(Path(path), without=self.home.path)
+            else formats.find_in(Path(path), without=self._work.home.path)
         )
         return importing.import_files(
-            found, home=self.home, caller=self.caller, progress=progress, now=self.now
+            found, home=self._work.home, caller=self._work.caller, progress=progress, now=self._work.now
         )
 
     def import_transcript(
@@ -117,62 +133,69 @@ class Conversing(Keeping):
 
         With `checkpoint` what a compaction is about to take away is summed up in the copy's log as well.
         """
-        self._may_write()
-        self._not_in_group("import a transcript")
+        from vademecum.agents import formats
+        from vademecum.transcripts import importing
+
+        self._work.may_write()
+        self._work.not_in_group("import a transcript")
         known, real = formats.find_owned(os.fspath(path), agent, person=Path.home(), environ=os.environ)
-        done = importing.import_file(known, real, home=self.home, caller=self.caller, now=self.now)
+        done = importing.import_file(
+            known, real, home=self._work.home, caller=self._work.caller, now=self._work.now
+        )
         if checkpoint and done.session:
-            self._summed_up(importing.log_of(done, home=self.home, now=self.now))
+            self._summed_up(importing.log_of(done, home=self._work.home, now=self._work.now))
         return done
 
     def _summed_up(self, log: Log) -> None:
         """Let all but the newest messages leave a log's window, with their summary and a checkpoint."""
+        from vademecum.context import dry_run
+
         model = dry_run.model_of(log)
         size = self.context(log, window=1, model=model).inspect().tokens.total
         self.context(log, window=max(size, 1), model=model).compact()
 
-    def export_session(
+    def export(
         self, which: str, path: str | os.PathLike[str], *, all: bool = False, force: bool = False
     ) -> Path:
         """Write a session to a new file, as its ending says: `.html`, `.md` or `.jsonl`."""
-        self._at_a_command_line("write files of this machine", "vade sessions export")
+        from vademecum.transcripts import export, views
+
+        self._work.at_a_command_line("write files of this machine", "vade sessions export")
         target = Path(path)
         render = export.renderer(target.suffix)
-        log = self.session(which, all=all)
-        self._outside(target)
-        with self._reported(f"write {target}"):
+        log = self.open(which, all=all)
+        self._work.outside(target)
+        with self._work.reported(f"write {target}"):
             export.write(target, render(log.events(), views.name(log.events()) or log.session), force=force)
         return target
 
-    def rename_session(self, which: str, name: str, *, all: bool = False) -> Log:
+    def rename(self, which: str, name: str, *, all: bool = False) -> Log:
         """Give a session another name."""
-        self._may_write()
+        self._work.may_write()
         return self._transcripts(all=all).rename(which, name, all=all)
 
-    def new_session(self, *, id: str = "", name: str = "", model: str = "", cwd: str = "") -> Log:
+    def new(self, *, id: str = "", name: str = "", model: str = "", cwd: str = "") -> Log:
         """Begin a session; the first line of its log is on disk when this returns."""
-        return self.transcripts.new(id=id, name=name, model=model, cwd=cwd)
+        return self._finder.transcripts.new(id=id, name=name, model=model, cwd=cwd)
 
-    def current_session(
-        self, *, model: str = "", cwd: str = "", slug: Callable[[str], str] | None = None
-    ) -> Log:
+    def current(self, *, model: str = "", cwd: str = "", slug: Callable[[str], str] | None = None) -> Log:
         """The session to go on with; one that is over by `session.reset` is ended, and another begun.
 
         `slug` asks the host's model for a few words about a text, to name the note of one that ends.
         """
-        return replace(self.transcripts, slug=slug).current(model=model, cwd=cwd)
+        return replace(self._finder.transcripts, slug=slug).current(model=model, cwd=cwd)
 
-    def session_messages(self, which: str, *, all: bool = False) -> Sequence[Message]:
+    def messages(self, which: str, *, all: bool = False) -> Sequence[Message]:
         """All that was said in a session and not taken back, for a host that goes on with it."""
-        return [each.message for each in engine.read_thread(self.session(which, all=all).events())]
+        from vademecum.context import engine
 
-    def end_session(
-        self, which: str, *, why: str = "quit", slug: Callable[[str], str] | None = None
-    ) -> Ended:
+        return [each.message for each in engine.read_thread(self.open(which, all=all).events())]
+
+    def end(self, which: str, *, why: str = "quit", slug: Callable[[str], str] | None = None) -> Ended:
         """End a session, with a note of its last messages in the journal."""
-        return replace(self.transcripts, slug=slug).end(which, why=why)
+        return replace(self._finder.transcripts, slug=slug).end(which, why=why)
 
-    def trim_session(
+    def trim(
         self, which: str, *, window: int | None = None, all: bool = False, dry: bool = False
     ) -> tuple[int, Prepared]:
         """Let all but the newest messages leave a session's window; the log keeps every word.
@@ -180,9 +203,11 @@ class Conversing(Keeping):
         Returns how many tokens it had before, and what would be sent now. Without `window` it counts as
         full, so that about half of it goes. With `dry` nothing is written.
         """
+        from vademecum.context import dry_run, engine
+
         if not dry:
-            self._may_write()
-        log = self.session(which, all=all)
+            self._work.may_write()
+        log = self.open(which, all=all)
         model = dry_run.model_of(log)
         before = self.context(log, window=window or 1, model=model).inspect().tokens.total
         written = engine.copy_in_memory(log) if dry else log
@@ -190,8 +215,8 @@ class Conversing(Keeping):
 
     def _transcripts(self, *, all: bool = False) -> Sessions:
         if all:
-            self._only_a_person("look into every project", "vade sessions list --all")
-        return self.transcripts
+            self._work.only_a_person("look into every project", "vade sessions list --all")
+        return self._finder.transcripts
 
     def context(
         self,
@@ -208,49 +233,55 @@ class Conversing(Keeping):
         `complete` asks the host's model; without one there is no flush, and summaries are extracted. With
         `compaction` off they always are. `reply` is the longest answer the model can give, in tokens.
         """
+        from vademecum.context import engine
+
         if window < 1:
             raise UsageError(f"a window has at least one token, not {window}")
-        private = not self.settings.incognito
-        ratio = self._state.ratio(model) if private else None
+        private = not self._work.settings.incognito
+        ratio = self._work.state.ratio(model) if private else None
         return engine.LearningEngine(
             self._log_for(session, model),
             self._host(complete),
             window,
-            engine.settings_from(self.settings, compaction=compaction, reply=reply),
+            engine.settings_from(self._work.settings, compaction=compaction, reply=reply),
             model=model,
             estimator=Estimator({} if ratio is None else {model: ratio}),
-            learned=self._state.learned if private and not self.readonly else None,
+            learned=self._work.state.learned if private and not self._work.readonly else None,
         )
 
-    def context_trial(
+    def trial(
         self,
         source: str,
         *,
         window: int,
         model: str = "",
-        progress: Callable[[str, int, int], None] | None = None,
+        progress: Progress | None = None,
     ) -> dry_run.DryRun:
         """What the engine would do with a transcript, a file or a session, at that window; writes nothing."""
+        from vademecum.context import dry_run, engine
+
         if window < 1:
             raise UsageError(f"a window has at least one token, not {window}")
-        self._at_a_command_line("look into files of this machine", "vade context inspect")
+        self._work.at_a_command_line("look into files of this machine", "vade context inspect")
         found = self._tried(source)
         name = model or found.model
-        ratio = None if self.settings.incognito else self._state.ratio(name)
+        ratio = None if self._work.settings.incognito else self._work.state.ratio(name)
         return dry_run.run(
             found,
             window=window,
-            settings=engine.settings_from(self.settings),
+            settings=engine.settings_from(self._work.settings),
             model=name,
             estimator=Estimator({} if ratio is None else {name: ratio}),
             progress=progress,
         )
 
     def _tried(self, source: str) -> dry_run.DryRunSource:
+        from vademecum.context import dry_run
+
         if os.path.lexists(source) or os.sep in source:
             return dry_run.read_source(Path(source))
         try:
-            return dry_run.from_log(self.session(source))
+            return dry_run.from_log(self.open(source))
         except NotFound:
             raise NotFound(
                 f"{names.shown(source)} is no file and no session that is visible from here",
@@ -259,21 +290,22 @@ class Conversing(Keeping):
 
     def _log_for(self, session: str | Log | None, model: str) -> Log:
         """The log a window is written to; one in memory where nothing can be written."""
+        from vademecum.context import engine
+
         if session is not None and not isinstance(session, str):
             return session
-        if not self.settings.incognito and not self._writable("transcripts"):
+        if not self._work.settings.incognito and not self._writable("transcripts"):
             if session is None:
-                return replace(self.transcripts, incognito=True, _own={}).new(model=model)
-            return engine.copy_in_memory(self.session(session))
-        return self.current_session(model=model) if session is None else self.session(session)
+                return replace(self._finder.transcripts, incognito=True, _own={}).new(model=model)
+            return engine.copy_in_memory(self.open(session))
+        return self.current(model=model) if session is None else self.open(session)
 
     def _host(self, complete: Complete | None) -> Host:
         """What a window asks of the program around it, answered from this memory."""
+        from vademecum.context import git
+
         # What a flush writes is the agent's word, whoever sits at the door it came through.
-        caller = self.caller.as_agent()
-        own = type(self)(self.home, caller, self.loaded, now=self.now, readonly=self.readonly)
-        own.listeners = self.listeners
-        own.index_trouble = self.index_trouble
+        own = self._as_agent()
 
         def note(text: str) -> None:
             own.note(text)
@@ -285,12 +317,12 @@ class Conversing(Keeping):
                 own.note(text)
 
         def recent() -> GitActivity | None:
-            return None if self.caller.project is None else git.recent(self.caller.project.root)
+            return None if self._work.caller.project is None else git.recent(self._work.caller.project.root)
 
         from vademecum.context.host import HostFunctions
 
         return HostFunctions(
-            self.now,
+            self._work.now,
             complete,
             bars=self._barred,
             journal=lambda: own.notes_of_today().text,
@@ -301,19 +333,51 @@ class Conversing(Keeping):
 
     def _barred(self) -> str:
         """Why a flush may not write now; empty when it may."""
-        if self.settings.incognito:
+        if self._work.settings.incognito:
             return "incognito"
-        if self.caller.audience is Audience.GROUP:
+        if self._work.caller.audience is Audience.GROUP:
             return "group"
         return "" if self._writable("memory", "project") else "read-only"
 
     def _writable(self, *parts: str) -> bool:
         """Whether something can be written in a folder of the home, which may not be there yet."""
-        folder = self.home.path.joinpath(*parts)
+        folder = self._work.home.path.joinpath(*parts)
         while not folder.exists() and folder != folder.parent:
             folder = folder.parent
         try:
-            self.home.check_format()
+            self._work.home.check_format()
         except VadeError:
             return False
-        return not self.readonly and os.access(folder, os.W_OK)
+        return not self._work.readonly and os.access(folder, os.W_OK)
+
+    @property
+    def transcripts(self) -> Sessions:
+        """The sessions in reach, for a door that holds one open."""
+        return self._finder.transcripts
+
+    def newest_logs(self, most: int) -> Iterator[Log]:
+        """The logs of the newest sessions of this project and agent."""
+        return self._finder.newest_logs(most)
+
+    def todo(self, request: Mapping[str, Any]) -> tuple[TodoList, str]:
+        """Work on the session's list of things to do: `write`, `update`, `add`, `list` or `done`."""
+        from vademecum.context import todo as todos
+        from vademecum.transcripts import events
+
+        if self._work.caller.session is None:
+            raise ScopeUnresolved("a list of things to do belongs to a session, and this caller has none")
+        looks = request.get("operation", "list") == "list"
+        if not looks:
+            self._work.may_write()
+        with self._work.reported("keep the list of things to do"):
+            try:
+                kept = self._finder.transcripts
+                log = kept.open(self._work.caller.session) if looks else kept.current()
+            except NotFound:
+                return todos.operate(todos.TodoList(), request)
+            with contextlib.nullcontext() if looks else self._work.home.lock(f"todo {log.session}"):
+                made, said = todos.operate(todos.read_log(log), request)
+                if not looks:
+                    value = todos.to_json(made)
+                    log.append(events.Todo(items=tuple(value["items"]), next=value["next"]), sync=True)
+        return made, said

@@ -2,46 +2,32 @@
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
 import json
+import os
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from vademecum.errors import NotFound, UsageError, VadeError
-from vademecum.lazy import LazyModule
-from vademecum.memory.approving import Approving
-from vademecum.memory.moving import Moving
-from vademecum.memory.projects import Projects
-from vademecum.memory.relating import Relating
-from vademecum.store import archive, decisions, document, files, names, scopes
+from vademecum.deprecated import renamed
+from vademecum.errors import Conflict, Malformed, NotFound, OutsideMemory, UsageError, VadeError
+from vademecum.knowledge import trust as trusting
+from vademecum.store import approvals as approving
+from vademecum.store import archive, decisions, document, files, names, pinned, repository, reviews, scopes
+from vademecum.store import runs as running
 from vademecum.store.joining import saying
-from vademecum.store.records import Found
+from vademecum.store.records import Found, Listed
 from vademecum.store.texts import decode
-from vademecum.types import Audience, Finding, Scope
+from vademecum.types import Audience, Finding, Origin, Scope, parse_origin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-    from vademecum.knowledge import signals as signalling
-    from vademecum.lifecycle import contradictions as clashing
-    from vademecum.lifecycle import passes, runner
-    from vademecum.lifecycle import promote as promoting
-    from vademecum.store import approvals as approving
-    from vademecum.store import repository, reviews
-    from vademecum.store import runs as running
+    from vademecum.memory.core import Memory
     from vademecum.store.home import Shelf
-else:
-    approving = LazyModule("vademecum.store.approvals")
-    clashing = LazyModule("vademecum.lifecycle.contradictions")
-    promoting = LazyModule("vademecum.lifecycle.promote")
-    passes = LazyModule("vademecum.lifecycle.passes")
-    repository = LazyModule("vademecum.store.repository")
-    reviews = LazyModule("vademecum.store.reviews")
-    runner = LazyModule("vademecum.lifecycle.runner")
-    running = LazyModule("vademecum.store.runs")
-    signalling = LazyModule("vademecum.knowledge.signals")
+    from vademecum.types import Entry, Place, Record
 
-REVIEW = "review"
 KINDS = {  # in the order in which they are shown, and what a yes does
     "write": "Writes that agents asked for: yes makes the write",
     "folder": "A .vade folder that is not trusted: yes trusts it",
@@ -53,6 +39,7 @@ KINDS = {  # in the order in which they are shown, and what a yes does
 }
 _SESSIONS = 10  # whose messages are read for signals
 _MESSAGES = 400  # of these at most
+_BRINGS = ("store", "note", "learn")  # whose text stays that of who asked for it
 _KNOWN = 90.0  # out of 100: what is as like as this to something in memory is in it already
 # What Syncthing, Dropbox, Nextcloud and their kind call a copy that they could not merge.
 _COPY = re.compile(
@@ -98,10 +85,14 @@ class Decided(NamedTuple):
     back: str = ""  # the command that takes it back
 
 
-class Reviewing(Relating, Moving, Approving, Projects):
-    """One inbox for all that waits for a person, as a part of `Memory`."""
+class Review:
+    """What waits for a person, and what they decide, as `Memory` offers it."""
 
-    def review(
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+        self._work = memory.workspace
+
+    def inbox(
         self,
         kinds: Collection[str] = (),
         *,
@@ -109,16 +100,16 @@ class Reviewing(Relating, Moving, Approving, Projects):
         declined: bool = False,
     ) -> Inbox:
         """All that waits for a person, or only these kinds; with `declined`, what they said no to instead."""
-        self._only_a_person("look at what waits for a person", "vade review")
+        self._work.only_a_person("look at what waits for a person", "vade review")
         for kind in kinds:
             if kind not in KINDS:
                 raise UsageError(f"{names.shown(kind)} does not wait here", hint=f"one of {', '.join(KINDS)}")
-        if self.settings.incognito:
+        if self._work.settings.incognito:
             return Inbox((), ("this session is incognito: nothing is read",))
-        refused = reviews.declined(self.home)
+        refused = reviews.declined(self._work.home)
         notes: list[str] = []
         found: list[Item] = []
-        with self._reported("read the memory"):
+        with self._work.reported("read the memory"):
             for kind in KINDS:
                 if not kinds or kind in kinds:
                     each: Callable[[str | Scope | None, list[str]], Iterable[Item]] = getattr(
@@ -126,6 +117,9 @@ class Reviewing(Relating, Moving, Approving, Projects):
                     )
                     found += each(scope, notes)
         return Inbox(tuple(item for item in found if (item.id in refused) is declined), tuple(notes))
+
+    if not TYPE_CHECKING:
+        __call__ = renamed("review()", "review.inbox()", inbox)
 
     def decide(
         self,
@@ -140,12 +134,12 @@ class Reviewing(Relating, Moving, Approving, Projects):
         Returns the name of the sitting, which `undo` takes back as a whole, and what became of each. The name
         of an earlier call goes on with its sitting.
         """
-        self._may_write()
-        self.may_decide("decide about what waits", "vade review")
-        with self._reported("keep the decision"):
-            earlier = next((each for each in reviews.every(self.home) if each.id == sitting), None)
-            moment, at = self.now(), self._stamp()
-            kept = earlier or reviews.Sitting(reviews.new_id(moment, at), at, self.caller.actor)
+        self._work.may_write()
+        self._work.may_decide("decide about what waits", "vade review")
+        with self._work.reported("keep the decision"):
+            earlier = next((each for each in reviews.every(self._work.home) if each.id == sitting), None)
+            moment, at = self._work.now(), self._work.stamp()
+            kept = earlier or reviews.Sitting(reviews.new_id(moment, at), at, self._work.caller.actor)
             decided: list[Decided] = []
             lines: list[dict[str, Any]] = []
             for kind in KINDS:
@@ -157,7 +151,7 @@ class Reviewing(Relating, Moving, Approving, Projects):
                     if progress is not None:
                         progress("decided", done, len(chosen))
             if lines:
-                reviews.put(self.home, kept._replace(done=(*kept.done, *lines)))
+                reviews.put(self._work.home, kept._replace(done=(*kept.done, *lines)))
         return kept.id, [each._replace(back=each.back or f"vade undo {kept.id}") for each in decided]
 
     def selected(
@@ -173,12 +167,12 @@ class Reviewing(Relating, Moving, Approving, Projects):
 
         One look at the store, whatever the number; a name that nothing answers to is an error.
         """
-        items = self.review(["text"], scope=scope).items
+        items = self.inbox(["text"], scope=scope).items
         chosen = list(items) if everything else []
         if run is not None:
-            if run not in {each.run for each in self.runs()}:
+            if run not in {each.run for each in self._memory.care.runs()}:
                 raise NotFound("there is no such run", hint="`vade undo --list` shows all runs")
-            touched = running.paths(self.home, run)
+            touched = running.paths(self._work.home, run)
             chosen += [each for each in items if each.path in touched]
         if source is not None:
             known = [each for each in items if _is_from(each.about, source)]
@@ -198,90 +192,8 @@ class Reviewing(Relating, Moving, Approving, Projects):
             chosen += known
         return [*{each.id: each for each in chosen}.values()]
 
-    # ---------------------------------------------------------------- taking back
-
-    def runs(self) -> Sequence[running.Brief]:
-        """The runs and reviews that changed something in sight, newest first."""
-        found = [*super().runs()]
-        if self.caller.audience is Audience.PRIVATE and not self.settings.incognito:
-            with self._reported("list the reviews"):
-                found += [
-                    running.Brief(each.id, REVIEW, each.at, len(each.done), each.undone)
-                    for each in reviews.every(self.home)
-                ]
-        return sorted(found, key=lambda each: each.run, reverse=True)
-
-    def undo(self, run: str | None = None) -> tuple[str, Sequence[running.Told]]:
-        """Bring back what a run or a review changed, the newest unless named; says what it could not."""
-        with self._reported("undo"):
-            sittings = {each.id: each for each in reviews.every(self.home)}
-        if run is None and sittings:
-            # What a review did by runs is taken back with the review.
-            inside = {line.get("run") for each in sittings.values() for line in each.done}
-            run = next(
-                (
-                    each.run
-                    for each in self.runs()
-                    if not each.undone and not each.tried and each.run not in inside
-                ),
-                None,
-            )
-        if run not in sittings:
-            return super().undo(run)
-        self._may_write()
-        self.may_decide("take back a decision", f"vade undo {run}")
-        sitting = sittings[run]
-        if sitting.undone:
-            return run, []
-        with self._reported("undo"):
-            told = [told for line in reversed(sitting.done) for told in self._taken_back(line)]
-            reviews.put(self.home, sitting._replace(undone=True))
-            self._audit("undo review")
-        return run, told
-
-    def _taken_back(self, line: dict[str, Any]) -> Iterator[running.Told]:
-        """Take one decision back."""
-        what, path = str(line.get("what")), str(line.get("path") or "")
-        if what == "declined":
-            yield running.Told(
-                path, reviews.undecline(self.home, str(line["id"])), "it was taken back already"
-            )
-        elif what == "verified":
-            yield self._unverified_again(line, path)
-        elif what == "trusted":
-            self.trust(on=False)
-            yield running.Told(path, True)
-        elif what == "rejected":
-            approving.put_back(self.home, str(line["request"]).encode())
-            yield running.Told(path, True)
-        elif what == "run":
-            try:
-                yield from super().undo(str(line["run"]))[1]
-            except NotFound as error:
-                yield running.Told(path, False, str(error))
-        else:
-            yield running.Told(path, False, f"take it back with `{line.get('back')}`")
-
-    def _unverified_again(self, line: dict[str, Any], path: str) -> running.Told:
-        dropped = decisions.drop(self.home, decisions.VERIFIED, str(line["text"]))
-        found = self._record_at(path)
-        if found is not None and found.shelf.trusted and found.record.fields.get("verified"):
-            self.records.change_fields(found, {"verified": None}, operation="verify")
-        self._audit("unverify", scope=None if found is None else found.record.place.scope)
-        return running.Told(path, dropped, "" if dropped else "it was taken back already")
-
-    def _record_at(self, path: str) -> Found | None:
-        """The record in the file at a path; None when that is none."""
-        try:
-            found = self._find(path.rpartition("/")[2].removesuffix(".md"), None)
-        except VadeError:
-            return None
-        return found if found.record.path == path else None
-
-    # ---------------------------------------------------------------- what waits
-
     def _waiting_writes(self, scope: str | Scope | None, notes: list[str]) -> Iterator[Item]:
-        for each in approving.every(self.home):
+        for each in approving.every(self._work.home):
             asked = each.request
             if asked is None:
                 yield Item("write", each.id, each.id[: approving.SHOWN], "", "", each.trouble, about=each)
@@ -299,10 +211,10 @@ class Reviewing(Relating, Moving, Approving, Projects):
             yield Item("write", each.id, short, "", "\n".join(words), why, asked.scope, each)
 
     def _waiting_folders(self, scope: str | Scope | None, notes: list[str]) -> Iterator[Item]:
-        shelf = repository.shelf(self.home, self.caller.project)
+        shelf = repository.shelf(self._work.home, self._work.caller.project)
         if shelf is None or shelf.trusted or scope not in (None, Scope.PROJECT):
             return
-        records = [each for each in self.records.on(shelf) if isinstance(each, Found)]
+        records = [each for each in self._work.records.on(shelf) if isinstance(each, Found)]
         listed = "\n".join(f"{each.record.key}: {_first(each.record.text)}" for each in records)
         root = str(shelf.top)
         why = f"it came with the repository; {len(records)} records, none of which agents are told"
@@ -315,7 +227,10 @@ class Reviewing(Relating, Moving, Approving, Projects):
             yield Item("text", mark, each.name, each.path, each.text, each.why, place, found)
 
     def _waiting_contradictions(self, scope: str | Scope | None, notes: list[str]) -> Iterator[Item]:
-        seen, _ = runner.read_places(self.records, self._places(scope, all=False))
+        from vademecum.lifecycle import contradictions as clashing
+        from vademecum.lifecycle import runner
+
+        seen, _ = runner.read_places(self._work.records, self._work.places(scope))
         for clash in clashing.find_clashes(seen)[: clashing.MOST]:
             if clash.older.seen.shelf.trusted:
                 text = f"older: {clash.older.text}\nnewer: {clash.newer.text}"
@@ -325,8 +240,8 @@ class Reviewing(Relating, Moving, Approving, Projects):
                 yield Item("contradiction", mark, key, path, text, clash.rule, place, clash)
 
     def _waiting_conflicts(self, scope: str | Scope | None, notes: list[str]) -> Iterator[Item]:
-        for place in self._places(scope, all=False):
-            for shelf in scopes.shelves(self.home, self.caller, place):
+        for place in self._work.places(scope):
+            for shelf in scopes.shelves(self._work.home, self._work.caller, place):
                 folder = shelf.open(archive.RECORDS) if shelf.trusted else None
                 if folder is None:
                     continue
@@ -341,12 +256,15 @@ class Reviewing(Relating, Moving, Approving, Projects):
     def _waiting_promotions(self, scope: str | Scope | None, notes: list[str]) -> Iterator[Item]:
         if scope is not None and scope not in scopes.WITH_JOURNAL:
             return
-        for each in self.promote(scope=scope).promotions:
+        for each in self._memory.care.promote(scope=scope).promotions:
             mark = reviews.mark("promotion", each.path, each.text)
             why = f"{each.why}; from {', '.join(each.sources[:3])}"
             yield Item("promotion", mark, each.path, each.path, each.text, why, str(each.place.scope), each)
 
     def _waiting_signals(self, scope: str | Scope | None, notes: list[str]) -> Iterator[Item]:
+        from vademecum.knowledge import signals as signalling
+        from vademecum.lifecycle import promote as promoting
+
         known: list[str] | None = None
         seen: set[str] = set()
         for path, text in self._said_lately():
@@ -369,7 +287,7 @@ class Reviewing(Relating, Moving, Approving, Projects):
         from vademecum.transcripts.views import is_aside
 
         left = _MESSAGES
-        for log in self._newest_logs(_SESSIONS):
+        for log in self._memory.sessions.newest_logs(_SESSIONS):
             for event in log.events():
                 if (
                     isinstance(event, Said)
@@ -382,7 +300,11 @@ class Reviewing(Relating, Moving, Approving, Projects):
                     yield log.path, event.message.text
 
     def _known_texts(self) -> list[str]:
-        found = [each for each in self._everything(scopes.visible(self.caller)) if isinstance(each, Found)]
+        found = [
+            each
+            for each in self._work.everything(scopes.visible(self._work.caller))
+            if isinstance(each, Found)
+        ]
         return [entry.text for each in found for entry in each.record.entries]
 
     # ---------------------------------------------------------------- deciding
@@ -404,12 +326,14 @@ class Reviewing(Relating, Moving, Approving, Projects):
                 yield Decided(item, False, "changed since it was shown"), None
         if not yes:
             for item in fresh:
-                reviews.decline(self.home, item.id, kind=kind, at=self._stamp(), by=self.caller.actor)
-                self._audit(f"decline {kind}")
+                reviews.decline(
+                    self._work.home, item.id, kind=kind, at=self._work.stamp(), by=self._work.caller.actor
+                )
+                self._work.audit(f"decline {kind}")
                 yield Decided(item, True), {"what": "declined", "id": item.id, "path": item.path}
             return
         for item in fresh:
-            reviews.undecline(self.home, item.id)
+            reviews.undecline(self._work.home, item.id)
         if kind == "text":
             yield from self._verified(fresh)
         elif kind == "promotion":
@@ -428,7 +352,7 @@ class Reviewing(Relating, Moving, Approving, Projects):
     def _text_again(self, item: Item) -> list[Item]:
         """One text of a record, if it still says it; no other file is read for that."""
         try:
-            found = self._find(item.about.record.id or item.name, item.about.record.place.scope)
+            found = self._work.find(item.about.record.id or item.name, item.about.record.place.scope)
         except VadeError:
             return []
         same = found.record.path == item.path and any(each.text == item.text for each in found.record.live)
@@ -437,19 +361,19 @@ class Reviewing(Relating, Moving, Approving, Projects):
     def _verified(self, items: Sequence[Item]) -> Iterator[tuple[Decided, dict[str, Any]]]:
         marked: set[str] = set()
         for item in items:
-            decisions.verify(self.home, item.text, at=self._stamp(), by=self.caller.actor)
+            decisions.verify(self._work.home, item.text, at=self._work.stamp(), by=self._work.caller.actor)
             found = item.about if isinstance(item.about, Found) else None
             if found is not None and found.shelf.trusted and item.path not in marked:
                 marked.add(item.path)
-                shown = {"by": self.caller.actor, "at": self._stamp()}
-                self.records.change_fields(found, {"verified": shown}, operation="verify")
+                shown = {"by": self._work.caller.actor, "at": self._work.stamp()}
+                self._work.records.change_fields(found, {"verified": shown}, operation="verify")
             else:
-                self._audit("verify", scope=None if found is None else found.record.place.scope)
+                self._work.audit("verify", scope=None if found is None else found.record.place.scope)
             line = {"what": "verified", "path": item.path, "text": decisions.exactly(item.text)}
             yield Decided(item, True), line
 
     def _promoted(self, items: Sequence[Item]) -> Iterator[tuple[Decided, dict[str, Any] | None]]:
-        done = self.promote(apply=True, only={each.text for each in items})
+        done = self._memory.care.promote(apply=True, only={each.text for each in items})
         left = {each.path: each.why for each in done.outcome.told if not each.done}
         for number, item in enumerate(items):
             wrong = left.get(item.path, "")
@@ -458,26 +382,29 @@ class Reviewing(Relating, Moving, Approving, Projects):
             yield Decided(item, not wrong, wrong), line
 
     def _one(self, kind: str, item: Item) -> tuple[Decided, dict[str, Any] | None]:
+        from vademecum.lifecycle import contradictions as clashing
+        from vademecum.lifecycle import passes, runner
+
         if kind == "folder":
-            self.trust()
+            self._memory.projects.trust()
             return Decided(item, True), {"what": "trusted", "path": item.path}
         if kind == "signal":
             return self._saved_signal(item)
         if kind == "contradiction":
-            edits: tuple[running.Edit, ...] = (clashing.settle_clash(item.about, at=self._stamp()),)
+            edits: tuple[running.Edit, ...] = (clashing.settle_clash(item.about, at=self._work.stamp()),)
         else:
             edits = item.about
         proposal = passes.Proposal(kind, item.path, item.why, edits)
-        run, told = runner.apply(self.records, [proposal], what=f"{REVIEW} {kind}")
+        run, told = runner.apply(self._work.records, [proposal], what=f"review {kind}")
         wrong = next((each.why for each in told if not each.done), "")
         line = {"what": "run", "run": run, "path": item.path} if run else None
         return Decided(item, not wrong, wrong, f"vade undo {run}" if run else ""), line
 
     def _saved_signal(self, item: Item) -> tuple[Decided, dict[str, Any]]:
         place, kind = _WHERE.get(item.name, (Scope.PROJECT, "project"))
-        stored = self.store(item.text, scope=place, type=kind, tags=[item.name])
+        stored = self._memory.store(item.text, scope=place, type=kind, tags=[item.name])
         back = f"vade forget {stored.key} --scope {place}"
-        self._audit("approve signal", scope=place)
+        self._work.audit("approve signal", scope=place)
         return Decided(item, True, back=back), {"what": "saved", "path": stored.path, "back": back}
 
     def _decided_write(self, item: Item, *, yes: bool) -> tuple[Decided, dict[str, Any] | None]:
@@ -496,17 +423,233 @@ class Reviewing(Relating, Moving, Approving, Projects):
         told = back.get(request.operation, "vade audit")
         return Decided(item, True, back=told), {"what": "written", "path": item.name, "back": told}
 
-    def _to_review(self) -> Iterator[Finding]:
+    def to_review(self) -> Iterator[Finding]:
         """That texts wait for a person, for `status`."""
         count = 0
-        if self.caller.audience is Audience.PRIVATE:
-            refused = reviews.declined(self.home)
+        if self._work.caller.audience is Audience.PRIVATE:
+            refused = reviews.declined(self._work.home)
             count = sum(mark not in refused for mark in self._waiting_marks())
         if count:
             said = "1 text is" if count == 1 else f"{count} texts are"
             yield Finding(
                 "review", "memory", f"{said} not told to agents before you verify", "vade review", "info"
             )
+
+    # ---------------------------------------------------------------- writes that wait
+
+    def approvals(self) -> Sequence[approving.Waiting]:
+        """The writes that wait for a person, oldest first."""
+        self._work.only_a_person("look at what waits", "vade approve")
+        return [] if self._work.settings.incognito else approving.every(self._work.home)
+
+    def approve(self, which: str) -> tuple[approving.Request, Any]:
+        """Do what waits, by its id; it is used up by this.
+
+        The act is the person's, whatever it takes away. A text that it brings keeps the origin it came with.
+        """
+        self._work.may_write()
+        self._work.may_decide("approve a write", "vade approve")
+        with self._work.reported(f"approve {which}"), approving.held(self._work.home, which) as waiting:
+            request = approving.unchanged(waiting)
+            with self._as_asked(request) as asked:
+                seen = asked.requests.seen(request.operation, request.arguments, Scope(request.scope))
+                if request.seen not in (None, seen):
+                    raise _changed(str(request.arguments.get("name") or request.arguments.get("key")))
+                # A text never takes the place of what the person was not shown.
+                result = _make(_backed(asked) if request.seen == seen else asked, request)
+            self._work.audit("approve", scope=Scope(request.scope))
+        return request, result
+
+    def reject(self, which: str) -> approving.Waiting:
+        """Say no to a write that waits; it is never made."""
+        self._work.may_write()
+        self._work.may_decide("reject a write", "vade approve")
+        with self._work.reported(f"reject {which}"), approving.held(self._work.home, which) as waiting:
+            self._work.audit("reject", scope=Scope(waiting.request.scope) if waiting.request else None)
+        return waiting
+
+    def _as_asked(self, request: approving.Request) -> Memory:
+        """Memory as the one who asked for a write has it; refuses when that project is no longer here."""
+        from vademecum.memory.opening import connect  # which makes what this is a part of
+
+        environ = {
+            name: value for name, value in os.environ.items() if name not in ("VADE_SESSION", "VADE_AUDIENCE")
+        }
+        asked = connect(
+            home=self._work.home.path,
+            cwd=request.root or self._work.home.path,
+            agent=request.agent,
+            session=request.session,
+            audience=request.audience,
+            origin=parse_origin(request.origin) if request.operation in _BRINGS else Origin.USER,
+            actor=request.actor if request.operation in _BRINGS else self._work.caller.actor,
+            now=self._work.now,
+            environ=environ,
+        )
+        own = asked.caller.project
+        if request.scope == Scope.PROJECT and (own.id if own else None) != request.project:
+            raise NotFound(
+                f"the project {request.project} is not at {request.root} any more",
+                hint="nothing was written; reject it, and ask again from where the project is now",
+            )
+        return asked
+
+    # ---------------------------------------------------------------- a person's word
+
+    def trust_of(
+        self, thing: Record | Entry, *, record: Record | None = None, trusted: bool = True
+    ) -> trusting.Trust:
+        """How far a record, an entry of a `record`, a note or a section of a pinned document is trusted."""
+        with self._work.reported("read the decisions"):
+            return trusting.judge_text(thing, self._work.records, record=record, trusted=trusted)
+
+    def waiting(self, *, scope: str | Scope | None = None) -> Sequence[trusting.Unverified]:
+        """The texts that agents are not told until a person has verified them."""
+        return [each for each, _ in self._unverified(scope)]
+
+    def _unverified(self, scope: str | Scope | None) -> list[tuple[trusting.Unverified, Found | None]]:
+        """The texts that wait for a person, each with its record if it is one's."""
+        self._work.not_in_group("see what waits for a person")
+        if self._work.settings.incognito:
+            return []
+        places = self._work.places(scope)
+        with self._work.reported("read the memory"):
+            found: list[tuple[trusting.Unverified, Found | None]] = []
+            for each in self._doubtful(places):
+                record = each.record
+                texts = self._waiting(record.key, record.path, record.entries, record=record)
+                found += [(text, each) for text in texts]
+            return [*found, *((text, None) for text in self._waiting_beside(places))]
+
+    def _doubtful(self, places: Iterable[Place]) -> Iterator[Found]:
+        """The records of which something waits for a person, unless one has verified it."""
+        for each in self._work.records.listed(places, trusting.DOUBTS):
+            if isinstance(each, Listed):
+                with contextlib.suppress(NotFound, Malformed, OutsideMemory):  # gone or spoiled since
+                    yield self._work.records.load(each.shelf, each.name)
+
+    def _waiting_beside(self, places: Sequence[Place]) -> Iterator[trusting.Unverified]:
+        """The texts of pinned documents and journals that wait for a person."""
+        for each in self._work.documents.all(places):
+            if not isinstance(each, Finding):
+                yield from self._waiting(each.path, each.path, each.sections, trusted=each.trusted)
+        for day in self._work.journal.days(places):
+            if not isinstance(day, Finding):
+                yield from self._waiting(day.path, day.path, day.entries)
+
+    def _waiting(
+        self, name: str, path: str, entries: Iterable[Entry], **about: Any
+    ) -> Iterator[trusting.Unverified]:
+        for entry in entries:
+            told = trusting.judge_text(entry, self._work.records, **about)
+            if entry.live and entry.text.strip() and not told.injectable:
+                yield trusting.Unverified(name, path, entry.text, told.why)
+
+    def _waiting_marks(self) -> Iterator[str]:
+        """Of every text in sight that waits for a person, the mark of their no."""
+        places = self._work.places(None)
+        verified = decisions.verdicts(self._work.home)
+        for each in self._work.records.listed(places, trusting.DOUBTS):
+            if isinstance(each, Listed):
+                yield from (mark for decision, mark in each.fact if not verified(decision))
+        for text in self._waiting_beside(places):
+            yield reviews.mark("text", text.path, text.text)
+
+    def verify(
+        self, name: str | int, *, scope: str | Scope | None = None, on: bool = True
+    ) -> Sequence[Entry]:
+        """A person's word that what a record, a pinned document or a journal file says is true, as it stands.
+
+        Returns what it was given for. A text that is edited afterwards is another text.
+        """
+        self._work.may_write()
+        self._work.may_decide("verify a memory", "vade verify")
+        with self._work.reported(f"verify {name}"):
+            found, entries = self._verifiable(str(name), scope)
+            for entry in entries:
+                if on:
+                    decisions.verify(
+                        self._work.home, entry.text, at=self._work.stamp(), by=self._work.caller.actor
+                    )
+                else:
+                    decisions.unverify(self._work.home, entry.text)
+            if found is not None and found.shelf.trusted:
+                shown = {"by": self._work.caller.actor, "at": self._work.stamp()} if on else None
+                self._work.records.change_fields(found, {"verified": shown}, operation="verify")
+            self._work.audit(
+                "verify" if on else "unverify",
+                scope=None if found is None else found.record.place.scope,
+                record=None if found is None else found.record.id,
+            )
+        return entries
+
+    def verifiable(self, name: str | int, *, scope: str | Scope | None = None) -> Sequence[Entry]:
+        """What `verify` would be given for, by the name of a record, a pinned document or a journal file."""
+        with self._work.reported(f"read {name}"):
+            return self._verifiable(str(name), scope)[1]
+
+    def _verifiable(self, name: str, scope: str | Scope | None) -> tuple[Found | None, Sequence[Entry]]:
+        """The entries of what a name stands for, and its record if it is one."""
+        document = pinned.is_name(name)
+        if document or "/" in name:
+            places = self._work.places(scope)
+            documents, _ = self._work.pinned(places)
+            for each in documents:
+                if each.path == name or (document and each.name.lower() == name.lower()):
+                    return None, each.sections
+            for day in self._work.journal.days(places):
+                if not isinstance(day, Finding) and day.path == name:
+                    return None, day.entries
+            if document:
+                raise NotFound(f"{names.shown(name)} is not a pinned document in sight")
+        found = self._work.find(name, scope, only=True)
+        return found, found.record.live
+
+    def protect(self, name: str | int, *, scope: str | Scope | None = None, on: bool = True) -> Record:
+        """Keep a record from ever being removed by age or number, or take that back."""
+        self._work.may_write()
+        self._work.may_decide("protect a memory" if on else "take protection away", "vade protect")
+        found = self._work.find(name, scope, only=True)
+        with self._work.reported(f"protect {found.record.key}"):
+            found = self._work.records.standing_alone(found)
+            fields: dict[str, Any] = {"protected": True if on else None, "protected_by": None}
+            if not found.record.fields.get("type"):
+                fields["type"] = found.record.type
+            return self._work.records.change_fields(found, fields, operation="protect" if on else "unprotect")
+
+
+def _make(memory: Memory, request: approving.Request) -> Any:
+    """What a request asks for, once a person has approved it."""
+    given, scope = request.arguments, Scope(request.scope)
+    if request.operation == "replace":
+        found = memory.workspace.find(str(given["name"]), scope, only=True)
+        labels = {name: given[name] for name in ("type", "tags") if given.get(name)}
+        with memory.workspace.reported(f"replace an entry of {found.record.key}"):
+            return memory.workspace.records.settle(
+                found, old=given["instead_of"], new=given["text"], labels=labels
+            )
+    if request.operation == "archive":
+        chosen = [memory.workspace.find(str(each["name"]), scope, only=True) for each in given["records"]]
+        for found, each in zip(chosen, given["records"], strict=True):
+            if memory.workspace.content_hash(found) != each["seen"]:
+                raise _changed(found.record.key)
+        with memory.workspace.reported("put these away"):
+            return _backed(memory).archive.put_away(chosen)
+    return memory.requests.perform(request.operation, given)
+
+
+def _backed(memory: Memory) -> Memory:
+    """The same memory, in which a person stands behind what is done."""
+    from vademecum.memory.core import Memory
+
+    work = memory.workspace
+    return Memory(work.home, replace(work.caller, approved=True), work.loaded, now=work.now)
+
+
+def _changed(name: str) -> Conflict:
+    return Conflict(
+        f"{name} was changed after it was asked for", hint="nothing was done; reject it, and ask again"
+    )
 
 
 def _first(text: str) -> str:

@@ -1,0 +1,31 @@
+"""Old names, which answer in this version and warn once each."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_WARNED: set[str] = set()
+
+
+def warn_of(old: str, new: str, *, level: int = 3) -> None:
+    """Say once that something has another name now; where warnings are errors it is one each time."""
+    if old not in _WARNED:
+        text = f"`Memory.{old}` is `Memory.{new}` now, and goes with the next version"
+        warnings.warn(text, DeprecationWarning, stacklevel=level)
+        _WARNED.add(old)
+
+
+def renamed(old: str, new: str, method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method under an old name."""
+
+    @functools.wraps(method)
+    def call(*given: Any, **named: Any) -> Any:
+        warn_of(old, new)
+        return method(*given, **named)
+
+    return call

@@ -1,0 +1,192 @@
+"""What is here, and what needs a look."""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from vademecum.errors import Malformed, NewerFormat, OutsideMemory, StorageFailed
+from vademecum.store import approvals, archive, audit, files, hook_log, repository, scopes, sources, versions
+from vademecum.store.home import FORMAT_FILE
+from vademecum.store.records import LOST, Listed, key_of
+from vademecum.types import Audience, Finding, Place
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from pathlib import Path
+
+    from vademecum.index.sync import Survey
+    from vademecum.memory.core import Memory
+    from vademecum.store import identity
+    from vademecum.store.folders import Folder
+    from vademecum.store.pinned import Pinned
+    from vademecum.store.workspace import Workspace
+
+
+class Status(NamedTuple):
+    """What is here, and what is wrong with it."""
+
+    home: Path
+    project: identity.Project | None
+    agent: str
+    session: str | None
+    audience: Audience
+    incognito: bool
+    trusted: bool | None
+    records: Mapping[str, int] = MappingProxyType({})
+    notes: int = 0
+    pinned: tuple[Pinned, ...] = ()
+    sources: tuple[sources.Source, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    aliases: tuple[str, ...] = ()
+    coverage: Survey | None = None
+
+
+def status_of(memory: Memory) -> Status:
+    """What is here, and what needs a look."""
+    work = memory.workspace
+    project, incognito = work.caller.project, work.settings.incognito
+    head: dict[str, Any] = {
+        "home": work.home.path,
+        "project": project,
+        "agent": work.settings.agent,
+        "session": work.caller.session,
+        "audience": work.caller.audience,
+        "incognito": incognito,
+    }
+    if incognito:
+        return Status(**head, trusted=None)
+    places = scopes.visible(work.caller)
+    counts: Counter[str] = Counter()
+    findings: list[Finding] = []
+    with work.reported("read the memory"), work.records.catalogue.one_look():
+        for each in work.records.listed(places, LOST):
+            findings.append(each if isinstance(each, Finding) else _lost(each))
+        for known in work.records.known(places, LOST):
+            if not isinstance(known, Finding):
+                counts[str(known[0].place.scope)] += len(known[1].facts)
+        notes = 0
+        for day in work.journal.days(places):
+            if isinstance(day, Finding):
+                findings.append(day)
+            else:
+                notes += len(day.entries)
+        documents, more = work.pinned(places)
+        findings += more
+        findings += _leftovers(work, places)
+        findings += [
+            _deleted(version)
+            for version in versions.gone(work.records, places)
+            if version.image.why == archive.KEPT
+        ]
+        findings += _formatted(work)
+        findings += _shared_settings(work)
+        lost = audit.missing(work.home) if work.caller.audience is Audience.PRIVATE else None
+        findings += [lost] if lost else []
+        findings += memory.projects.earlier()
+        findings += memory.care.swept()
+        findings += memory.care.held()
+        findings += _undecided(work)
+        findings += memory.review.to_review()
+        findings += _hooks(work)
+        attached = sources.visible(work.home, work.caller)
+        shelf = repository.shelf(work.home, work.caller.project)
+        return Status(
+            **head,
+            trusted=None if shelf is None else shelf.trusted,
+            records=dict(+counts),
+            notes=notes,
+            pinned=tuple(documents),
+            sources=tuple(attached),
+            findings=tuple(findings),
+            aliases=tuple(scopes.aliases(work.home, project.id)) if project else (),
+            coverage=memory.care.survey() if work.caller.audience is Audience.PRIVATE else None,
+        )
+
+
+def _formatted(work: Workspace) -> Iterator[Finding]:
+    """That this home cannot be written to, because a newer version keeps it or nobody knows which."""
+    try:
+        work.home.check_format()
+    except (NewerFormat, Malformed, StorageFailed) as error:
+        yield Finding("format", FORMAT_FILE, str(error), error.hint, "error")
+
+
+def _shared_settings(work: Workspace) -> Iterator[Finding]:
+    """What is wrong in a trusted repository's settings; of one that is not, what it would set."""
+    shared = work.loaded.shared
+    if shared is None:
+        return
+    if shared.trusted:
+        yield from (each for each in work.settings_findings() if each.where.startswith(str(shared.path)))
+        return
+    count = len(shared.wanted)
+    would = f"would set {count} setting{'' if count == 1 else 's'}" if count else "sets nothing"
+    wrong = f", and {len(shared.problems)} of its lines cannot count" if shared.problems else ""
+    why = f"it {would}{wrong}; it has no effect until this folder is trusted"
+    yield Finding("settings", str(shared.path), why, "read it, then run `vade trust`", "info")
+
+
+def _hooks(work: Workspace) -> Iterator[Finding]:
+    """The last hook that could not do its work."""
+    failure = hook_log.last(work.home.path) if work.caller.audience is Audience.PRIVATE else None
+    if failure is not None:
+        when = "at" if failure.why.startswith("answered") else "failed at"
+        what = f"{failure.agent} {failure.event} {when} {failure.time}: {failure.why}"
+        mend = f"{hook_log.NAME} has all of them; delete it once they are looked at"
+        yield Finding("hook", hook_log.NAME, what, mend, "info")
+
+
+def _leftovers(work: Workspace, places: Iterable[Place]) -> Iterator[Finding]:
+    """What killed writers and unfinished edits left beside the files."""
+    conflict = "a text that could not be joined with its file was kept here"
+    compare = "compare both, keep what you want, delete the copy"
+    for folder, path in _folders(work, places):
+        with folder:
+            for name in files.leftovers(folder):
+                yield Finding(
+                    "leftover", path(name), "a writer was killed here", "it is cleared by the next write"
+                )
+            for name in folder.names():
+                if files.is_conflict(name):
+                    yield Finding("conflict", path(name), conflict, compare)
+
+
+def _folders(work: Workspace, places: Iterable[Place]) -> Iterator[tuple[Folder, Callable[[str], str]]]:
+    """Every folder in sight that holds files of memory, and how a file in it is shown."""
+    for place in places:
+        for shelf in scopes.shelves(work.home, work.caller, place):
+            for below in ((archive.RECORDS,), (archive.JOURNAL,), ()):
+                if work.caller.audience is Audience.GROUP and below == (archive.JOURNAL,):
+                    continue
+                try:
+                    folder = shelf.open(*below)
+                except (OutsideMemory, NotADirectoryError):
+                    continue  # told by the records themselves
+                if folder is not None:
+                    yield folder, functools.partial(shelf.name_of, *below)
+
+
+def _undecided(work: Workspace) -> Iterator[Finding]:
+    """That writes wait for a person."""
+    count = approvals.count(work.home) if work.caller.audience is Audience.PRIVATE else 0
+    if count:
+        said = "1 write waits" if count == 1 else f"{count} writes wait"
+        yield Finding("approval", "decisions/approvals", f"{said} for a person", "vade approve", "info")
+
+
+def _deleted(version: versions.Version) -> Finding:
+    """What to say of a record whose file somebody deleted."""
+    path = version.shelf.name_of(archive.RECORDS, version.name)
+    mend = f"vade restore {key_of(version.name)} --scope {version.shelf.place.scope}"
+    return Finding("deleted", path, "the file is gone; what it said is kept", mend, "info")
+
+
+def _lost(listed: Listed) -> Finding:
+    """What to say of a record that an edit has taken entries out of."""
+    entries = "an entry" if listed.fact == 1 else f"{listed.fact} entries"
+    mend = f"vade restore {key_of(listed.name)} --scope {listed.shelf.place.scope}"
+    path = listed.shelf.name_of(archive.RECORDS, listed.name)
+    return Finding("edited", path, f"{entries} written here changed or left by hand", mend, "info")
