@@ -7,16 +7,15 @@ that of `search`.
 from __future__ import annotations
 
 import functools
-import os
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from vademecum.index.speech import SILENT, Speech
-from vademecum.store import files
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from vademecum.store.folders import Folder
+    from vademecum.store.backend import Directory
     from vademecum.types import Place
 
 MEMORY, JOURNAL, PINNED = "memory", "journal", "pinned"
@@ -59,7 +58,7 @@ class Stack(NamedTuple):
     kind: str
     place: Place
     wanted: Callable[[str], bool]
-    open: Callable[[], Folder | None]
+    open: Callable[[], Directory | None]
     root: str = ""
     plain: bool = False  # whether links, pipes and folders with such a name are nobody's concern
 
@@ -68,15 +67,10 @@ class Stack(NamedTuple):
         folder = self.open()
         if folder is None:
             return
-        with folder, os.scandir(folder.path if folder.fd is None else folder.fd) as found:
-            for each in sorted((each for each in found if self.wanted(each.name)), key=_name):
-                try:
-                    if self.plain and not each.is_file(follow_symlinks=False):
-                        continue
-                    state = each.stat(follow_symlinks=False)
-                except FileNotFoundError:
-                    continue
-                yield each.name, stamp(state)
+        with folder:
+            for name, state in sorted(folder.scan(self.wanted)):
+                if not self.plain or _is_file(state):
+                    yield name, stamp(state)
 
     def state(self, name: str) -> Stamp | None:
         """The stamp of one file; None when it is not here or not wanted."""
@@ -102,7 +96,7 @@ class Stack(NamedTuple):
         if folder is None:
             return None
         with folder:
-            return files.read(folder, name)
+            return folder.read(name)
 
 
 class Filter(NamedTuple):
@@ -341,10 +335,6 @@ class Index(Protocol):
 def stamp(state: os.stat_result) -> Stamp:
     """What is compared of a file's state."""
     return Stamp(state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino)
-
-
-def _name(entry: os.DirEntry[str]) -> str:
-    return entry.name
 
 
 def _is_file(state: os.stat_result) -> bool:

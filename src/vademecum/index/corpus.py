@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from vademecum.index.base import JOURNAL, MEMORY, PINNED, Filter, Stack
 from vademecum.store import archive, pinned, scopes, sources
-from vademecum.store.folders import Folder
+from vademecum.store.files import DiskFolder
 from vademecum.store.journal import is_day
 from vademecum.store.records import is_record
 from vademecum.types import Finding
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from vademecum.store.backend import Directory
     from vademecum.store.home import Home, Shelf
 
 
@@ -30,7 +31,7 @@ class Corpus:
 
     def __init__(self, home: Home, caller: scopes.Caller) -> None:
         self.home, self.caller = home, caller
-        self._tops: dict[Path, Folder] | None = None  # while it is looked at
+        self._tops: dict[Path, DiskFolder] | None = None  # while it is looked at
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
@@ -118,19 +119,19 @@ class Corpus:
             str(shelf.top) if shelf.shared else "",
         )
 
-    def _open(self, shelf: Shelf, below: tuple[str, ...]) -> Folder | None:
-        if self._tops is None:
+    def _open(self, shelf: Shelf, below: tuple[str, ...]) -> Directory | None:
+        if self._tops is None or shelf.backend is not None:
             return shelf.open(*below)
         try:
             top = self._tops.get(shelf.top)
             if top is None:
-                top = self._tops[shelf.top] = Folder.at(shelf.top)
+                top = self._tops[shelf.top] = DiskFolder.at(shelf.top)
             return top.enter(*shelf.parts, *below)
         except FileNotFoundError:
             return None
 
 
-def _below(top: str, parts: tuple[str, ...]) -> Folder | None:
+def _below(top: str, parts: tuple[str, ...]) -> Directory | None:
     """A folder of a source, entered from its top without following links."""
     try:
         return sources.entered(top, parts)

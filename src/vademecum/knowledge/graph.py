@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from vademecum.errors import Malformed, NotFound, OutsideMemory, UnknownName
 from vademecum.search.answer import Passage
-from vademecum.store import archive, clock, decisions, files, names, outgoing, scopes
+from vademecum.store import archive, clock, decisions, names, outgoing, scopes
 from vademecum.store.catalogue import Fact
 from vademecum.store.records import is_record
 from vademecum.text import fences
@@ -499,7 +499,7 @@ class Sight:
                     known = self._read.get(at)
                     if known is None or known[0] != stamp:
                         with contextlib.suppress(Malformed, OutsideMemory, OSError):
-                            content = files.read(folder, name)
+                            content = folder.read(name)
                             if content is not None:
                                 known = stamp, self._records.parse(shelf, name, content)
                                 self._read[at] = known

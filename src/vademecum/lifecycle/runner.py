@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.errors import Malformed, OutsideMemory
 from vademecum.lifecycle.passes import SeenRecord
-from vademecum.store import archive, files, frontmatter, numbers, scopes, standing
+from vademecum.store import archive, frontmatter, numbers, scopes, standing
 from vademecum.store.records import Found, is_record, key_of
 from vademecum.store.runs import Run, Told
 from vademecum.store.texts import decode
@@ -59,7 +59,7 @@ def read_places(records: Records, places: Iterable[Place]) -> tuple[list[SeenRec
             with folder:
                 for name in filter(is_record, folder.names()):
                     try:
-                        content = files.read(folder, name)
+                        content = folder.read(name)
                         if content is not None:
                             seen.append(SeenRecord(records.parse(shelf, name, content), shelf, name, content))
                     except (Malformed, OutsideMemory, OSError) as error:

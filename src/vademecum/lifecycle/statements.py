@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.errors import Malformed, OutsideMemory
 from vademecum.knowledge import signals
-from vademecum.store import archive, document, files
+from vademecum.store import archive, document
 from vademecum.store.journal import is_day
 from vademecum.store.texts import decode
 from vademecum.text import fences, similarity
@@ -266,7 +266,7 @@ def read_journals(journal: Journal, places: Iterable[Place]) -> tuple[list[Journ
                 for name in filter(is_day, folder.names()):
                     path = shelf.name_of(archive.JOURNAL, name)
                     try:
-                        content = files.read(folder, name)
+                        content = folder.read(name)
                         if content is not None:
                             found += split_day(decode(content), place=place, path=path, day=name[:10])
                     except (Malformed, OutsideMemory, OSError) as error:

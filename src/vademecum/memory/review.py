@@ -248,10 +248,10 @@ class Review:
                 with folder:
                     for name in folder.names():
                         copy = _COPY.fullmatch(name)
-                        content = files.read(folder, name) if copy else None
+                        content = folder.read(name) if copy else None
                         if copy and content is not None:
                             original = f"{copy['stem']}{copy['ending']}"
-                            yield _conflict(shelf, name, content, original, files.read(folder, original))
+                            yield _conflict(shelf, name, content, original, folder.read(original))
 
     def _waiting_promotions(self, scope: str | Scope | None, notes: list[str]) -> Iterator[Item]:
         if scope is not None and scope not in scopes.WITH_JOURNAL:

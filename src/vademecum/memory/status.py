@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from vademecum.index.sync import Survey
     from vademecum.memory.core import Memory
     from vademecum.store import identity
-    from vademecum.store.folders import Folder
+    from vademecum.store.backend import Directory
     from vademecum.store.pinned import Pinned
     from vademecum.store.workspace import Workspace
 
@@ -145,7 +145,7 @@ def _leftovers(work: Workspace, places: Iterable[Place]) -> Iterator[Finding]:
     compare = "compare both, keep what you want, delete the copy"
     for folder, path in _folders(work, places):
         with folder:
-            for name in files.leftovers(folder):
+            for name in folder.leftovers():
                 yield Finding(
                     "leftover", path(name), "a writer was killed here", "it is cleared by the next write"
                 )
@@ -154,7 +154,7 @@ def _leftovers(work: Workspace, places: Iterable[Place]) -> Iterator[Finding]:
                     yield Finding("conflict", path(name), conflict, compare)
 
 
-def _folders(work: Workspace, places: Iterable[Place]) -> Iterator[tuple[Folder, Callable[[str], str]]]:
+def _folders(work: Workspace, places: Iterable[Place]) -> Iterator[tuple[Directory, Callable[[str], str]]]:
     """Every folder in sight that holds files of memory, and how a file in it is shown."""
     for place in places:
         for shelf in scopes.shelves(work.home, work.caller, place):

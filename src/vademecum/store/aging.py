@@ -10,7 +10,7 @@ import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vademecum.store import archive, audit, clock, decisions, files
+from vademecum.store import archive, audit, clock, decisions
 from vademecum.store.home import Shelf
 from vademecum.types import Place, Scope
 
@@ -41,7 +41,7 @@ def old_versions(home: Home, *, before: datetime) -> Iterator[tuple[str, ...]]:
 def delete_version(home: Home, parts: tuple[str, ...]) -> None:
     """Delete one of these; with the last version of a record that is gone, its log of entries goes too."""
     with contextlib.suppress(FileNotFoundError), home.folder(*parts[:-1]) as folder:
-        files.delete(folder, parts[-1])
+        folder.delete(parts[-1])
     if parts[1] in _LOGS or parts[3] != archive.RECORDS or home.names(*parts[:-1]):
         return
     shelf, name = _shelf(home, parts[1], parts[2]), parts[4]
@@ -56,7 +56,7 @@ def delete_version(home: Home, parts: tuple[str, ...]) -> None:
         if not here and not home.names(*parts[:-1]):
             kept = ("archive", archive.KEPT, *archive.area(shelf), archive.RECORDS)
             with contextlib.suppress(FileNotFoundError), home.folder(*kept) as folder:
-                files.delete(folder, f"{name}.jsonl")
+                folder.delete(f"{name}.jsonl")
 
 
 def old_days(home: Home, *, before: datetime) -> list[str]:

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import Ambiguous, Conflict, Malformed, NotFound, Refused
-from vademecum.store import files, names
+from vademecum.store import names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -100,7 +100,7 @@ def put(home: Home, request: Request) -> Waiting:
                 f"{MOST:,} writes wait for a person already",
                 hint="ask the person to decide about them with `vade approve`",
             )
-        files.create(folder, f"{id}{_ENDING}", content)
+        folder.create(f"{id}{_ENDING}", content)
     return Waiting(id, request)
 
 
@@ -112,7 +112,7 @@ def put_back(home: Home, content: bytes) -> None:
     """Let a request wait again that was decided about, under the id it had."""
     parse(content)
     with home.lock("/".join(_WHERE)), home.folder(*_WHERE, create=True) as folder:
-        files.update(folder, f"{digest(content)}{_ENDING}", lambda _: content)
+        folder.update(f"{digest(content)}{_ENDING}", lambda _: content)
 
 
 def count(home: Home) -> int:
@@ -138,7 +138,7 @@ def held(home: Home, which: str) -> Iterator[Waiting]:
             raise NotFound(f"nothing waits under {names.shown(which)}", hint=f"run `{_LIST}`")
         yield waiting
         with home.folder(*_WHERE) as folder:
-            files.delete(folder, f"{id}{_ENDING}")
+            folder.delete(f"{id}{_ENDING}")
 
 
 def unchanged(waiting: Waiting) -> Request:
@@ -163,7 +163,7 @@ def purge(home: Home, text: str) -> Iterator[tuple[str, int]]:
                 home.lock(f"decisions/approvals/{name.removesuffix(_ENDING)}"),
                 home.folder(*_WHERE) as folder,
             ):
-                files.delete(folder, name)
+                folder.delete(name)
             yield "/".join((*_WHERE, name)), found
 
 

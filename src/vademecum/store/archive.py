@@ -77,7 +77,7 @@ def keep(home: Home, shelf: Shelf, kind: str, name: str, content: bytes, *, why:
         mark = files.digest(content)[:8]
         image = Image((*parts, f"{moment}-{why}-{mark}.md"), moment, why, mark)
         with contextlib.suppress(FileExistsError):  # the very same version of the very same moment
-            files.create(folder, image.parts[-1], content)
+            folder.create(image.parts[-1], content)
     return image
 
 
@@ -208,7 +208,7 @@ def _log(home: Home, shelf: Shelf, kind: str, name: str, state: Kept) -> None:
     if state.said:
         line["said"] = list(state.said)
     with home.folder("archive", "kept", *area(shelf), kind, create=True) as folder:
-        files.append_line(folder, f"{name}.jsonl", json.dumps(line, ensure_ascii=False).encode())
+        folder.append_line(f"{name}.jsonl", json.dumps(line, ensure_ascii=False).encode())
 
 
 def _states(home: Home, shelf: Shelf, kind: str, name: str) -> dict[tuple[str | None, str], Kept]:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from datetime import datetime
 
-    from vademecum.store.folders import Folder
+    from vademecum.store.backend import Directory
     from vademecum.store.home import Home
     from vademecum.store.workspace import Workspace
     from vademecum.types import Scope
@@ -78,12 +78,12 @@ def write(
     }
     with home.lock("audit"), home.folder("audit", create=True) as folder:
         logs = _logs(folder)
-        head = _parse_head(files.read(folder, HEAD))
+        head = _parse_head(folder.read(HEAD))
         lost = False
         if head is None and not logs:  # before the first line, so that a missing head is always an alarm
             lost = home.read(STARTED) is not None
             head = 0, _GENESIS
-            files.update(folder, HEAD, lambda _: _head_block(0, _GENESIS))
+            folder.update(HEAD, lambda _: _head_block(0, _GENESIS))
         _note_start(home, at, lost=lost)
         written = ([{**line, "op": LOST, **_NOTHING}] if lost else []) + [line]
         for each in written:
@@ -91,7 +91,7 @@ def write(
 
 
 def _append(
-    folder: Folder, line: dict[str, Any], head: tuple[int, str] | None, *, day: str
+    folder: Directory, line: dict[str, Any], head: tuple[int, str] | None, *, day: str
 ) -> tuple[int, str] | None:
     """Add a line to the chain and move the head, which is returned as it is now."""
     seq, last = _last(folder, head)
@@ -99,10 +99,10 @@ def _append(
     line["hash"] = _hash(line)
     # A day's file never goes back in time, even if the clock does: the chain follows the file names.
     name = max([f"{day}.jsonl", *_logs(folder)[-1:]])
-    files.append_line(folder, name, json.dumps(line, separators=(",", ":")).encode())
+    folder.append_line(name, json.dumps(line, separators=(",", ":")).encode())
     if head is None:  # a lost one stays lost: a new one would vouch for whatever is there now
         return None
-    files.overwrite_block(folder, HEAD, _head_block(seq + 1, line["hash"]))
+    folder.overwrite(HEAD, _head_block(seq + 1, line["hash"]))
     return seq + 1, line["hash"]
 
 
@@ -111,7 +111,7 @@ def _note_start(home: Home, at: datetime, *, lost: bool) -> None:
     with home.folder() as top:
         if lost or top.stat(STARTED) is None:
             said = f"{LOST if lost else 'begun'} {clock.stamp(at)}\n".encode()
-            files.update(top, STARTED, lambda now: (now or b"") + said)
+            top.update(STARTED, lambda now: (now or b"") + said)
 
 
 def missing(home: Home) -> Finding | None:
@@ -163,9 +163,9 @@ def cut(home: Home, before: datetime, *, at: datetime, actor: str) -> list[str]:
     # The line first: until `start` says otherwise, the whole chain is looked at. Then the days, oldest first.
     write(home, at=at, actor=actor, operation=CUT, before=_vouched(*end))
     with home.lock("audit"), home.folder("audit") as folder:
-        files.update(folder, START, lambda _: _head_block(*end))
+        folder.update(START, lambda _: _head_block(*end))
         for name in gone:
-            files.delete(folder, name)
+            folder.delete(name)
     return gone
 
 
@@ -227,7 +227,7 @@ def _against_head(home: Home, seq: int, seen: dict[int, str]) -> Iterator[Findin
         yield Finding("audit", f"audit/{HEAD}", f"line {head[0]} is not the one written", severity="error")
 
 
-def _last(folder: Folder, head: tuple[int, str] | None) -> tuple[int, str]:
+def _last(folder: Directory, head: tuple[int, str] | None) -> tuple[int, str]:
     """What the next line follows: the end of the newest log, unless the head tells of another chain.
 
     Then the next line follows the head, so that verify finds the break between the two for ever.
@@ -246,13 +246,10 @@ def _last(folder: Folder, head: tuple[int, str] | None) -> tuple[int, str]:
     return (max(seq, head[0]), head[1]) if replaced or head[0] > seq else (seq, last)
 
 
-def _tail(folder: Folder, name: str) -> list[dict[str, Any] | None]:
-    fd = folder.open(name, os.O_RDONLY)
-    try:
-        os.lseek(fd, max(0, os.fstat(fd).st_size - _TAIL), os.SEEK_SET)
-        return [line for _, line in _parsed(os.read(fd, _TAIL).split(b"\n"))]
-    finally:
-        os.close(fd)
+def _tail(folder: Directory, name: str) -> list[dict[str, Any] | None]:
+    with folder.reader(name) as log:
+        log.seek(max(0, log.seek(0, os.SEEK_END) - _TAIL))
+        return [line for _, line in _parsed(log.read(_TAIL).split(b"\n"))]
 
 
 def _parsed(raw_lines: Iterable[bytes]) -> Iterator[tuple[int, dict[str, Any] | None]]:
@@ -270,7 +267,7 @@ def _log_names(home: Home) -> list[str]:
     return [name for name in home.names("audit") if name.endswith(".jsonl")]
 
 
-def _logs(folder: Folder) -> list[str]:
+def _logs(folder: Directory) -> list[str]:
     return [name for name in folder.names() if name.endswith(".jsonl")]
 
 

@@ -21,12 +21,13 @@ import zlib
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from vademecum.errors import Malformed, OutsideMemory
-from vademecum.store import archive, files
+from vademecum.store import archive
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
-    from vademecum.store.folders import Folder
+    from vademecum.store.backend import Directory
+    from vademecum.store.files import DiskFolder
     from vademecum.store.home import Home, Shelf
     from vademecum.store.records import Records
 
@@ -119,7 +120,7 @@ class Catalogue:
     def known(
         self,
         shelf: Shelf,
-        folder: Folder,
+        folder: Directory,
         fact: Fact,
         make: Make,
         *,
@@ -144,7 +145,7 @@ class Catalogue:
             self._looks.known[at] = look, found
         return found
 
-    def digest(self, folder: Folder, wanted: Callable[[str], bool]) -> Digest:
+    def digest(self, folder: Directory, wanted: Callable[[str], bool]) -> Digest:
         """What stands for all wanted files of a folder as they are."""
         look = self._look(folder, wanted)
         return Digest(_digest(look.stamps), look.stamps, look.at)
@@ -164,9 +165,8 @@ class Catalogue:
         kept = _Kept(self._home if self._keep else None, f"{PREFIX}{name}", version)
         kept.add({"": ((), value)}, ("",))
 
-    def _look(self, folder: Folder, wanted: Callable[[str], bool]) -> _Look:
-        own = os.stat(folder.path if folder.fd is None else folder.fd)
-        stamp = own.st_mtime_ns, own.st_ctime_ns, own.st_ino
+    def _look(self, folder: Directory, wanted: Callable[[str], bool]) -> _Look:
+        stamp = folder.mark()
         earlier = self._looks.folders.get(folder.path)
         # A file that came in the moment of the last look may not have changed the folder's stamp again.
         if earlier is not None and earlier.folder == stamp and max(stamp[:2]) < earlier.at - RACY:
@@ -215,9 +215,9 @@ class _Kept:
         if self.home is None:
             return rows
         try:
-            with self.home.folder("index") as folder:
+            with self.home.disk("index") as folder:
                 state = folder.stat(self.name)
-                content = files.read(folder, self.name, largest=LARGEST) or b""
+                content = folder.read(self.name, largest=LARGEST) or b""
         except (OSError, OutsideMemory, Malformed):
             return rows
         if state is None or not content.startswith(self._head):
@@ -250,7 +250,7 @@ class _Kept:
 
     def _append(self, frame: bytes) -> None:
         assert self.home is not None
-        with self.home.folder("index") as folder:
+        with self.home.disk("index") as folder:
             try:
                 fd = folder.open(self.name, os.O_WRONLY | os.O_APPEND)
             except FileNotFoundError:  # it was purged, and begins anew with the next process
@@ -271,7 +271,7 @@ class _Kept:
         self.rows = {name: row for name, row in self.rows.items() if name in present}
         frame = _framed(self.rows)
         staged = f"{self.name}.{os.getpid()}-{threading.get_ident()}.new"
-        with self.home.folder("index", create=True) as folder:
+        with self.home.disk("index", create=True) as folder:
             self._clear_abandoned(folder)
             fd = folder.open(staged, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
             try:
@@ -286,7 +286,7 @@ class _Kept:
                 raise
         self._file, self._base, self._size = state.st_ino, len(frame), state.st_size
 
-    def _clear_abandoned(self, folder: Folder) -> None:
+    def _clear_abandoned(self, folder: DiskFolder) -> None:
         """Clear away what killed writers left."""
         for name in folder.names():
             if name.startswith(PREFIX) and name.endswith(".new"):
@@ -295,7 +295,7 @@ class _Kept:
                     folder.unlink(name)
 
 
-def _taken(folder: Folder, make: Make, kept: _Kept, stamps: dict[str, Stamp], look: _Look) -> Facts:
+def _taken(folder: Directory, make: Make, kept: _Kept, stamps: dict[str, Stamp], look: _Look) -> Facts:
     """What is kept of the files whose stamps still hold, and what is made of the others."""
     facts: dict[str, Any] = {}
     failed: dict[str, Exception] = {}
@@ -310,7 +310,7 @@ def _taken(folder: Folder, make: Make, kept: _Kept, stamps: dict[str, Stamp], lo
     new: Rows = {}
     for name in changed:
         try:
-            content = files.read(folder, name)
+            content = folder.read(name)
             if content is None:
                 continue  # it went just now
             facts[name] = make(name, content)
@@ -334,15 +334,11 @@ def _write_all(fd: int, content: bytes) -> None:
         content = content[os.write(fd, content) :]
 
 
-def _stamps(folder: Folder, wanted: Callable[[str], bool]) -> dict[str, Stamp]:
+def _stamps(folder: Directory, wanted: Callable[[str], bool]) -> dict[str, Stamp]:
     """The wanted names of a folder, each with its stamp."""
     found: dict[str, Stamp] = {}
-    with os.scandir(folder.path if folder.fd is None else folder.fd) as entries:
-        for each in entries:
-            name = each.name
-            if wanted(name):
-                with contextlib.suppress(FileNotFoundError):  # it went while we looked
-                    found[name] = _stamp(each.stat(follow_symlinks=False))
+    for name, state in folder.scan(wanted):
+        found[name] = _stamp(state)
     return found
 
 

@@ -6,7 +6,6 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
-from vademecum.store import files
 from vademecum.text.words import normalise
 
 if TYPE_CHECKING:
@@ -19,7 +18,7 @@ def put(home: Home, kind: str, name: str, decision: dict[str, Any]) -> None:
     """Keep a decision under a name, replacing an earlier one."""
     content = json.dumps(decision, ensure_ascii=False, indent=1, sort_keys=True).encode() + b"\n"
     with home.lock(f"decisions/{kind}/{name}"), home.folder("decisions", kind, create=True) as folder:
-        files.update(folder, f"{name}.json", lambda _: content)
+        folder.update(f"{name}.json", lambda _: content)
 
 
 def get(home: Home, kind: str, name: str) -> dict[str, Any] | None:
@@ -32,7 +31,7 @@ def drop(home: Home, kind: str, name: str) -> bool:
     if get(home, kind, name) is None:
         return False
     with home.lock(f"decisions/{kind}/{name}"), home.folder("decisions", kind) as folder:
-        files.delete(folder, f"{name}.json")
+        folder.delete(f"{name}.json")
     return True
 
 

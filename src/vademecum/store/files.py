@@ -14,19 +14,24 @@ import re
 import stat
 import sys
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from vademecum.errors import InvalidText, Malformed, StorageFailed
+from vademecum.store import locks
+from vademecum.store.folders import Folder
 from vademecum.store.locks import try_lock, unwritten
+from vademecum.store.watch import Watch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    from vademecum.store.folders import Folder
+    from contextlib import AbstractContextManager
+    from pathlib import Path
 
 PREFIX = ".vade-"
 TEMP = ".tmp"  # being written: worth nothing until it is renamed
 SWAP = ".swap"  # whole; after the exchange it holds what was there before, perhaps a person's unseen save
+
 LARGEST = 32 * 1024 * 1024
 
 # In the name of every temporary file, since a process id comes back: in a container it is always 1.
@@ -82,12 +87,6 @@ def read(folder: Folder, name: str, *, largest: int = LARGEST) -> bytes | None:
         return _read_all(fd)
     finally:
         os.close(fd)
-
-
-def lines(folder: Folder, name: str) -> Iterator[bytes]:
-    """The lines of a log one at a time, however long it has grown."""
-    with open(folder.open(name, os.O_RDONLY), "rb") as log:
-        yield from log
 
 
 def is_conflict(name: str) -> bool:
@@ -200,26 +199,43 @@ def delete(folder: Folder, name: str) -> None:
     folder.sync()
 
 
-def append_line(folder: Folder, name: str, line: bytes, *, mode: int = 0o600, sync: bool = True) -> int:
-    """Add one line to a log and return where the log ends now; a stump left by a crash is closed off first.
-
-    It is on disk before it returns, unless `sync` is off. The caller holds the lock of this log, so a line
-    that could not be written whole can be taken back.
-    """
-    fd = open_log(folder, name, mode=mode)
-    try:
-        return append_to(folder, fd, line, sync=sync)
-    finally:
-        os.close(fd)
+def append_line(folder: Folder, name: str, line: bytes, *, mode: int = 0o600) -> int:
+    """Add one line to a log, on disk before it returns, and return where the log ends now."""
+    with contextlib.closing(LogPen(folder, name, mode)) as pen:
+        return pen.write(line, sync=True)
 
 
-def open_log(folder: Folder, name: str, *, mode: int = 0o600) -> int:
-    """Open a log for `append_to`, for who has many lines to add."""
-    return folder.open(name, os.O_RDWR | os.O_APPEND | os.O_CREAT, mode)
+class LogPen:
+    """Adds lines to a log, and keeps it open from line to line as long as it is the one that has the name."""
+
+    def __init__(self, folder: Folder, name: str, mode: int = 0o600) -> None:
+        self._folder, self._name, self._mode = folder, name, mode
+        self._fd: int | None = None
+
+    def end(self) -> int:
+        """Where the log ends; 0 when there is none."""
+        state = self._folder.stat(self._name)
+        if self._fd is not None and not (state and os.path.samestat(state, os.fstat(self._fd))):
+            self.close()
+        return 0 if state is None else state.st_size
+
+    def write(self, line: bytes, *, sync: bool) -> int:
+        """Add a line and return where the log ends now; a stump left by a crash is closed off first.
+
+        The caller holds the lock of this log, so a line that could not be written whole can be taken back.
+        """
+        if self._fd is None:
+            self._fd = self._folder.open(self._name, os.O_RDWR | os.O_APPEND | os.O_CREAT, self._mode)
+        return _append_to(self._folder, self._fd, line, sync=sync)
+
+    def close(self) -> None:
+        """Be done."""
+        if self._fd is not None:
+            fd, self._fd = self._fd, None
+            os.close(fd)
 
 
-def append_to(folder: Folder, fd: int, line: bytes, *, sync: bool) -> int:
-    """`append_line` on a log that is open."""
+def _append_to(folder: Folder, fd: int, line: bytes, *, sync: bool) -> int:
     size = os.fstat(fd).st_size
     if size == 0:
         folder.sync()  # before the first line, so that a log with lines in it has its name on disk
@@ -270,6 +286,97 @@ def leftovers(folder: Folder) -> list[str]:
         for name in folder.names()
         if name.startswith(PREFIX) and name.endswith((TEMP, SWAP)) and _orphaned(folder, name)
     ]
+
+
+class DiskFolder(Folder):
+    """A folder as the store sees it: whatever is said of one file is done as above."""
+
+    __slots__ = ()
+
+    def read(self, name: str, *, largest: int = LARGEST) -> bytes | None:
+        """All of a file, or None when there is none."""
+        return read(self, name, largest=largest)
+
+    def scan(self, wanted: Callable[[str], bool]) -> Iterator[tuple[str, os.stat_result]]:
+        """What the system knows of each name that is wanted, in no order."""
+        with os.scandir(self.path if self.fd is None else self.fd) as found:
+            for each in found:
+                if wanted(each.name):
+                    with contextlib.suppress(FileNotFoundError):  # gone in this moment
+                        yield each.name, each.stat(follow_symlinks=False)
+
+    def mark(self) -> tuple[int, ...]:
+        """What changes when a name comes or goes."""
+        own = os.stat(self.path if self.fd is None else self.fd)
+        return own.st_mtime_ns, own.st_ctime_ns, own.st_ino
+
+    def reader(self, name: str) -> BinaryIO:
+        """A long file, a piece at a time."""
+        return open(self.open(name, os.O_RDONLY), "rb", buffering=1 << 17)
+
+    def update(
+        self,
+        name: str,
+        change: Callable[[bytes | None], bytes],
+        *,
+        mode: int = 0o600,
+        largest: int = LARGEST,
+    ) -> Written:
+        """Put `change(content)` in place of a file's content, on top of whatever is really there."""
+        return update(self, name, change, mode=mode, largest=largest)
+
+    def create(self, name: str, content: bytes, *, mode: int = 0o600) -> None:
+        """Write a file that must not exist yet."""
+        create(self, name, content, mode=mode)
+
+    def overwrite(self, name: str, block: bytes) -> None:
+        """Overwrite a file of one small, fixed size in place."""
+        overwrite_block(self, name, block)
+
+    def remove(self, name: str, keep: Callable[[bytes], None]) -> bytes | None:
+        """Take a file away after `keep` has put its content elsewhere."""
+        return remove(self, name, keep)
+
+    def delete(self, name: str) -> None:
+        """Take a file away for good."""
+        delete(self, name)
+
+    def pen(self, name: str) -> LogPen:
+        """What adds lines to a log."""
+        return LogPen(self, name)
+
+    def append_line(self, name: str, line: bytes) -> int:
+        """Add one line to a log and return where it ends now."""
+        return append_line(self, name, line)
+
+    def sweep(self) -> list[str]:
+        """Clear what killed writers left behind."""
+        return sweep(self)
+
+    def leftovers(self) -> list[str]:
+        """Names that killed writers left behind, without touching them."""
+        return leftovers(self)
+
+    def lock(self, thing: str, *, seconds: float) -> AbstractContextManager[None]:
+        """Hold the lock on a thing, whose file lies here while it is held."""
+        return locks.hold(self, thing, seconds=seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    """A folder of this machine as the place where a memory is kept; a shared one is made by others."""
+
+    path: Path
+    shared: bool = False
+
+    def open(self, *names: str, create: bool = False, mode: int = 0o700) -> DiskFolder:
+        """A folder below it, entered without following a link."""
+        with DiskFolder.at(self.path, create=create and not self.shared) as top:
+            return top.enter(*names, create=create, mode=mode)
+
+    def watch(self) -> Watch:
+        """What the system tells of changes."""
+        return Watch()
 
 
 class _Found(NamedTuple):

@@ -48,7 +48,7 @@ class Folder:
         self.fd = fd
 
     @classmethod
-    def at(cls, path: Path | str, *, create: bool = False, mode: int = 0o700) -> Folder:
+    def at(cls, path: Path | str, *, create: bool = False, mode: int = 0o700) -> Self:
         """Open a top folder; links on the way to it are the user's own and are followed."""
         name = os.fspath(path)
         if create:
@@ -59,7 +59,7 @@ class Folder:
             return cls(name, None)
         return cls(name, os.open(name, os.O_RDONLY | _DIRECTORY | _CLOEXEC))
 
-    def enter(self, *names: str, create: bool = False, mode: int = 0o700) -> Folder:
+    def enter(self, *names: str, create: bool = False, mode: int = 0o700) -> Self:
         """Go down step by step, never through a link; the caller keeps and closes this folder."""
         here = self._duplicate()
         try:
@@ -165,10 +165,10 @@ class Folder:
             raise OutsideMemory(f"{name!r} is not the name of a file") from error
         return os.path.join(self.path, name) if self.fd is None else name
 
-    def _duplicate(self) -> Folder:
-        return Folder(self.path, None if self.fd is None else os.dup(self.fd))
+    def _duplicate(self) -> Self:
+        return type(self)(self.path, None if self.fd is None else os.dup(self.fd))
 
-    def _step(self, name: str, *, create: bool, mode: int) -> Folder:
+    def _step(self, name: str, *, create: bool, mode: int) -> Self:
         target = self._target(name)
         if create:
             try:
@@ -188,7 +188,7 @@ class Folder:
         if self.fd is None:
             if os.path.islink(path):
                 raise OutsideMemory(f"{path} is a link")
-            return Folder.at(path)
+            return type(self).at(path)
         try:
             fd = os.open(target, os.O_RDONLY | _DIRECTORY | _NOFOLLOW | _CLOEXEC, dir_fd=self.fd)
         except OSError as error:
@@ -196,7 +196,7 @@ class Folder:
             if state is not None and stat.S_ISLNK(state.st_mode):
                 raise OutsideMemory(f"{path} is a link") from error
             raise
-        return Folder(path, fd)
+        return type(self)(path, fd)
 
     def _rename_with(self, old: str, new: str, flag: int) -> bool:
         if self.fd is None:

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vademecum.errors import Malformed, NewerFormat, OutsideMemory, StorageFailed
-from vademecum.store import files, locks
-from vademecum.store.folders import Folder
+from vademecum.store import files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from vademecum.store.backend import Backend, Directory
     from vademecum.types import Place
 
 FORMAT = 1  # how this version keeps things; raised when an older version could no longer write beside it
@@ -34,6 +34,7 @@ class Shelf:
     label: str
     shared: bool = False
     trusted: bool = True
+    backend: Backend | None = None  # where its home is kept, if that is no folder
 
     @property
     def folder_mode(self) -> int:
@@ -49,11 +50,11 @@ class Shelf:
         """How a path below this shelf is shown and asked for."""
         return "/".join((self.label, *names))
 
-    def open(self, *names: str, create: bool = False) -> Folder | None:
+    def open(self, *names: str, create: bool = False) -> Directory | None:
         """The folder of this shelf, or one below it; None when it is not there."""
+        backend = self.backend or files.Disk(self.top, self.shared)
         try:
-            with Folder.at(self.top, create=create and not self.shared) as top:
-                return top.enter(*self.parts, *names, create=create, mode=self.folder_mode)
+            return backend.open(*self.parts, *names, create=create, mode=self.folder_mode)
         except FileNotFoundError:
             if create:
                 raise
@@ -66,6 +67,7 @@ class Home:
 
     path: Path
     lock_seconds: float = 10.0
+    backend: Backend | None = None  # where it is kept, if that is no folder
 
     def check(self) -> None:
         """Refuse a home that cannot be one."""
@@ -105,19 +107,22 @@ class Home:
             # Looked at before the number is there: whoever writes for the first time has put it there first.
             without_audit = top.stat("last-number") is not None and top.stat("audit") is None
             with contextlib.suppress(FileExistsError):
-                files.create(top, FORMAT_FILE, f"{FORMAT}\n".encode())
+                top.create(FORMAT_FILE, f"{FORMAT}\n".encode())
                 if without_audit and top.stat(AUDIT_STARTED) is None:
-                    files.create(top, AUDIT_STARTED, b"begun before\n")
+                    top.create(AUDIT_STARTED, b"begun before\n")
 
-    def folder(self, *names: str, create: bool = False) -> Folder:
+    def folder(self, *names: str, create: bool = False) -> Directory:
         """Open a folder below the home."""
-        with Folder.at(self.path, create=create) as top:
-            return top.enter(*names, create=create)
+        return (self.backend or files.Disk(self.path)).open(*names, create=create)
+
+    def disk(self, *names: str, create: bool = False) -> files.DiskFolder:
+        """A folder of this machine, for what is no memory: a token, a database, a file system to try."""
+        return files.Disk(self.path).open(*names, create=create)
 
     def shelf(self, place: Place) -> Shelf:
         """The shelf of a place in the home."""
         parts = ("memory", str(place.scope), *((place.id,) if place.id else ()))
-        return Shelf(place, self.path, parts, "/".join(parts))
+        return Shelf(place, self.path, parts, "/".join(parts), backend=self.backend)
 
     @contextlib.contextmanager
     def lock(self, thing: str, *, derived: bool = False) -> Iterator[None]:
@@ -131,7 +136,7 @@ class Home:
         with self.folder("locks", create=True) as folder:
             if not derived:
                 self._mark_format()
-            with locks.hold(folder, thing, seconds=self.lock_seconds):
+            with folder.lock(thing, seconds=self.lock_seconds):
                 yield
 
     def read(self, *names: str) -> bytes | None:
@@ -140,15 +145,15 @@ class Home:
             with self.folder(*names[:-1]) as folder:
                 # A log grows for ever and is no larger than what was let into it.
                 largest = sys.maxsize if names[-1].endswith(".jsonl") else files.LARGEST
-                return files.read(folder, names[-1], largest=largest)
+                return folder.read(names[-1], largest=largest)
         except (FileNotFoundError, NotADirectoryError):
             return None
 
     def lines(self, *names: str) -> Iterator[bytes]:
         """The lines of a log below the home, one at a time; none when it is not there."""
         try:
-            with self.folder(*names[:-1]) as folder:
-                yield from files.lines(folder, names[-1])
+            with self.folder(*names[:-1]) as folder, folder.reader(names[-1]) as log:
+                yield from log
         except (FileNotFoundError, NotADirectoryError):
             return
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vademecum.errors import Malformed, OutsideMemory
-from vademecum.store import archive, audit, clock, document, files, names, scopes
+from vademecum.store import archive, audit, clock, document, names, scopes
 from vademecum.store.texts import decode
 from vademecum.types import Audience, Change, ChangeKind, Entry, Finding, Noted
 
@@ -58,7 +58,7 @@ class Journal:
             self.home.lock(f"journal {path}"),
             self.home.folder(*shelf.parts, archive.JOURNAL, create=True) as folder,
         ):
-            written = files.update(folder, name, add)
+            written = folder.update(name, add)
             archive.log_kept(self.home, shelf, archive.JOURNAL, name, entry, record=None)
             audit.write(
                 self.home,
@@ -103,7 +103,7 @@ class Journal:
                     continue
                 path = shelf.name_of(archive.JOURNAL, name)
                 try:
-                    content = files.read(folder, name)
+                    content = folder.read(name)
                     if content is not None:
                         yield Day(shelf.place, path, document.parse(decode(content)).entries)
                 except (Malformed, OutsideMemory, OSError) as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vademecum.store import files, outgoing
+from vademecum.store import outgoing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -45,7 +45,7 @@ def write(
     if folder is None:
         return None
     with folder:
-        files.update(folder, NAME, lambda _: render(records, also).encode(), mode=shelf.file_mode)
+        folder.update(NAME, lambda _: render(records, also).encode(), mode=shelf.file_mode)
     return shelf.name_of("records", NAME)
 
 

@@ -7,7 +7,7 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from vademecum.store import audit, files
+from vademecum.store import audit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +27,7 @@ def allocate(home: Home, *, above: int = 0) -> int:
             given = max(_number(content, home), above) + 1
             return f"{given}\n".encode()
 
-        files.update(folder, _NAME, next_one)
+        folder.update(_NAME, next_one)
     return given
 
 

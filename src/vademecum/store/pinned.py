@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from vademecum.errors import Conflict, Malformed, NotFound, OutsideMemory, Untrusted
-from vademecum.store import archive, audit, clock, document, files, frontmatter, names, scopes, standing
+from vademecum.store import archive, audit, clock, document, frontmatter, names, scopes, standing
 from vademecum.store.texts import decode
 from vademecum.types import Change, ChangeKind, Finding, Origin, Record, Scope
 
@@ -166,7 +166,7 @@ class Documents:
                 return after
 
             with shelf.open(create=True) or self.home.folder() as folder:
-                written = files.update(folder, name, checked, mode=shelf.file_mode)
+                written = folder.update(name, checked, mode=shelf.file_mode)
             if operation == "pin":  # what comes back was vouched for when it was written, or never
                 self._vouch(shelf, name, written.after, before=written.before)
             audit.write(
@@ -234,7 +234,7 @@ class Documents:
         if folder is None:
             return None
         with folder:
-            return files.read(folder, name)
+            return folder.read(name)
 
     def _pinned(self, shelf: Shelf, name: str, content: bytes) -> Pinned:
         text = decode(content)

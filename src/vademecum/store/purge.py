@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from vademecum.errors import Malformed, OutsideMemory, StorageFailed, UsageError
 from vademecum.store import archive, consolidation, decisions, document, files, frontmatter, listing, names
-from vademecum.store.folders import Folder
+from vademecum.store.files import DiskFolder
 from vademecum.store.home import Shelf
 from vademecum.store.locks import try_lock
 from vademecum.store.records import is_record
@@ -99,15 +99,15 @@ def record(home: Home, shelf: Shelf, name: str) -> list[Purged]:
     for each in home.names(*kept):
         if meant(each.removesuffix(".jsonl")):
             with home.folder(*kept) as logs:
-                files.delete(logs, each)
+                logs.delete(each)
             found.append(Purged("/".join((*kept, each)), 1))
     folder = shelf.open(archive.RECORDS)
     if folder is not None:
         with folder:
-            files.sweep(folder)
+            folder.sweep()
             for each in folder.names():
                 if meant(each) or each == listing.NAME:  # a listing repeats what records say
-                    files.delete(folder, each)
+                    folder.delete(each)
                     if each != listing.NAME:
                         found.append(Purged(shelf.name_of(archive.RECORDS, each), 1))
     return found
@@ -129,9 +129,9 @@ def _from_consolidations(home: Home, shelf: Shelf, key: str) -> Iterator[Purged]
                 continue
             with home.folder(*image.parts[:-1]) as folder:
                 if text is None:
-                    files.delete(folder, image.parts[-1])
+                    folder.delete(image.parts[-1])
                 else:
-                    files.update(folder, image.parts[-1], functools.partial(_instead, text.encode()))
+                    folder.update(image.parts[-1], functools.partial(_instead, text.encode()))
             yield Purged(image.path, 1)
 
     def without(line: bytes) -> _Replaced:
@@ -155,11 +155,11 @@ def _instead(rest: bytes, _: bytes | None) -> bytes:
 
 
 def _versions(home: Home, shelf: Shelf, name: str) -> Iterator[Purged]:
-    with home.folder("archive", *archive.area(shelf), archive.RECORDS) as parent:
+    with home.disk("archive", *archive.area(shelf), archive.RECORDS) as parent:
         with parent.enter(name) as versions:
-            files.sweep(versions)
+            versions.sweep()
             for image in archive.images(home, shelf, archive.RECORDS, name):
-                files.delete(versions, image.parts[-1])
+                versions.delete(image.parts[-1])
                 yield Purged(image.path, 1)
         parent.remove_folder(name)
 
@@ -200,7 +200,7 @@ def derived(home: Home) -> None:
                 pass
     for folder, names_ in ((("index",), home.names("index")), ((), _STATE)):
         try:
-            with home.folder(*folder) as opened:
+            with home.disk(*folder) as opened:
                 for name in names_:
                     opened.unlink(name)
         except FileNotFoundError:
@@ -246,14 +246,14 @@ def _below(home: Home, top: Path, start: tuple[str, ...], wanted: str) -> Iterat
             if found.left:
                 yield Purged(where, found.left, gone=False, why=_why(parts))
         if counts and listing.NAME in inside:  # it may repeat a part of the text
-            with Folder.at(top) as folder, folder.enter(*parts) as records:
-                files.delete(records, listing.NAME)
+            with DiskFolder.at(top) as folder, folder.enter(*parts) as records:
+                records.delete(listing.NAME)
 
 
 def _sweep(top: Path, parts: tuple[str, ...]) -> None:
     """Clear what killed writers left; a save that is brought to light by it is seen by the second look."""
-    with contextlib.suppress(OutsideMemory), Folder.at(top) as folder, folder.enter(*parts) as inner:
-        files.sweep(inner)
+    with contextlib.suppress(OutsideMemory), DiskFolder.at(top) as folder, folder.enter(*parts) as inner:
+        inner.sweep()
 
 
 def _way(parts: tuple[str, ...]) -> Callable[..., _Replaced] | None:
@@ -289,23 +289,23 @@ def _replace(home: Home, top: Path, parts: tuple[str, ...], way: Callable[[bytes
     """Take a text out of one file, under the lock that its writers take."""
     name = parts[-1]
     try:
-        with Folder.at(top) as folder, folder.enter(*parts[:-1]) as inner:
+        with DiskFolder.at(top) as folder, folder.enter(*parts[:-1]) as inner:
             # A log grows for ever, and what it holds must be reached all the same: line by line.
             log = name.endswith(".jsonl")
-            found = _look_through(inner, name, way) if log else way(files.read(inner, name) or b"")
+            found = _look_through(inner, name, way) if log else way(inner.read(name) or b"")
             if found.count:
                 with home.lock(_lock_of(home, top, parts)):
                     if log:
                         found = _rewrite(inner, name, way)
                     else:
-                        files.update(inner, name, lambda now: way(now or b"").content)
+                        inner.update(name, lambda now: way(now or b"").content)
     except OutsideMemory:  # a link, pipe or device: what it leads to is not ours
         return _Replaced(b"", 0)
     return found
 
 
 def _look_through(
-    folder: Folder,
+    folder: DiskFolder,
     name: str,
     way: Callable[[bytes], _Replaced],
     write: Callable[[bytes], object] | None = None,
@@ -313,8 +313,8 @@ def _look_through(
     """How often a text stands in a log; each line without it is handed on, all others byte for byte."""
     count = left = size = 0
     waiting: list[bytes] = []
-    with contextlib.suppress(FileNotFoundError):
-        for raw in files.lines(folder, name):
+    with contextlib.suppress(FileNotFoundError), folder.reader(name) as log:
+        for raw in log:
             body = raw.removesuffix(b"\n")
             found = way(body)
             count, left = count + found.count, left + found.left
@@ -329,7 +329,7 @@ def _look_through(
     return _Replaced(b"", count, left)
 
 
-def _rewrite(folder: Folder, name: str, way: Callable[[bytes], _Replaced]) -> _Replaced:
+def _rewrite(folder: DiskFolder, name: str, way: Callable[[bytes], _Replaced]) -> _Replaced:
     """Put a log without a text in the place of the one that has it; only a line of it is ever in memory."""
     for _ in range(_TRIES):
         before = folder.stat(name)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO
 
 from vademecum.errors import OutsideMemory
-from vademecum.store import archive, files, names, outgoing, scopes, sources, texts
+from vademecum.store import archive, names, outgoing, scopes, sources, texts
 from vademecum.types import Audience
 
 if TYPE_CHECKING:
@@ -79,14 +79,14 @@ def from_shelf(shelf: Shelf, *names_below: str) -> bytes | None:
     if folder is None:
         return None
     with folder:
-        return files.read(folder, names_below[-1])
+        return folder.read(names_below[-1])
 
 
 def from_source(top: str, names_below: tuple[str, ...]) -> bytes | None:
     """A file of an attached source, entered from its top without following links."""
     try:
         with sources.entered(top, names_below[:-1]) as inside:
-            return files.read(inside, names_below[-1])
+            return inside.read(names_below[-1])
     except (FileNotFoundError, NotADirectoryError):
         return None
 

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from vademecum.config import Dedup
-    from vademecum.store.folders import Folder
+    from vademecum.store.backend import Directory
     from vademecum.store.home import Home, Shelf
     from vademecum.text import similarity
     from vademecum.types import Place, Scope
@@ -124,7 +124,7 @@ class Records:
                 if not is_record(name):
                     continue
                 try:
-                    content = files.read(folder, name)
+                    content = folder.read(name)
                     if content is not None:
                         yield Found(self.parse(shelf, name, content), shelf, name)
                 except (Malformed, OutsideMemory, OSError) as error:
@@ -327,7 +327,7 @@ class Records:
                 labels = self._labels(shelf)
                 for name in sorted(name for name, said in labels.items() if said[_TYPE] in types):
                     with contextlib.suppress(Malformed, OutsideMemory, OSError):  # told by the listing
-                        content = files.read(folder, name)
+                        content = folder.read(name)
                         if content is not None and likely(content):
                             yield Found(self.parse(shelf, name, content), shelf, name)
 
@@ -387,7 +387,7 @@ class Records:
 
         with self.locked(found.shelf, found.name):
             with self._folder(found.shelf) as folder:
-                put(files.read(folder, found.name))
+                put(folder.read(found.name))
             self._archive(found, seen, operation)
             record = self._apply(found, lambda current: put(current.encode()), operation=operation)
             self._log_edit(found, seen, edited, record=record.id)
@@ -399,7 +399,7 @@ class Records:
             folder = shelf.open(archive.RECORDS) if shelf.trusted else None
             if folder is not None:
                 with folder:
-                    files.sweep(folder)
+                    folder.sweep()
 
     def forget(self, found: Found, *, operation: str = "forget") -> archive.Image:
         """Move a record to the archive; of a consolidation, the part that was named."""
@@ -414,8 +414,8 @@ class Records:
             image = self._archive(found, content, operation)
 
         with self.locked(found.shelf, found.name), self._folder(found.shelf) as folder:
-            files.sweep(folder)
-            content = files.remove(folder, found.name, keep)
+            folder.sweep()
+            content = folder.remove(found.name, keep)
             if content is None or image is None:
                 raise NotFound(f"{found.record.path} is already gone")
             self._audit(operation, found.record, before=content)
@@ -442,7 +442,7 @@ class Records:
                     self._archive(Found(record, shelf, name), current, "restore")
                 return content
 
-            written = files.update(folder, name, put, mode=shelf.file_mode)
+            written = folder.update(name, put, mode=shelf.file_mode)
             self._audit("restore", record, before=written.before, after=content)
         self.announce(Change(ChangeKind.WRITTEN, shelf.place, record.path))
         self.release(shelf, record.key)
@@ -485,7 +485,7 @@ class Records:
         )
         seen = copies.labels(self._numbered_shelves(), wanted=is_record)
         with self.locked(shelf, name), self._folder(shelf, create=True) as folder:
-            current = files.read(folder, name)
+            current = folder.read(name)
             held = None if fresh else self._held_as_part(shelf, name, current)
             back = self._content_of(held) if held is not None and current is None else None
             if current is None:
@@ -506,8 +506,8 @@ class Records:
             if current is not None and draft.mode == "replace":
                 # The pre-image goes first.
                 archive.keep(self.home, shelf, archive.RECORDS, name, current, why="replace", at=at)
-            written = files.update(
-                folder, name, lambda found: join(back if found is None else found), mode=shelf.file_mode
+            written = folder.update(
+                name, lambda found: join(back if found is None else found), mode=shelf.file_mode
             )
             if back is not None and written.before is None:
                 self._log_back(shelf, name, back)
@@ -534,7 +534,7 @@ class Records:
         if not standing.bound(self.caller):
             return False
         with self._folder(found.shelf) as folder:
-            content = files.read(folder, found.name)
+            content = folder.read(found.name)
         return content is not None and bool(standing.barred(self.home, self.caller, content, None))
 
     def settle(self, found: Found, *, old: str, new: str, labels: Mapping[str, Any]) -> Record:
@@ -555,7 +555,7 @@ class Records:
 
         with self.locked(found.shelf, found.name):
             with self._folder(found.shelf) as folder:
-                seen = files.read(folder, found.name)
+                seen = folder.read(found.name)
             if seen is not None:
                 self._archive(found, seen, "replace")
             record = self._apply(found, edit, operation=str(Outcome.REPLACED))
@@ -700,7 +700,7 @@ class Records:
             return after
 
         with self._folder(found.shelf) as folder:
-            written = files.update(folder, found.name, change, mode=found.shelf.file_mode)
+            written = folder.update(found.name, change, mode=found.shelf.file_mode)
             record = self.parse(found.shelf, found.name, written.after)
             if written.changed:
                 self._audit(operation, record, before=written.before, after=written.after)
@@ -845,10 +845,10 @@ class Records:
         """Make a part of a consolidation a record of its own again, as it was when it was consolidated."""
         shelf, name = found.shelf, f"{found.part}.md"
         with self.locked(shelf, name), self._folder(shelf, create=True) as folder:
-            if files.read(folder, name) is None:
+            if folder.read(name) is None:
                 self._check_free(folder, name)
                 content = self._content_of(found)
-                written = files.update(folder, name, lambda current: current or content, mode=shelf.file_mode)
+                written = folder.update(name, lambda current: current or content, mode=shelf.file_mode)
                 self._log_back(shelf, name, written.after)
         self.announce(Change(ChangeKind.WRITTEN, shelf.place, shelf.name_of(archive.RECORDS, name)))
         self.release(shelf, found.part)
@@ -889,7 +889,7 @@ class Records:
     def _release_from(self, found: Found, key: str) -> None:
         shelf = found.shelf
         with self.locked(shelf, found.name), self._folder(shelf) as folder:
-            current = files.read(folder, found.name)
+            current = folder.read(found.name)
             if current is None:
                 return
             entries = _entries(current)
@@ -901,7 +901,7 @@ class Records:
             if not whole:
                 self._apply(found, lambda text: consolidation.without(text, key) or text, operation="release")
                 return
-            files.remove(folder, found.name, lambda _: None)
+            folder.remove(found.name, lambda _: None)
             self._audit("release", found.record, before=current)
         self.announce(Change(ChangeKind.REMOVED, shelf.place, found.record.path))
 
@@ -922,7 +922,7 @@ class Records:
     def load(self, shelf: Shelf, name: str) -> Found:
         """The record in a file."""
         with self._folder(shelf) as folder:
-            content = files.read(folder, name)
+            content = folder.read(name)
         if content is None:
             raise NotFound(f"{shelf.name_of(archive.RECORDS, name)} is gone")
         try:
@@ -966,7 +966,7 @@ class Records:
             if folder is None:
                 return shelf, name
             with folder:
-                content = files.read(folder, name)
+                content = folder.read(name)
             if content is None and self._is_alias(key_of(name), shelves):
                 continue  # it names something that was consolidated
             if content is None:
@@ -1079,14 +1079,14 @@ class Records:
         if not shelf.trusted:
             raise Untrusted(f"{shelf.top / '.vade'} came with the repository and is not trusted yet")
 
-    def _check_free(self, folder: Folder, name: str) -> None:
+    def _check_free(self, folder: Directory, name: str) -> None:
         """Refuse a new name that another system would take for one that is here."""
         wanted = names.folded(name)
         for other in folder.names():
             if other != name and names.folded(other) == wanted:
                 raise Collision(f"{name} differs from {other} only in ways some systems ignore")
 
-    def _folder(self, shelf: Shelf, *, create: bool = False) -> Folder:
+    def _folder(self, shelf: Shelf, *, create: bool = False) -> Directory:
         folder = shelf.open(archive.RECORDS, create=create)
         if folder is None:
             raise NotFound(f"{shelf.name_of(archive.RECORDS)} is gone")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from vademecum.config import is_a_home
 from vademecum.errors import NotFound, UsageError
 from vademecum.store import archive, files, scopes
-from vademecum.store.folders import Folder
+from vademecum.store.files import DiskFolder
 from vademecum.types import Place, Scope
 
 if TYPE_CHECKING:
@@ -34,9 +34,9 @@ def make(home: Home, project: Project, *, at: str, by: str) -> Path:
         raise UsageError(f"{path} is here already", hint="read it, then run `vade trust`")
     if is_a_home(path, home.path):
         raise UsageError(f"{path} is a memory folder itself", hint="run it in a project's folder")
-    with Folder.at(project.root) as root, root.enter(".vade", create=True, mode=0o755) as top:
+    with DiskFolder.at(project.root) as root, root.enter(".vade", create=True, mode=0o755) as top:
         top.enter(archive.RECORDS, create=True, mode=0o755).close()
-        files.update(top, ".gitignore", lambda now: GITIGNORE if now is None else now, mode=0o644)
+        top.update(".gitignore", lambda now: GITIGNORE if now is None else now, mode=0o644)
     trust(home, project, at=at, by=by)
     return path
 
@@ -49,7 +49,7 @@ def _unfinished(found: Shelf) -> bool:
     with folder:
         names = {name for name in folder.names() if not name.startswith(files.PREFIX)}
         own = (
-            files.read(folder, ".gitignore") in (None, GITIGNORE)
+            folder.read(".gitignore") in (None, GITIGNORE)
             if names <= {".gitignore", archive.RECORDS}
             else False
         )

@@ -11,12 +11,12 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from vademecum.errors import InvalidText, StorageFailed, UsageError, VadeError
-from vademecum.store import files, names
+from vademecum.store import names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from vademecum.store.folders import Folder
+    from vademecum.store.backend import Directory
     from vademecum.store.home import Home
 
 MOST = 10_000  # keys that are remembered, the newest; nobody retries a call that long ago
@@ -53,16 +53,16 @@ def once(
             return dict(known["answer"])
         begun = str(known["at"]) if known else None
         mark = {**mark, "at": begun or at}
-        files.update(folder, name, lambda _: _bytes(mark))
+        folder.update(name, lambda _: _bytes(mark))
         try:
             answer = do(begun)
         except StorageFailed:
             raise  # it may or may not have been done: the mark stays
         except VadeError:
             if begun is None:
-                files.delete(folder, name)
+                folder.delete(name)
             raise
-        files.update(folder, name, lambda _: _bytes({**mark, "answer": answer}))
+        folder.update(name, lambda _: _bytes({**mark, "answer": answer}))
         if int(name[:4], 16) % _LOOK == 0:
             _bound(folder)
     return answer
@@ -83,17 +83,17 @@ def clear(home: Home) -> None:
     """Forget every key."""
     for name in home.names(FOLDER):
         with home.folder(FOLDER) as folder:
-            folder.unlink(name)
+            folder.delete(name)
 
 
-def _bound(folder: Folder) -> None:
+def _bound(folder: Directory) -> None:
     ages = []
     for name in folder.names():
         state = folder.stat(name)
         if name.endswith(".json") and state is not None:
             ages.append((state.st_mtime_ns, name))
     for _, name in sorted(ages)[: max(0, len(ages) - MOST)]:
-        folder.unlink(name)
+        folder.delete(name)
 
 
 def _name(key: str) -> str:
@@ -104,8 +104,8 @@ def _print(asked: Mapping[str, Any]) -> str:
     return hashlib.sha256(_bytes(asked)).hexdigest()
 
 
-def _known(folder: Folder, name: str, key: str, asked: str) -> dict[str, Any] | None:
-    known = _load(files.read(folder, name))
+def _known(folder: Directory, name: str, key: str, asked: str) -> dict[str, Any] | None:
+    known = _load(folder.read(name))
     if known and known["asked"] != asked:
         raise UsageError(
             f"the idempotency key {names.shown(key.rpartition('/')[2])} belongs to another call",

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from datetime import datetime
 
-    from vademecum.store.folders import Folder
+    from vademecum.store.backend import Directory
     from vademecum.store.home import Home, Shelf
     from vademecum.types import Entry
 
@@ -94,7 +94,7 @@ class Run:
         if standing.barred(self.home, self.caller, edit.before, edit.after, kind=edit.kind):
             return Told(edit.path, False, standing.WHY)
         with self.home.lock(_lock(edit)), _folder(edit, create=edit.after is not None) as folder:
-            if folder is None or files.read(folder, edit.name) != edit.before:
+            if folder is None or folder.read(edit.name) != edit.before:
                 return Told(edit.path, False, CHANGED)
             self._begin()
             image = None
@@ -249,7 +249,7 @@ def _undo_one(
     with home.lock(_lock(blank)), _folder(blank, create=before is not None) as folder:
         if folder is not None:
             _sweep_once(folder, swept)
-        current = None if folder is None else files.read(folder, name)
+        current = None if folder is None else folder.read(name)
         mark = None if current is None else files.digest(current)
         edit = blank._replace(before=current)
         why = ""
@@ -378,18 +378,18 @@ def keeps_text(edit: Edit) -> bool:
         return False
 
 
-def _sweep_once(folder: Folder, swept: set[str]) -> None:
+def _sweep_once(folder: Directory, swept: set[str]) -> None:
     """Clear what killed writers left; listing a large folder for every edit would take for ever."""
     if folder.path not in swept:
         swept.add(folder.path)
-        files.sweep(folder)
+        folder.sweep()
 
 
 class _Changed(Exception):
     """Somebody saved the file in between."""
 
 
-def _replace(folder: Folder, edit: Edit) -> None:
+def _replace(folder: Directory, edit: Edit) -> None:
     """Put the new content in place, or take the file away; raises `_Changed` when it holds something else."""
     if edit.after is None:
         if edit.before is None:
@@ -399,7 +399,7 @@ def _replace(folder: Folder, edit: Edit) -> None:
             if content != edit.before:
                 raise _Changed  # it is put back: the last save of a person stays where they saved it
 
-        files.remove(folder, edit.name, still_the_same)
+        folder.remove(edit.name, still_the_same)
         return
     after = edit.after
 
@@ -408,7 +408,7 @@ def _replace(folder: Folder, edit: Edit) -> None:
             raise _Changed
         return after
 
-    files.update(folder, edit.name, put, mode=edit.shelf.file_mode)
+    folder.update(edit.name, put, mode=edit.shelf.file_mode)
 
 
 def _log_brought(home: Home, edit: Edit, record: str | None) -> None:
@@ -460,7 +460,7 @@ def _below(kind: str) -> tuple[str, ...]:
 
 
 @contextlib.contextmanager
-def _folder(edit: Edit, *, create: bool) -> Iterator[Folder | None]:
+def _folder(edit: Edit, *, create: bool) -> Iterator[Directory | None]:
     folder = edit.shelf.open(*_below(edit.kind), create=create)
     if folder is None:
         yield None
@@ -480,7 +480,7 @@ def _lock(edit: Edit) -> str:
 def _append(home: Home, run: str, line: dict[str, Any]) -> None:
     with home.lock("runs"), home.folder("archive", "runs", create=True) as folder:
         content = json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode()
-        files.append_line(folder, f"{run}.jsonl", content)
+        folder.append_line(f"{run}.jsonl", content)
 
 
 def _lines(home: Home, run: str) -> Iterator[dict[str, Any]]:

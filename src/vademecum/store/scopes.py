@@ -173,12 +173,12 @@ def check_new_folder(shelf: Shelf) -> None:
     """Refuse an id that another system would confuse with one that is already here."""
     if shelf.shared or not shelf.place.id:
         return
-    parent = shelf.top.joinpath(*shelf.parts[:-1])
     wanted = shelf.parts[-1]
-    try:
-        siblings = os.listdir(parent)
-    except FileNotFoundError:
+    parent = replace(shelf, parts=shelf.parts[:-1]).open()
+    if parent is None:
         return
+    with parent:
+        siblings = parent.names()
     if wanted not in siblings:
         for name in siblings:
             if names.folded(name) == names.folded(wanted):

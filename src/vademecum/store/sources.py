@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from vademecum.deprecated import renamed
 from vademecum.errors import Collision, NotFound, UsageError
 from vademecum.store import decisions, labels, names, outgoing, scopes
-from vademecum.store.folders import Folder
+from vademecum.store.files import DiskFolder
 from vademecum.types import Audience, Place, Scope
 
 if TYPE_CHECKING:
@@ -218,13 +218,13 @@ def _name(home: Home, name: str | None, path: Path) -> str:
     return next(each for each in candidates if each not in KINDS and taken.get(each, path) == path)
 
 
-def entered(top: str, below: tuple[str, ...]) -> Folder:
+def entered(top: str, below: tuple[str, ...]) -> DiskFolder:
     """A folder of a source; a link that has taken the place of its top, or of anything below, is refused."""
     above, name = os.path.split(top)
     if not name:  # the root of a file system cannot be a link
-        with Folder.at(top) as folder:
+        with DiskFolder.at(top) as folder:
             return folder.enter(*below)
-    with Folder.at(above) as folder:
+    with DiskFolder.at(above) as folder:
         return folder.enter(name, *below)
 
 

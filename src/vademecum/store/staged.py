@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from vademecum.errors import Collision, Malformed, OutsideMemory
-from vademecum.store import archive, clock, files, frontmatter, ids, names, standing
+from vademecum.store import archive, clock, frontmatter, ids, names, standing
 from vademecum.store.home import Home
 from vademecum.store.joining import Joining
 from vademecum.store.records import Found, Records, is_record, key_of
@@ -148,7 +148,7 @@ def _on_disk(shelf: Shelf, kind: str, name: str) -> bytes | None:
     if folder is None:
         return None
     with folder:
-        return files.read(folder, name)
+        return folder.read(name)
 
 
 def _file(shelf: Shelf, kind: str, name: str) -> _File:

@@ -341,7 +341,7 @@ class State:
 
     def _make(self, seconds: float) -> tuple[int, int] | None:
         """Make an empty file that is its owner's alone; SQLite gives its companions the same mode."""
-        with self._making(seconds), self._home.folder(create=True) as folder:
+        with self._making(seconds), self._home.disk(create=True) as folder:
             if folder.stat(NAME) is None:
                 # What a deleted database has left would be taken for this one's.
                 for ending in COMPANIONS:
@@ -365,7 +365,7 @@ class State:
     def _discard(self, seconds: float) -> None:
         """Take a damaged file away, unless another process already has."""
         damaged = self._file
-        with self._making(seconds), self._home.folder() as folder:
+        with self._making(seconds), self._home.disk() as folder:
             # Still open: as long as it is, no new file can have its number.
             if damaged is not None and self._stamp() == damaged:
                 for ending in ("", *COMPANIONS):
@@ -376,7 +376,7 @@ class State:
     def _making(self, seconds: float) -> Iterator[None]:
         """Hold the lock under which the file comes and goes."""
         with (
-            self._home.folder("locks", create=True) as folder,
+            self._home.disk("locks", create=True) as folder,
             locks.hold(folder, NAME, seconds=seconds),
         ):
             yield

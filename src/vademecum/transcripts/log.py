@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from datetime import datetime
 
-    from vademecum.store.folders import Folder
     from vademecum.store.home import Home
     from vademecum.transcripts.messages import Json
 
@@ -286,7 +285,7 @@ class OnDisk:
             self._home.lock(f"transcript {self.path}"),
             self._home.folder(*self._folder, create=True) as folder,
         ):
-            pen = _DiskPen(folder, self._name)
+            pen = folder.pen(self._name)
             try:
                 yield pen
             finally:
@@ -296,36 +295,11 @@ class OnDisk:
         """Open the file for reading."""
         try:
             with self._home.folder(*self._folder) as folder:
-                return open(folder.open(self._name, os.O_RDONLY), "rb", buffering=1 << 17)
+                return folder.reader(self._name)
         except FileNotFoundError:
             return None
         except NotADirectoryError as error:
             raise OutsideMemory(f"{'/'.join(self._folder)} is not a folder") from error
-
-
-class _DiskPen:
-    """Keeps the file open from line to line, as long as it is the one that has the name."""
-
-    def __init__(self, folder: Folder, name: str) -> None:
-        self._folder = folder
-        self._name = name
-        self._fd: int | None = None
-
-    def end(self) -> int:
-        state = self._folder.stat(self._name)
-        if self._fd is not None and not (state and os.path.samestat(state, os.fstat(self._fd))):
-            self.close()
-        return 0 if state is None else state.st_size
-
-    def write(self, line: bytes, *, sync: bool) -> int:
-        if self._fd is None:
-            self._fd = files.open_log(self._folder, self._name)
-        return files.append_to(self._folder, self._fd, line, sync=sync)
-
-    def close(self) -> None:
-        if self._fd is not None:
-            os.close(self._fd)
-            self._fd = None
 
 
 class InMemory:

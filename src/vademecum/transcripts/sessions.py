@@ -24,7 +24,7 @@ from vademecum.errors import (
     UsageError,
     VadeError,
 )
-from vademecum.store import clock, files, ids, labels, locks, names, scopes, secrets
+from vademecum.store import clock, files, ids, labels, names, scopes, secrets
 from vademecum.store.journal import Journal
 from vademecum.transcripts import views
 from vademecum.transcripts.events import Ended, Event, Renamed, Said, Started
@@ -221,7 +221,7 @@ class Sessions:
     def _talking(self, session: str) -> Iterator[None]:
         with (
             self.home.folder("locks", create=True) as folder,
-            locks.hold(folder, f"chat {session}", seconds=0),
+            folder.lock(f"chat {session}", seconds=0),
         ):
             yield
 

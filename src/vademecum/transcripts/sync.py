@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import json
-import os
 import re
 import struct
 import time
@@ -350,21 +349,21 @@ def listed(home: Home, view: View) -> tuple[dict[Key, Stamp], dict[Key, str]]:
         except (InvalidKey, OutsideMemory) as error:
             wrong[project, ""] = str(error)
             continue
-        with folder, os.scandir(folder.path if folder.fd is None else folder.fd) as entries:
-            for entry in entries:
-                name, session = entry.name, entry.name.removesuffix(ENDING)
-                if not name.endswith(ENDING) or name.startswith(".") or ".conflict-" in name:
-                    continue
+        with folder:
+            for name, state in folder.scan(_is_log):
+                session = name.removesuffix(ENDING)
                 if view.sessions is not None and session not in view.sessions:
                     continue
                 try:
                     names.check_id(session, "a session")
-                    found[project, session] = stamp_of(entry.stat(follow_symlinks=False))
+                    found[project, session] = stamp_of(state)
                 except InvalidKey as error:
                     wrong[project, session] = str(error)
-                except FileNotFoundError:  # gone in this moment
-                    continue
     return found, wrong
+
+
+def _is_log(name: str) -> bool:
+    return name.endswith(ENDING) and not name.startswith(".") and ".conflict-" not in name
 
 
 def right(home: Home, index: Index, log: FollowedLog) -> bool:

@@ -272,7 +272,7 @@ def _file_system(memory: Memory) -> Iterator[Check]:
     writable = memory.home.path.exists() and os.access(memory.home.path, os.W_OK)
     if memory.settings.incognito or not writable:
         return
-    with files.reported("try the file system"), memory.home.folder("locks", create=True) as folder:
+    with files.reported("try the file system"), memory.home.disk("locks", create=True) as folder:
         names = (f"doctor-{os.getpid()}-1", f"doctor-{os.getpid()}-2")
         try:
             for name in names:

@@ -315,20 +315,20 @@ def _entry(
     moment = clock.stamp(clock.now()).replace(":", "")
     name = f"{moment}-{one.agent.name}-{_digest(edit.before)[:8]}-{edit.path.name.lstrip('.')}"
     with home.folder(BACKUPS, create=True) as folder:
-        files.update(folder, name, lambda _: edit.before or b"", largest=_LARGEST)
+        folder.update(name, lambda _: edit.before or b"", largest=_LARGEST)
     return {"after": after, "backup": name}
 
 
 def _keep(home: Home, one: Installation, receipt: Mapping[str, Any]) -> None:
     content = json.dumps(receipt, indent=1).encode()
     with home.folder(RECEIPTS, create=True) as folder:
-        files.update(folder, _name(one), lambda _: content)
+        folder.update(_name(one), lambda _: content)
 
 
 def _forget(home: Home, one: Installation, receipt: Mapping[str, Any]) -> None:
     if receipt:
         with contextlib.suppress(FileNotFoundError), home.folder(RECEIPTS) as folder:
-            files.delete(folder, _name(one))
+            folder.delete(_name(one))
 
 
 def _digest(content: bytes) -> str:

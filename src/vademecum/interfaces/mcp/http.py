@@ -43,7 +43,7 @@ _NAMES = ("127.0.0.1", "localhost", "[::1]")
 
 def token_of(home: Home) -> str:
     """The token of this home, made when it is first asked for; its file is its owner's alone."""
-    with home.folder(create=True) as folder:
+    with home.disk(create=True) as folder:
         state = folder.stat(TOKEN)
         if state is None:
             made = secrets.token_urlsafe(32)

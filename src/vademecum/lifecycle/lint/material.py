@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from vademecum.errors import Malformed, OutsideMemory, VadeError
 from vademecum.lifecycle.passes import SeenRecord
-from vademecum.store import archive, files, listing, scopes, sources
+from vademecum.store import archive, listing, scopes, sources
 from vademecum.store.journal import is_day
 from vademecum.store.pinned import CONTEXT
 from vademecum.store.records import is_record, key_of
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from vademecum.store.folders import Folder
+    from vademecum.store.backend import Directory
     from vademecum.store.home import Home, Shelf
     from vademecum.store.records import Records
     from vademecum.types import Place, Record
@@ -192,7 +192,7 @@ class _Reader:
                 with folder:
                     self._on(shelf, below, folder)
 
-    def _on(self, shelf: Shelf, below: tuple[str, ...], folder: Folder) -> None:
+    def _on(self, shelf: Shelf, below: tuple[str, ...], folder: Directory) -> None:
         here = folder.names()
         if below == (archive.RECORDS,):
             kind, names = RECORD, [name for name in here if is_record(name)]
@@ -249,7 +249,7 @@ class _Reader:
             where = str(each.filename or source.path)
             self._broken("malformed", where, each.strerror or str(each), where, source.place)
 
-    def _page(self, folder: Folder, name: str, page: Page) -> Page | None:
+    def _page(self, folder: Directory, name: str, page: Page) -> Page | None:
         content = self._content(folder, name, page.path, page.file, page.place, plain=page.kind == SOURCE)
         if content is None:
             return None
@@ -268,10 +268,10 @@ class _Reader:
         return None
 
     def _content(
-        self, folder: Folder, name: str, path: str, file: str, place: Place, *, plain: bool = False
+        self, folder: Directory, name: str, path: str, file: str, place: Place, *, plain: bool = False
     ) -> bytes | None:
         try:
-            return files.read(folder, name)
+            return folder.read(name)
         except (Malformed, OutsideMemory, OSError) as error:
             # In a source, links, pipes and folders with such a name are nobody's concern.
             if not (plain and (os.path.islink(file) or not os.path.isfile(file))):
@@ -316,7 +316,7 @@ class CleanTexts:
             contextlib.suppress(VadeError, OSError),
             self._home.folder("index", create=True) as folder,
         ):
-            files.update(folder, CLEAN_FILE, lambda before: _render(self._used, _parse(before)))
+            folder.update(CLEAN_FILE, lambda before: _render(self._used, _parse(before)))
 
 
 def _read(home: Home) -> bytes | None:
