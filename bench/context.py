@@ -27,7 +27,7 @@ from vademecum.store.home import Home
 from vademecum.tokens import Estimator
 from vademecum.transcripts.log import InMemory, Log, OnDisk
 from vademecum.transcripts.messages import LEFT, SIDE, Message, Role, Text, ToolCall, ToolResult
-from vademecum.transcripts.reading import CallUsage
+from vademecum.transcripts.reading import TranscriptUsage
 
 if TYPE_CHECKING:
     import argparse
@@ -170,7 +170,7 @@ def calls(path: Path) -> Iterator[Call]:
         return
     added: list[Message] = []
     answer: list[Message] = []
-    last: CallUsage | None = None
+    last: TranscriptUsage | None = None
     for each in known.read(path):
         if isinstance(each, Message) and not each.extra.get(SIDE) and not each.extra.get(LEFT):
             # An answer is no part of the prompt it answers, but of the next one.
@@ -178,7 +178,7 @@ def calls(path: Path) -> Iterator[Call]:
                 answer.append(each)
             else:
                 added, answer = [*added, *answer, each], []
-        elif isinstance(each, CallUsage) and each.input:
+        elif isinstance(each, TranscriptUsage) and each.input:
             if last is not None and added and last.model == each.model and each.input - last.input >= LEAST:
                 yield Call(each.model, added, each.input - last.input)
             last, added = each, []

@@ -14,7 +14,7 @@ from vademecum.context.units import estimate, is_request, measure_all
 from vademecum.tokens import count
 from vademecum.transcripts.events import Used
 from vademecum.transcripts.messages import LEFT, SIDE, Message, Role, Text
-from vademecum.transcripts.reading import CallUsage
+from vademecum.transcripts.reading import TranscriptUsage
 
 from .hosting import Hosting, renamed, responses
 from .hosts import obedient
@@ -33,23 +33,23 @@ SAMPLES = sorted(DATA.glob("*/*.json*")) if os.environ.get("VADE_DATA") else []
 CYCLES = 50
 
 
-def read(path: Path) -> list[Message | CallUsage]:
+def read(path: Path) -> list[Message | TranscriptUsage]:
     """What a host would have had in its thread, and what its calls cost."""
     form = formats.recognise(path)
     assert form is not None
     return [
         each
         for each in form.read(path)
-        if isinstance(each, CallUsage)
+        if isinstance(each, TranscriptUsage)
         or (isinstance(each, Message) and not each.extra.get(SIDE) and not each.extra.get(LEFT))
     ]
 
 
-def once(hosting: Hosting, sample: list[Message | CallUsage]) -> None:
+def once(hosting: Hosting, sample: list[Message | TranscriptUsage]) -> None:
     """A sample as it was: a request before each answer, and what that answer cost where the file says so."""
     messages = [each for each in sample if isinstance(each, Message)]
     first = {id(message) for calls, message in responses(messages) if calls}
-    costs = {id(before): each for before, each in pairwise(sample) if isinstance(each, CallUsage)}
+    costs = {id(before): each for before, each in pairwise(sample) if isinstance(each, TranscriptUsage)}
     for at, message in enumerate(messages):
         if id(message) in first and hosting.thread:
             cost = costs.get(id(message))
@@ -59,7 +59,7 @@ def once(hosting: Hosting, sample: list[Message | CallUsage]) -> None:
     hosting.call()
 
 
-def again(hosting: Hosting, sample: list[Message | CallUsage]) -> None:
+def again(hosting: Hosting, sample: list[Message | TranscriptUsage]) -> None:
     """The same over and over, a request for each fifth of the window, until it was trimmed often."""
     messages = [each for each in sample if isinstance(each, Message) and each.role is not Role.SYSTEM]
     # A short sample gets an answer as long as half the window behind it, or it would take all day.

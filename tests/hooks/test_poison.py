@@ -10,7 +10,7 @@ import pytest
 
 from hooks.calls import World, wait_until
 from vademecum.agents import memories
-from vademecum.knowledge.intake import Lessons
+from vademecum.knowledge.intake import LessonsPiece as Lessons
 from vademecum.memory import connect
 from vademecum.types import Origin, Scope
 

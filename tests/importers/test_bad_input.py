@@ -251,10 +251,10 @@ def test_a_record_somebody_saves_in_the_same_moment_is_left_and_told(vade: Vade,
     vade("store", "Mine.", "--key", "good", "--scope", "global")
     memory = connect(home=vade.home, cwd=vade.project, origin=Origin.USER)
     path = vade.home / "memory/global/records/good.md"
-    from vademecum.knowledge.intake import Topic
+    from vademecum.knowledge.intake import TopicPiece
     from vademecum.types import Entry, Scope
 
-    pieces = [Topic("good.md", "good", (Entry("Theirs.", "2026-01-01"),), Scope.GLOBAL)]
+    pieces = [TopicPiece("good.md", "good", (Entry("Theirs.", "2026-01-01"),), Scope.GLOBAL)]
 
     def progress(what: str, done: int, total: int) -> None:
         path.write_text(path.read_text().replace("Mine.", "Mine, and better."))

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vademecum.interfaces.cli.app import run
-from vademecum.knowledge.intake import Notes, Section, Topic
+from vademecum.knowledge.intake import NotesPiece, SectionPiece, TopicPiece
 from vademecum.memory import connect
 from vademecum.store import document
 from vademecum.text.words import normalise
@@ -59,9 +59,11 @@ def check(entries: list[Entry], text: str) -> None:
         project.mkdir()
         memory = connect(home=home, cwd=project, origin=Origin.USER, environ={})
         pieces: list[Piece] = [
-            Topic("topic.md", "topic", tuple(entries), Scope.GLOBAL),
-            Notes("day.md", "2026-03-01", tuple(Entry(e.text, "2026-03-01") for e in entries), Scope.GLOBAL),
-            Section("SOUL.md", "context.md", text, Scope.GLOBAL),
+            TopicPiece("topic.md", "topic", tuple(entries), Scope.GLOBAL),
+            NotesPiece(
+                "day.md", "2026-03-01", tuple(Entry(e.text, "2026-03-01") for e in entries), Scope.GLOBAL
+            ),
+            SectionPiece("SOUL.md", "context.md", text, Scope.GLOBAL),
         ]
         report = memory.transfer.import_pieces(pieces, system="test")
         assert not report.skipped

@@ -31,14 +31,14 @@ from vademecum.transcripts.messages import (
     from_json,
     to_json,
 )
-from vademecum.transcripts.reading import CallUsage, SessionFacts, Unread, moment
+from vademecum.transcripts.reading import SessionFacts, TranscriptUsage, Unread, moment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from vademecum.agents.base import TranscriptFormat
 
-    Read = Sequence[Message | CallUsage | SessionFacts | Unread]
+    Read = Sequence[Message | TranscriptUsage | SessionFacts | Unread]
 
 DATA = Path(os.environ.get("VADE_DATA", "")) / "transcripts"
 needs_data = pytest.mark.skipif(
@@ -449,8 +449,8 @@ def messages(found: Read) -> list[Message]:
     return [each for each in found if isinstance(each, Message)]
 
 
-def usages(found: Read) -> list[CallUsage]:
-    return [each for each in found if isinstance(each, CallUsage)]
+def usages(found: Read) -> list[TranscriptUsage]:
+    return [each for each in found if isinstance(each, TranscriptUsage)]
 
 
 def unread(found: Read) -> list[Unread]:
@@ -588,8 +588,8 @@ def test_claude_codes_lines_of_one_answer_are_one_message_and_its_usage_is_told_
     assert first.extra["ids"] == ["u2", "u3", "u6"]
     assert first.time == "2026-11-15T08:15:31Z"
     assert usages(found) == [
-        CallUsage(113, 9, 100, 122, 0.0, "claude-x", "2026-11-15T08:15:36Z"),
-        CallUsage(113, 7, 100, 120, 0.0, "claude-x", "2026-11-15T08:15:33Z"),
+        TranscriptUsage(113, 9, 100, 122, 0.0, "claude-x", "2026-11-15T08:15:36Z"),
+        TranscriptUsage(113, 7, 100, 120, 0.0, "claude-x", "2026-11-15T08:15:33Z"),
     ]
     assert found.index(first) + 1 == found.index(usages(found)[0])
 
@@ -669,7 +669,7 @@ def test_codexs_items_between_results_are_one_answer(tmp_path: Path) -> None:
 
 def test_codexs_repeated_count_is_no_second_call(tmp_path: Path) -> None:
     found = read("codex", tmp_path)
-    assert usages(found) == [CallUsage(120, 10, 100, 130, model="gpt-x", time="2026-11-15T08:15:31Z")]
+    assert usages(found) == [TranscriptUsage(120, 10, 100, 130, model="gpt-x", time="2026-11-15T08:15:31Z")]
     assert told(found) == SessionFacts("c-1", "Files", "/home/ada/api", "2026-11-15T08:15:30Z", "gpt-x")
 
 
@@ -718,7 +718,7 @@ def test_the_stream_of_codex_exec_pairs_calls_that_ran_at_once(tmp_path: Path) -
         ("i2", "no", True),
     ]
     assert rest[-1].text == "Done."
-    assert usages(found) == [CallUsage(90, 7, 80, 97)]
+    assert usages(found) == [TranscriptUsage(90, 7, 80, 97)]
     assert told(found).id == "e-1"
 
 
@@ -735,7 +735,7 @@ def test_a_branch_that_was_left_is_read_and_flagged(tmp_path: Path) -> None:
 
 def test_openclaw_tells_what_it_cost_and_what_it_was_about(tmp_path: Path) -> None:
     found = read("openclaw", tmp_path)
-    assert usages(found) == [CallUsage(35, 2, 30, 37, 0.5, "pi-y", "2026-11-15T08:15:31Z")]
+    assert usages(found) == [TranscriptUsage(35, 2, 30, 37, 0.5, "pi-y", "2026-11-15T08:15:31Z")]
     assert told(found) == SessionFacts("p-1", "Reading", "/home/ada/api", "2026-11-15T08:15:30Z", "pi-x")
     results = [each for message in messages(found) for each in message.results]
     assert [(each.id, each.name, each.error) for each in results] == [("t1", "read", True)]
@@ -773,7 +773,7 @@ def test_gemini_keeps_thoughts_words_calls_and_results_apart(tmp_path: Path) -> 
         ("w1", "ok", False),
         ("w2", "stopped", True),
     ]
-    assert usages(found) == [CallUsage(100, 11, 50, 111, model="gemini-x", time="2026-11-15T08:15:33Z")]
+    assert usages(found) == [TranscriptUsage(100, 11, 50, 111, model="gemini-x", time="2026-11-15T08:15:33Z")]
     assert told(found) == SessionFacts("g-1", "Colours", "", "2026-11-15T08:15:30Z", "gemini-x")
 
 
@@ -827,7 +827,7 @@ def test_clios_archive_and_history_are_laid_over_one_another(tmp_path: Path) -> 
     assert spoken[2].calls[0].arguments == '{"path":"a"}'
     assert spoken[3].results[0].text == "written"
     assert told(found) == SessionFacts("c-1", "Atomic saves", "/home/ada/clio", moment(1794700000), "clio-x")
-    assert usages(found) == [CallUsage(50, 5, 0, 55, model="clio-x", time=moment(1794700001))]
+    assert usages(found) == [TranscriptUsage(50, 5, 0, 55, model="clio-x", time=moment(1794700001))]
 
 
 # Lists of messages.

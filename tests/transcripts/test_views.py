@@ -204,43 +204,6 @@ def test_torn_lines_and_unknown_events_count_for_nothing() -> None:
     assert views.usage(events) == views.Usage()
 
 
-# -------------------------------------------------------------------- the short-term window
-
-
-def test_the_oldest_leaves_first() -> None:
-    events = kept(*(said(f"line {number}") for number in range(100)))
-    assert [message.text for message in views.short_term(events, size=3)] == ["line 97", "line 98", "line 99"]
-    assert len(views.short_term(events)) == views.SHORT_TERM
-    assert views.short_term(events, size=0) == ()
-
-
-def test_whatever_is_in_the_log_every_provider_takes_what_is_given() -> None:
-    call = ToolCall("a", "read", "{}")
-    events = kept(
-        Said(Message(Role.TOOL, (ToolResult("early", (Text("before its call"),)),))),
-        Said(Message(Role.USER, ())),
-        said("  \n "),
-        said("bin\x00ary\x1b and\ttabs"),
-        Said(Message(Role.ASSISTANT, (Text("let me look"), call, ToolCall("lost", "read", "{}")))),
-        Said(Message(Role.TOOL, (ToolResult("a", (Text("found"),)), ToolResult("a", (Text("again"),))))),
-        Said(Message(Role.ASSISTANT, (ToolCall("lost too", "read", "{}"),))),
-        Said(Message(Role.ASSISTANT, (ToolCall("pending", "read", "{}"),))),
-    )
-    found = views.short_term(events)
-    assert [message.text for message in found] == ["binary and\ttabs", "let me look", "", ""]
-    assert found[1].calls == (call,)
-    assert [result.text for result in found[2].results] == ["found"]
-    assert found[3].calls[0].id == "pending"
-
-
-def test_ids_that_are_used_again_keep_their_pairs() -> None:
-    pair = (
-        Said(Message(Role.ASSISTANT, (ToolCall("x", "read", "{}"),))),
-        Said(Message(Role.TOOL, (ToolResult("x", (Text("found"),)),))),
-    )
-    assert len(views.short_term(kept(*pair, *pair, *pair))) == 6
-
-
 # -------------------------------------------------------------------- what is known of a session
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from vademecum.agents.base import Agent
 from vademecum.agents.memories import stamp_of, words_of
 from vademecum.errors import Malformed
-from vademecum.knowledge.intake import Skipped, Topic
+from vademecum.knowledge.intake import Skipped, TopicPiece
 from vademecum.store import document
 from vademecum.types import Entry, RecordType, Scope
 
@@ -62,7 +62,7 @@ def _topic(tree: FileTree, file: TextFile) -> Piece:
     stem = file.name.rpartition("/")[2].removesuffix(".md")
     kind = told.get("type", "")
     related = [{"key": each, "rel": "relates_to"} for each in _LINK.findall(also[1])] if also else []
-    return Topic(
+    return TopicPiece(
         where.source,
         stem,
         tuple(_entry(each, file.changed) for each in parsed.entries),

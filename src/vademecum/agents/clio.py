@@ -25,13 +25,13 @@ from vademecum.agents.base import Agent, TranscriptFormat
 from vademecum.agents.memories import stamp_of, text_of
 from vademecum.errors import VadeError
 from vademecum.knowledge import ltm
-from vademecum.knowledge.intake import Lessons, Section, Skipped, Topic, Transcripts
+from vademecum.knowledge.intake import LessonsPiece, SectionPiece, Skipped, TopicPiece, TranscriptPiece
 from vademecum.store import pinned
 from vademecum.transcripts.blocks import chat_message
 from vademecum.transcripts.messages import SUMMARY, Role
 from vademecum.transcripts.reading import (
-    CallUsage,
     FactsSoFar,
+    TranscriptUsage,
     Unread,
     count,
     document,
@@ -138,13 +138,13 @@ def _read(said: dict[str, Json], *, archived: bool) -> Found:
     return message._replace(extra=extra)
 
 
-def _usage(request: dict[str, Json]) -> Iterator[CallUsage]:
+def _usage(request: dict[str, Json]) -> Iterator[TranscriptUsage]:
     given, output = count(request.get("prompt_tokens")), count(request.get("completion_tokens"))
     total = count(request.get("total_tokens")) or given + output
     model = text(request.get("model"))
     if total:
         model = "" if model == "unknown" else model
-        yield CallUsage(given, output, total=total, model=model, time=moment(request.get("timestamp")))
+        yield TranscriptUsage(given, output, total=total, model=model, time=moment(request.get("timestamp")))
 
 
 # -------------------------------------------------------------------- what it remembers
@@ -175,7 +175,7 @@ def _piece(tree: FileTree, name: str, own: str) -> Iterator[Piece]:
         yield (
             file
             if isinstance(file, Skipped)
-            else Section("profile.md", pinned.PROFILE, file.text, Scope.GLOBAL)
+            else SectionPiece("profile.md", pinned.PROFILE, file.text, Scope.GLOBAL)
         )
     elif folder == "memory" and last.endswith(".json"):
         yield _note(tree, name, own)
@@ -184,11 +184,11 @@ def _piece(tree: FileTree, name: str, own: str) -> Iterator[Piece]:
         if isinstance(file, Skipped):
             yield file
         else:
-            yield Topic(own, last.removesuffix(".md"), (Entry(file.text, file.changed),), Scope.PROJECT)
+            yield TopicPiece(own, last.removesuffix(".md"), (Entry(file.text, file.changed),), Scope.PROJECT)
     elif folder == "sessions":
         path = tree.top / name
         yield (
-            Transcripts(own, path)
+            TranscriptPiece(own, path)
             if path.is_file()
             else Skipped(own, "a session in an archive: unpack it, and import the folder")
         )
@@ -202,7 +202,7 @@ def _lessons(tree: FileTree, name: str) -> Piece:
         ltm.parse(content)
     except (VadeError, OSError) as error:
         return Skipped(name, f"malformed: {error}")
-    return Lessons("ltm.json", content, Scope.PROJECT)
+    return LessonsPiece("ltm.json", content, Scope.PROJECT)
 
 
 def _note(tree: FileTree, name: str, own: str) -> Piece:
@@ -220,7 +220,7 @@ def _note(tree: FileTree, name: str, own: str) -> Piece:
     text = content if isinstance(content, str) else _pretty(content)
     key = text_of(value.get("key")) or own.rpartition("/")[2].removesuffix(".json")
     said = stamp_of(value.get("timestamp")) or file.changed
-    return Topic(own, key, (Entry(text, said),), Scope.PROJECT, title=key)
+    return TopicPiece(own, key, (Entry(text, said),), Scope.PROJECT, title=key)
 
 
 def _pretty(content: object) -> str:
@@ -230,11 +230,7 @@ def _pretty(content: object) -> str:
 AGENT = Agent(
     "clio",
     transcripts=TranscriptFormat(
-        "clio",
-        {".clio/sessions": "*.json", ".clio/projects": "*/sessions/*.json"},
-        recognises,
-        read,
-        rank=5,
+        "clio", {".clio/sessions": "*.json", ".clio/projects": "*/sessions/*.json"}, recognises, read, rank=5
     ),
     memories=memories,
 )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from vademecum.agents.base import Agent
 from vademecum.agents.memories import fronted, stamp_of, text_of, words_of
-from vademecum.knowledge.intake import Section, Skipped, Topic
+from vademecum.knowledge.intake import SectionPiece, Skipped, TopicPiece
 from vademecum.store import names as keys
 from vademecum.store import pinned
 from vademecum.store.joining import SIGNALS
@@ -21,15 +21,7 @@ if TYPE_CHECKING:
 
 _MEMORY = re.compile(r"(\d+)-(.+)\.md")
 # What becomes a label of ours under another name, or is said by the record itself.
-_MAPPED = (
-    "id",
-    "decay_protected",
-    "auto_category",
-    "source",
-    "provenance",
-    "related",
-    "consolidation_reason",
-)
+_MAPPED = tuple("id decay_protected auto_category source provenance related consolidation_reason".split())
 
 
 def memories(tree: FileTree, here: Importing) -> Iterator[Piece]:
@@ -51,7 +43,9 @@ def _context(tree: FileTree, name: str, parts: list[str]) -> Piece:
     if isinstance(part, Skipped):
         return part
     everywhere = "co-cli" in parts and ".co-cli" not in parts
-    return Section("context.md", pinned.CONTEXT, part.body, Scope.GLOBAL if everywhere else Scope.PROJECT)
+    return SectionPiece(
+        "context.md", pinned.CONTEXT, part.body, Scope.GLOBAL if everywhere else Scope.PROJECT
+    )
 
 
 def _memory(file: TextFile, parts: list[str]) -> Piece:
@@ -63,7 +57,7 @@ def _memory(file: TextFile, parts: list[str]) -> Piece:
     created = stamp_of(values.get("created"))
     said = stamp_of(values.get("updated")) or created or file.changed
     tags = words_of(values.get("tags"))
-    return Topic(
+    return TopicPiece(
         f"memories/{parts[-1]}",
         name[2] if name else parts[-1].removesuffix(".md"),
         (Entry(part.body, said),),

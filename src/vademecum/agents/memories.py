@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.agents import registry
 from vademecum.errors import Malformed, NotFound, OutsideMemory, UnknownName, VadeError
-from vademecum.knowledge.intake import Skipped, Topic
+from vademecum.knowledge.intake import Skipped, TopicPiece
 from vademecum.store import clock, files, frontmatter
 from vademecum.store.folders import Folder
 from vademecum.store.texts import decode
@@ -314,10 +314,10 @@ def titled(body: str) -> tuple[str, str]:
     return (match[1].strip(), body[match.end() :]) if match else ("", body)
 
 
-def reference(source: str, key: str, text: str, scope: Scope, *, when: str, front: str = "") -> Topic:
+def reference(source: str, key: str, text: str, scope: Scope, *, when: str, front: str = "") -> TopicPiece:
     """A text that is loaded now and then, as a record to look things up in."""
     title, body = titled(text)
-    return Topic(
+    return TopicPiece(
         source,
         key,
         (Entry(body if body.strip() else text, when),),

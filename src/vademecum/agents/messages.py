@@ -13,8 +13,8 @@ from vademecum.agents.base import Agent, TranscriptFormat
 from vademecum.errors import VadeError
 from vademecum.transcripts.blocks import chat_message
 from vademecum.transcripts.reading import (
-    CallUsage,
     FactsSoFar,
+    TranscriptUsage,
     Unread,
     count,
     document,
@@ -132,7 +132,7 @@ def _messages(said: list[dict[str, Json]], shape: Shape | None) -> Iterator[Mess
         yield message._replace(time=time, id=message.id or text(given.get("id")))
 
 
-def _usage(value: dict[str, Json]) -> Iterator[CallUsage]:
+def _usage(value: dict[str, Json]) -> Iterator[TranscriptUsage]:
     counted = mapping(value.get("usage"))
     cached = count(counted.get("cache_read_input_tokens"))
     given = count(counted.get("prompt_tokens")) or (
@@ -141,7 +141,7 @@ def _usage(value: dict[str, Json]) -> Iterator[CallUsage]:
     output = count(counted.get("completion_tokens")) or count(counted.get("output_tokens"))
     if given or output:
         total = count(counted.get("total_tokens")) or given + output
-        yield CallUsage(given, output, cached, total, model=text(value.get("model")))
+        yield TranscriptUsage(given, output, cached, total, model=text(value.get("model")))
 
 
 # No agent keeps them anywhere, and any list of messages would do: it is tried last.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from vademecum.agents.base import Agent
 from vademecum.agents.memories import fronted, key_of, stamp_of, text_of, words_of
 from vademecum.errors import Malformed
-from vademecum.knowledge.intake import Notes, Skipped, Topic
+from vademecum.knowledge.intake import NotesPiece, Skipped, TopicPiece
 from vademecum.store import document
 from vademecum.types import Entry, RecordType, Scope
 
@@ -52,7 +52,7 @@ def _topic(file: TextFile) -> Piece:
     if not any(each.time for each in entries):
         entries = tuple(Entry(each.text, _when(part) or None) for each in entries)
     own = text_of(values.get("key"))
-    return Topic(
+    return TopicPiece(
         file.name,
         own or key_of(file.name),
         entries,
@@ -89,7 +89,7 @@ def _days(file: TextFile) -> Iterator[Piece]:
     for match, end in zip(cuts, [*(each.start() for each in cuts[1:]), len(file.text)], strict=True):
         text = file.text[match.end() : end]
         if text.strip():
-            yield Notes(file.name, match[1], (Entry(text, match[1]),), Scope.PROJECT)
+            yield NotesPiece(file.name, match[1], (Entry(text, match[1]),), Scope.PROJECT)
 
 
 AGENT = Agent("okf", memories=memories)

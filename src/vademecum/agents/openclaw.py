@@ -24,14 +24,14 @@ from typing import TYPE_CHECKING
 
 from vademecum.agents.base import Agent, TranscriptFormat
 from vademecum.agents.memories import date_in, fronted, reference, titled
-from vademecum.knowledge.intake import Notes, Section, Skipped
+from vademecum.knowledge.intake import NotesPiece, SectionPiece, Skipped
 from vademecum.store import pinned
 from vademecum.transcripts.blocks import Fragment, joined, parts_of, result_parts
 from vademecum.transcripts.messages import LEFT, META, SUMMARY, Message, Role, Text, ToolResult
 from vademecum.transcripts.reading import (
-    CallUsage,
     FactsSoFar,
     JsonLine,
+    TranscriptUsage,
     Unread,
     amount,
     count,
@@ -61,18 +61,7 @@ _SILENT = frozenset(
 _SUMMARIES = frozenset({"compaction", "branch_summary"})
 _ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT, "system": Role.SYSTEM, "toolResult": Role.TOOL}
 _KNOWN = ("type", "id", "timestamp", "message", "content", "summary")
-_KNOWN_INSIDE = (
-    "role",
-    "content",
-    "model",
-    "usage",
-    "timestamp",
-    "toolCallId",
-    "toolName",
-    "isError",
-    "details",
-    "summary",
-)
+_KNOWN_INSIDE = "role content model usage timestamp toolCallId toolName isError details summary".split()
 
 _DOCUMENTS = {
     "memory.md": pinned.MEMORY,
@@ -219,7 +208,7 @@ def _result(inner: dict[str, Json]) -> ToolResult:
     )
 
 
-def _usage(inner: dict[str, Json], message: Message) -> CallUsage | None:
+def _usage(inner: dict[str, Json], message: Message) -> TranscriptUsage | None:
     counted = mapping(inner.get("usage"))
     cached = count(counted.get("cacheRead"))
     given = count(counted.get("input")) + cached + count(counted.get("cacheWrite"))
@@ -227,7 +216,7 @@ def _usage(inner: dict[str, Json], message: Message) -> CallUsage | None:
     cost = amount(mapping(counted.get("cost")).get("total"))
     if not (given or output or cost):
         return None
-    return CallUsage(
+    return TranscriptUsage(
         given,
         output,
         cached,
@@ -273,11 +262,15 @@ def _piece(tree: FileTree, name: str, own: str) -> Iterator[Piece]:
         return
     if last in _DOCUMENTS:
         part = fronted(file)
-        yield (part if isinstance(part, Skipped) else Section(own, _DOCUMENTS[last], part.body, Scope.GLOBAL))
+        yield (
+            part
+            if isinstance(part, Skipped)
+            else SectionPiece(own, _DOCUMENTS[last], part.body, Scope.GLOBAL)
+        )
         return
     day = _DAY.fullmatch(own.removeprefix("memory/"))
     if day:
-        yield Notes(own, day[1], tuple(_entries(day[1], file.text)), Scope.GLOBAL, day[2] or "")
+        yield NotesPiece(own, day[1], tuple(_entries(day[1], file.text)), Scope.GLOBAL, day[2] or "")
     else:
         yield _topic(file, own)
 

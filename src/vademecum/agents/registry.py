@@ -6,7 +6,6 @@ entry point in the group `vademecum.agents`; a name that is ours stays ours.
 
 from __future__ import annotations
 
-import pkgutil
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -55,6 +54,8 @@ def having(part: str) -> dict[str, Agent]:
 
 
 def _modules() -> list[str]:
+    import pkgutil  # a hook, which knows the name, does without
+
     return [each.name for each in pkgutil.iter_modules(agents.__path__)]
 
 

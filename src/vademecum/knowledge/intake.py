@@ -43,7 +43,7 @@ _OURS = ("num", "scope", "scope_id", "verified", "confirmed")
 
 
 @dataclass(frozen=True, slots=True)
-class Topic:
+class TopicPiece:
     """A topic with all its entries, to become a record."""
 
     source: str  # where it was found, below the folder of that system
@@ -66,7 +66,7 @@ class Topic:
     fields: Mapping[str, Any] = field(default_factory=dict)  # keys beside these
 
 
-class Notes(NamedTuple):
+class NotesPiece(NamedTuple):
     """Notes of one day, to become entries of the journal."""
 
     source: str
@@ -76,7 +76,7 @@ class Notes(NamedTuple):
     slug: str = ""
 
 
-class Section(NamedTuple):
+class SectionPiece(NamedTuple):
     """A document that was always in context, to become sections of a pinned one."""
 
     source: str
@@ -85,7 +85,7 @@ class Section(NamedTuple):
     scope: Scope
 
 
-class Lessons(NamedTuple):
+class LessonsPiece(NamedTuple):
     """The content of an `ltm.json`."""
 
     source: str
@@ -93,7 +93,7 @@ class Lessons(NamedTuple):
     scope: Scope
 
 
-class Transcripts(NamedTuple):
+class TranscriptPiece(NamedTuple):
     """A file of a session, to become a transcript."""
 
     source: str
@@ -118,7 +118,7 @@ class Mapped(NamedTuple):
     secrets: tuple[str, ...] = ()
 
 
-Piece = Topic | Notes | Section | Lessons | Transcripts | Skipped
+Piece = TopicPiece | NotesPiece | SectionPiece | LessonsPiece | TranscriptPiece | Skipped
 
 
 class Over(NamedTuple):
@@ -134,7 +134,7 @@ class Over(NamedTuple):
         return -(-self.records * 12 // 1000) * 100
 
 
-class Report(NamedTuple):
+class ImportReport(NamedTuple):
     """What an import did, or would do."""
 
     system: str
@@ -157,13 +157,13 @@ class Taken(NamedTuple):
 
     mapped: list[Mapped]
     skipped: list[Skipped]
-    sessions: list[Transcripts]
+    sessions: list[TranscriptPiece]
 
 
 class _Ready(NamedTuple):
     """A topic as it will be kept: its entries and tags without secrets, and the kinds that were found."""
 
-    piece: Topic
+    piece: TopicPiece
     entries: Sequence[Entry]
     tags: tuple[str, ...]
     kinds: set[str]
@@ -180,11 +180,11 @@ def take_all(intake: Intake, pieces: Iterable[Piece]) -> Taken:
     """Lay every piece where it belongs; trouble with one does not stop the others."""
     mapped: list[Mapped] = []
     skipped: list[Skipped] = []
-    sessions: list[Transcripts] = []
+    sessions: list[TranscriptPiece] = []
     for piece in pieces:
         if isinstance(piece, Skipped):
             skipped.append(piece)
-        elif isinstance(piece, Transcripts):
+        elif isinstance(piece, TranscriptPiece):
             sessions.append(piece)
         else:
             for told in intake.take(piece):
@@ -214,14 +214,16 @@ class Intake:
         self._homes: dict[Place, dict[tuple[str, str], tuple[Shelf, str]]] = {}
         self._ids: dict[Place, set[str]] = {}
 
-    def take(self, piece: Topic | Notes | Section | Lessons) -> Iterator[Mapped | Skipped]:
+    def take(
+        self, piece: TopicPiece | NotesPiece | SectionPiece | LessonsPiece
+    ) -> Iterator[Mapped | Skipped]:
         """Lay a piece where it belongs, and say what became of it."""
         try:
-            if isinstance(piece, Topic):
+            if isinstance(piece, TopicPiece):
                 yield from self._topic(piece)
-            elif isinstance(piece, Notes):
+            elif isinstance(piece, NotesPiece):
                 yield from self._notes(piece)
-            elif isinstance(piece, Section):
+            elif isinstance(piece, SectionPiece):
                 yield from self._section(piece)
             else:
                 yield from self._lessons(piece)
@@ -230,7 +232,7 @@ class Intake:
 
     # ---------------------------------------------------------------- topics
 
-    def _topic(self, piece: Topic) -> Iterator[Mapped | Skipped]:
+    def _topic(self, piece: TopicPiece) -> Iterator[Mapped | Skipped]:
         place = self._place(piece.scope, piece.scope_id)
         shelves = self._shelves(place)
         kinds: set[str] = set()
@@ -345,7 +347,7 @@ class Intake:
             text = document.append(text, each) if each.time else f"{text}{_undated(each)}"
         return text.encode()
 
-    def _front(self, piece: Topic, scope: Scope, kinds: set[str]) -> str:
+    def _front(self, piece: TopicPiece, scope: Scope, kinds: set[str]) -> str:
         """The frontmatter of a piece without secrets; an empty block when it has none."""
         if not piece.front:
             return "---\n---\n"
@@ -387,11 +389,11 @@ class Intake:
             changes["verified"] = None  # it was said of another text
         return frontmatter.edit(text, changes).encode(), len(new)
 
-    def _mark(self, piece: Topic) -> tuple[str, str]:
+    def _mark(self, piece: TopicPiece) -> tuple[str, str]:
         origin = self._origin(piece)
         return str(origin["resource"]), str(origin.get("id", ""))
 
-    def _origin(self, piece: Topic) -> dict[str, str]:
+    def _origin(self, piece: TopicPiece) -> dict[str, str]:
         """Where a topic came from, in the words of the Open Knowledge Format."""
         told = {"resource": self._resource(piece.source)}
         return {**told, "id": _bare(piece.id)} if piece.id else told
@@ -401,7 +403,7 @@ class Intake:
 
     # ---------------------------------------------------------------- notes and pinned documents
 
-    def _notes(self, piece: Notes) -> Iterator[Mapped | Skipped]:
+    def _notes(self, piece: NotesPiece) -> Iterator[Mapped | Skipped]:
         place = self._place(piece.scope, "")
         if place.scope not in scopes.WITH_JOURNAL:
             raise _Left(f"{place.scope} memory has no journal")
@@ -437,7 +439,7 @@ class Intake:
         path = shelf.name_of(archive.JOURNAL, name)
         yield Mapped(piece.source, "journal", path, outcome, len(new), tuple(sorted(kinds)))
 
-    def _section(self, piece: Section) -> Iterator[Mapped | Skipped]:
+    def _section(self, piece: SectionPiece) -> Iterator[Mapped | Skipped]:
         place = self._pinned_place(piece)
         shelves = [
             each
@@ -476,7 +478,7 @@ class Intake:
         outcome = "same" if not new else "new" if current is None else "grown"
         yield Mapped(piece.source, "pinned", shelf.name_of(piece.document), outcome, len(new), kinds)
 
-    def _pinned_place(self, piece: Section) -> Place:
+    def _pinned_place(self, piece: SectionPiece) -> Place:
         """Where a pinned document is kept: in the scope that was asked for if it has such, or global."""
         wanted = self.scope or piece.scope
         if not wanted.rule.documents:
@@ -486,7 +488,7 @@ class Intake:
 
     # ---------------------------------------------------------------- what was learned
 
-    def _lessons(self, piece: Lessons) -> Iterator[Mapped | Skipped]:
+    def _lessons(self, piece: LessonsPiece) -> Iterator[Mapped | Skipped]:
         place = self._place(piece.scope, "")
         shelves = self._shelves(place)
         value = ltm.parse(piece.content)

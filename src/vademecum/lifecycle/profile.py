@@ -22,7 +22,7 @@ from vademecum.text.visible import visible
 from vademecum.text.words import LETTERS, SPOKEN
 from vademecum.transcripts import views
 from vademecum.transcripts.events import Said, Started
-from vademecum.transcripts.injected_text import ASIDE, without_injected
+from vademecum.transcripts.importing import ASIDE, without_injected
 from vademecum.transcripts.messages import Role
 from vademecum.transcripts.sessions import IMPORT
 from vademecum.transcripts.small_talk import is_command

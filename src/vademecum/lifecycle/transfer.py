@@ -43,7 +43,7 @@ class Transfer:
         scope: str | Scope | None = None,
         apply: bool = True,
         progress: Callable[[str, int, int], None] | None = None,
-    ) -> taking.Report:
+    ) -> taking.ImportReport:
         """Take in what another system kept, as one run that `undo` brings back.
 
         Without `apply` it is only said what would come. Sessions are kept as transcripts, which no run has.
@@ -78,7 +78,7 @@ class Transfer:
                     mapped.append(each)
                 else:
                     skipped.append(each)
-        return taking.Report(system, apply, run, tuple(mapped), tuple(skipped), over)
+        return taking.ImportReport(system, apply, run, tuple(mapped), tuple(skipped), over)
 
     def _over_cap(self, edits: Sequence[running.Edit]) -> Iterator[taking.Over]:
         """The places that these edits bring above the count cap."""
@@ -110,7 +110,7 @@ class Transfer:
 
     def _kept_sessions(
         self,
-        found: Iterable[taking.Transcripts],
+        found: Iterable[taking.TranscriptPiece],
         *,
         apply: bool,
         progress: Callable[[str, int, int], None] | None,

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from vademecum.transcripts.messages import (
     META,
-    ROLES,
     SIDE,
     Image,
     Message,
@@ -24,8 +23,8 @@ from vademecum.transcripts.messages import (
 )
 from vademecum.transcripts.reading import (
     LONGEST,
-    CallUsage,
     SessionFacts,
+    TranscriptUsage,
     Unread,
     listed,
     mapping,
@@ -34,6 +33,7 @@ from vademecum.transcripts.reading import (
     without,
     written,
 )
+from vademecum.transcripts.shapes.round_trip import ROLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -211,7 +211,7 @@ class Fragment(NamedTuple):
 
     message: Message
     answer: str = ""  # the answer it is a piece of; without one, only neighbours are joined
-    usage: CallUsage | None = None  # what the whole answer cost, as far as this line knew
+    usage: TranscriptUsage | None = None  # what the whole answer cost, as far as this line knew
     size: int = 0
 
     @property
@@ -220,7 +220,7 @@ class Fragment(NamedTuple):
         return self.message.extra.get(SIDE)
 
 
-Bit: TypeAlias = "Fragment | CallUsage | SessionFacts | Unread"
+Bit: TypeAlias = "Fragment | TranscriptUsage | SessionFacts | Unread"
 Stream: TypeAlias = "Iterator[Bit]"
 
 
@@ -242,7 +242,7 @@ class _Joining:
         self._open: Fragment | None = None
         self._held: list[Bit] = []
         self._size = 0
-        self._counted: OrderedDict[str, CallUsage] = OrderedDict()
+        self._counted: OrderedDict[str, TranscriptUsage] = OrderedDict()
 
     def add(self, each: Bit) -> Iterator[Found]:
         if self._open is None:
@@ -270,11 +270,11 @@ class _Joining:
         if self._open is not None:
             yield from self._given(self._open)
             self._open = None
-        yield from (each for each in held if isinstance(each, CallUsage))
+        yield from (each for each in held if isinstance(each, TranscriptUsage))
         for each in held:
             if isinstance(each, Fragment):
                 yield from self._given(each)
-            elif not isinstance(each, CallUsage):
+            elif not isinstance(each, TranscriptUsage):
                 yield each
 
     def _first(self, each: Bit) -> Iterator[Found]:
@@ -329,14 +329,14 @@ def _join(piece: Fragment, other: Fragment) -> Fragment:
     return piece._replace(message=message, usage=usage, size=piece.size + other.size)
 
 
-def _most(one: CallUsage | None, two: CallUsage | None) -> CallUsage | None:
+def _most(one: TranscriptUsage | None, two: TranscriptUsage | None) -> TranscriptUsage | None:
     """What is known of a call's cost after another line of it; the counts only grow while it is written."""
     if one is None or two is None:
         return one or two
     return two if two.total >= one.total else one
 
 
-def _more(usage: CallUsage, before: CallUsage) -> CallUsage:
+def _more(usage: TranscriptUsage, before: TranscriptUsage) -> TranscriptUsage:
     """What a late line of an answer adds to what was already counted for it."""
     return usage._replace(
         input=max(usage.input - before.input, 0),

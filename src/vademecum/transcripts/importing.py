@@ -21,10 +21,9 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from vademecum.errors import VadeError
 from vademecum.store import clock, files, identity, scopes
 from vademecum.transcripts.events import Ended, Event, Renamed, Said, Started, Trimmed, Used
-from vademecum.transcripts.injected_text import without_injected
 from vademecum.transcripts.log import ENDING, FOLDER, Log, OnDisk
-from vademecum.transcripts.messages import SIDE, Message, to_json
-from vademecum.transcripts.reading import CallUsage, SessionFacts, Unread, unseen
+from vademecum.transcripts.messages import SIDE, Message, Text, ToolResult, to_json
+from vademecum.transcripts.reading import SessionFacts, TranscriptUsage, Unread, unseen
 from vademecum.transcripts.sessions import IMPORT as FIELD
 from vademecum.transcripts.sessions import IMPORTED as WHY
 from vademecum.transcripts.sessions import one_line
@@ -34,14 +33,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from vademecum.store.home import Home
+    from vademecum.transcripts.messages import Part
     from vademecum.transcripts.reading import Found, Seen
 
     Progress = Callable[[str, int, int], None]
 
 
+ASIDE = "[what memory told the agent]"
+_OPEN, _CLOSE = "<vade-memory>", "</vade-memory>"
+# Content cannot hold the closing mark: the renderer writes angle brackets out.
+_BLOCK = re.compile(rf"{_OPEN}.*?{_CLOSE}", re.DOTALL)
 _LOOK = 50  # things from the beginning of a file that tell whose session it is
 _GONE = "no longer in the file"
-_BLOCK = 1024 * 1024
+_READ = 1024 * 1024
 _STEP = 2 * 1024 * 1024  # bytes of a file from one word about it to the next
 
 
@@ -247,13 +251,13 @@ class _Copy:
         }
         yield Ended(WHY, "nothing", time=self.time, extra={FIELD: about})
 
-    def _id(self, each: Message | CallUsage) -> str:
+    def _id(self, each: Message | TranscriptUsage) -> str:
         digest = _digest(each)
         self._seen[digest] += 1
         return f"{self.session}-{digest}-{self._seen[digest]}"
 
-    def _event(self, each: Message | CallUsage, id: str) -> Event:
-        if isinstance(each, CallUsage):
+    def _event(self, each: Message | TranscriptUsage, id: str) -> Event:
+        if isinstance(each, TranscriptUsage):
             return Used(*each[:6], time=self.time, id=id)
         self.added += 1
         return Said(without_injected(each), time=self.time, id=id)
@@ -303,7 +307,7 @@ def _identity(known: Readable, path: Path, head: _Head) -> str:
         digest.update(json.dumps(about).encode())
     else:
         with path.open("rb") as file:
-            while block := file.read(_BLOCK):
+            while block := file.read(_READ):
                 digest.update(block)
     return digest.hexdigest()[:16]
 
@@ -329,7 +333,7 @@ def _joined(told: SessionFacts, more: SessionFacts) -> SessionFacts:
     return SessionFacts(*(new or old for old, new in zip(told, more, strict=True)))
 
 
-def _digest(each: Message | CallUsage) -> str:
+def _digest(each: Message | TranscriptUsage) -> str:
     """What a message says; its marks may change when a branch is left behind it."""
     said = to_json(each._replace(extra={})) if isinstance(each, Message) else each
     return hashlib.sha256(_encoder.encode(said).encode()).hexdigest()[:16]
@@ -343,3 +347,33 @@ def _size(path: Path) -> int:
         return path.stat().st_size
     except OSError:
         return 0
+
+
+# -------------------------------------------------------------------- our own words
+
+
+def without_injected(message: Message) -> Message:
+    """A message with a note in place of every block of ours, which is not what anybody said.
+
+    A block that was injected comes back with the session it was injected into. It is put aside when that is
+    read: else memory would confirm itself from its own echo.
+    """
+    if not any(_told(part) for part in message.parts):
+        return message
+    return message._replace(parts=tuple(_without(part) for part in message.parts))
+
+
+def _told(part: Part) -> bool:
+    if isinstance(part, ToolResult):
+        return any(_told(each) for each in part.content)
+    return isinstance(part, Text) and _OPEN in part.text and _CLOSE in part.text
+
+
+def _without(part: Part) -> Part:
+    if isinstance(part, ToolResult):
+        kept = tuple(
+            each._replace(text=_BLOCK.sub(ASIDE, each.text)) if isinstance(each, Text) else each
+            for each in part.content
+        )
+        return part._replace(content=kept)
+    return part._replace(text=_BLOCK.sub(ASIDE, part.text)) if isinstance(part, Text) else part

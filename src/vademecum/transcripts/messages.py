@@ -31,14 +31,6 @@ class Role(StrEnum):
     TOOL = "tool"
 
 
-# As providers and agents write it; the older words among them are OpenAI's.
-ROLES: Mapping[str, Role] = {
-    **{str(role): role for role in Role},
-    "developer": Role.SYSTEM,
-    "function": Role.TOOL,
-}
-
-
 class Text(NamedTuple):
     """Words."""
 

@@ -46,7 +46,7 @@ _LARGEST_COUNT = 2**63 - 1
 _STAMP = 100  # characters; a time is shorter, and nothing longer is remembered
 
 
-class CallUsage(NamedTuple):
+class TranscriptUsage(NamedTuple):
     """What a call cost, as the provider counted it.
 
     `input` is the whole prompt, whichever way a provider splits it, and `cached` the part of it read from
@@ -84,7 +84,7 @@ def unseen(_bytes: int) -> None:
     """Nobody wants to know how far a reader is."""
 
 
-Found: TypeAlias = Message | CallUsage | SessionFacts | Unread
+Found: TypeAlias = Message | TranscriptUsage | SessionFacts | Unread
 
 
 class FactsSoFar:

@@ -8,7 +8,6 @@ messages, byte for byte.
 from __future__ import annotations
 
 import re
-from collections import Counter, deque
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
@@ -35,20 +34,14 @@ from vademecum.transcripts.messages import (
     Message,
     Role,
     Text,
-    Thinking,
-    ToolCall,
-    ToolResult,
 )
 from vademecum.transcripts.small_talk import says_something
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from vademecum.transcripts.messages import Part
-
     Shorten = Callable[[Sequence[Message], Sequence[Pruned | Trimmed]], Sequence[Message]]
 
-SHORT_TERM = 40  # messages
 LONGEST_NAME = 60
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
@@ -127,59 +120,6 @@ def _as_message(event: Summary | Compacted) -> Said:
 def thread(events: Iterable[Event | Torn]) -> tuple[Said, ...]:
     """Every message there was, whatever has left the window since."""
     return tuple(event for event in events if isinstance(event, Said))
-
-
-def short_term(events: Iterable[Event | Torn], *, size: int = SHORT_TERM) -> tuple[Message, ...]:
-    """The newest messages, oldest dropped first, in a shape that every provider takes.
-
-    Without control characters, empty parts and empty messages; a result whose call is not among them is left
-    out, and so is a call without its result, unless it is the last word.
-    """
-    newest: deque[Message] = deque(maxlen=max(size, 0))
-    for event in events:
-        if isinstance(event, Said):
-            message = _tidy(event.message)
-            if message.parts:
-                newest.append(message)
-    return tuple(_paired(list(newest)))
-
-
-def _tidy(message: Message) -> Message:
-    parts: list[Part] = []
-    for part in message.parts:
-        if isinstance(part, Text | Thinking):
-            text = _CONTROL.sub("", part.text)
-            if text.strip() or part.extra:
-                parts.append(part._replace(text=text))
-        else:
-            parts.append(part)
-    return message._replace(parts=tuple(parts))
-
-
-def _paired(found: list[Message]) -> Iterable[Message]:
-    """Messages without results that answer nothing, and without calls that nothing answered."""
-    asked: Counter[str] = Counter()
-    answered: set[str] = set()
-    fit: list[Message] = []
-    for message in found:
-        parts = []
-        for part in message.parts:
-            if isinstance(part, ToolCall):
-                asked[part.id] += 1
-            if isinstance(part, ToolResult):
-                if not asked[part.id]:
-                    continue
-                asked[part.id] -= 1
-                answered.add(part.id)
-            parts.append(part)
-        fit.append(message._replace(parts=tuple(parts)))
-    for at, message in enumerate(fit):
-        waiting = at == len(fit) - 1
-        kept = tuple(
-            part for part in message.parts if not isinstance(part, ToolCall) or waiting or part.id in answered
-        )
-        if kept:
-            yield message._replace(parts=kept)
 
 
 # -------------------------------------------------------------------- what is known of a session

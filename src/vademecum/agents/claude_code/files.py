@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.agents.memories import fronted, key_of, reference, text_of, unmarked
-from vademecum.knowledge.intake import Section, Skipped, Topic
+from vademecum.knowledge.intake import SectionPiece, Skipped, TopicPiece
 from vademecum.store import pinned
 from vademecum.transcripts.blocks import Fragment, joined, parts_of
 from vademecum.transcripts.messages import (
@@ -44,8 +44,8 @@ from vademecum.transcripts.messages import (
     ToolResult,
 )
 from vademecum.transcripts.reading import (
-    CallUsage,
     FactsSoFar,
+    TranscriptUsage,
     Unread,
     amount,
     count,
@@ -237,7 +237,7 @@ def _with_more(parts: tuple[Part, ...], more: Json) -> tuple[Part, ...]:
     return tuple(part._replace(extra=extra) if isinstance(part, ToolResult) else part for part in parts)
 
 
-def _usage(value: dict[str, Json], inner: dict[str, Json]) -> CallUsage | None:
+def _usage(value: dict[str, Json], inner: dict[str, Json]) -> TranscriptUsage | None:
     counted = mapping(inner.get("usage"))
     cached = count(counted.get("cache_read_input_tokens"))
     given = count(counted.get("input_tokens")) + count(counted.get("cache_creation_input_tokens")) + cached
@@ -245,7 +245,7 @@ def _usage(value: dict[str, Json], inner: dict[str, Json]) -> CallUsage | None:
     cost = amount(value.get("costUSD"))
     if not (given or output or cost):
         return None
-    return CallUsage(
+    return TranscriptUsage(
         given, output, cached, given + output, cost, text(inner.get("model")), moment(value.get("timestamp"))
     )
 
@@ -314,7 +314,7 @@ def _instructions(tree: FileTree, name: str) -> Piece:
     folder = re.sub(r"(^|/)(?:\.claude(?:/rules)?|rules)$", "", name.rpartition("/")[0])
     if not folder:
         scope = Scope.GLOBAL if _is_a_persons(tree, name) else Scope.PROJECT
-        return Section(name.removeprefix(".claude/"), pinned.CONTEXT, text, scope)
+        return SectionPiece(name.removeprefix(".claude/"), pinned.CONTEXT, text, scope)
     return reference(name, key_of(name), text, Scope.PROJECT, when=file.changed, front=part.front)
 
 
@@ -334,7 +334,7 @@ def _index(file: TextFile) -> Piece:
     lines = [line.strip() for line in file.text.split("\n") if line.strip()]
     if all(line.startswith("#") or _LINK.fullmatch(line) for line in lines):
         return Skipped(file.name, "a listing of the files beside it")
-    return Section("memory/MEMORY.md", pinned.CONTEXT, unmarked(file.text), Scope.PROJECT)
+    return SectionPiece("memory/MEMORY.md", pinned.CONTEXT, unmarked(file.text), Scope.PROJECT)
 
 
 def _topic(file: TextFile, own: str) -> Piece:
@@ -344,7 +344,7 @@ def _topic(file: TextFile, own: str) -> Piece:
     about = part.values.get("metadata")
     told = part.values.get("type") or (about.get("type") if isinstance(about, dict) else None)
     kind = text_of(told)
-    return Topic(
+    return TopicPiece(
         f"memory/{own}",
         text_of(part.values.get("name")) or key_of(own),
         (Entry(part.body, file.changed),),

@@ -8,7 +8,7 @@ Items between two results are one answer, so they come out as one message.
 
 Flagged in `extra`: `developer` messages and what Codex puts before the user's own words, such as
 `<environment_context>` (`meta`), what a compaction left in place of the history (`summary`), errors,
-aborted turns and reviews (`meta`), messages between agents (`side`). CallUsage is told from `token_count`
+aborted turns and reviews (`meta`), messages between agents (`side`). Usage is told from `token_count`
 events, which are repeated when only the rate limits changed: one whose total is the same as before is not a
 call. Told: `session_meta`, the model of the first `turn_context`, the name in `thread_name_updated`.
 
@@ -30,7 +30,7 @@ from collections import OrderedDict, deque
 from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.agents.memories import date_in, fronted, key_of, reference, titled, unmarked
-from vademecum.knowledge.intake import Notes, Section, Skipped, Topic
+from vademecum.knowledge.intake import NotesPiece, SectionPiece, Skipped, TopicPiece
 from vademecum.store import pinned
 from vademecum.transcripts.blocks import Fragment, joined, parts_of, result_parts, texts_of
 from vademecum.transcripts.messages import (
@@ -48,8 +48,8 @@ from vademecum.transcripts.messages import (
 )
 from vademecum.transcripts.reading import (
     LONGEST,
-    CallUsage,
     FactsSoFar,
+    TranscriptUsage,
     Unread,
     count,
     first_records,
@@ -136,20 +136,7 @@ _STREAMED = frozenset(
     "thread.started turn.started turn.completed turn.failed item.started item.updated item.completed "
     "error".split()
 )
-_KNOWN = (
-    "type",
-    "id",
-    "role",
-    "content",
-    "summary",
-    "call_id",
-    "name",
-    "arguments",
-    "input",
-    "output",
-    "message",
-    "text",
-)
+_KNOWN = "type id role content summary call_id name arguments input output message text".split()
 
 _ALWAYS = ("AGENTS.md", "AGENTS.override.md")
 _GROUP = re.compile(r"^# ", re.MULTILINE)
@@ -359,7 +346,7 @@ class _Reading:
         elif kind not in _SILENT_EVENTS:
             yield Unread(line.number, f"an unknown kind of event: {kind or 'none'}")
 
-    def _counted(self, info: dict[str, Json], time: str) -> Iterator[CallUsage]:
+    def _counted(self, info: dict[str, Json], time: str) -> Iterator[TranscriptUsage]:
         total, last = info.get("total_token_usage"), mapping(info.get("last_token_usage"))
         if total is not None and total == self._total:
             return
@@ -477,9 +464,7 @@ def _hashes(message: Message) -> set[int]:
     return {hash(_words(message)), *map(hash, parts)}
 
 
-def _without_mark(
-    each: Bit,
-) -> Bit:
+def _without_mark(each: Bit) -> Bit:
     if not isinstance(each, Fragment) or "shown" not in each.message.extra:
         return each
     return each._replace(message=each.message._replace(extra=without(each.message.extra, ("shown",))))
@@ -591,10 +576,12 @@ def _failed(event: dict[str, Json]) -> bool:
     )
 
 
-def _usage(counted: dict[str, Json], model: str, time: str) -> CallUsage:
+def _usage(counted: dict[str, Json], model: str, time: str) -> TranscriptUsage:
     given, output = count(counted.get("input_tokens")), count(counted.get("output_tokens"))
     total = count(counted.get("total_tokens")) or given + output
-    return CallUsage(given, output, count(counted.get("cached_input_tokens")), total, model=model, time=time)
+    return TranscriptUsage(
+        given, output, count(counted.get("cached_input_tokens")), total, model=model, time=time
+    )
 
 
 # -------------------------------------------------------------------- what it remembers
@@ -623,15 +610,15 @@ def _instructions(file: TextFile, parts: list[str]) -> Piece:
     if not text.strip():
         return Skipped(file.name, "it holds nothing but what a memory wrote there")
     if parts[-2:-1] == [".codex"]:
-        return Section(parts[-1], pinned.CONTEXT, text, Scope.GLOBAL)
+        return SectionPiece(parts[-1], pinned.CONTEXT, text, Scope.GLOBAL)
     if "/" not in file.name:
-        return Section(parts[-1], pinned.CONTEXT, text, Scope.PROJECT)
+        return SectionPiece(parts[-1], pinned.CONTEXT, text, Scope.PROJECT)
     return reference(file.name, key_of(file.name), text, Scope.PROJECT, when=file.changed)
 
 
 def _memories(file: TextFile, own: str) -> Iterator[Piece]:
     if own == "memory_summary.md":
-        yield Section(f"memories/{own}", pinned.MEMORY, file.text, Scope.GLOBAL)
+        yield SectionPiece(f"memories/{own}", pinned.MEMORY, file.text, Scope.GLOBAL)
     elif own == "MEMORY.md":
         yield from _registry(file)
     elif own.startswith("rollout_summaries/"):
@@ -640,13 +627,15 @@ def _memories(file: TextFile, own: str) -> Iterator[Piece]:
         entries = tuple(
             Entry(each, _when(each) or file.changed) for each in _cut(_THREAD, titled(file.text)[1])
         )
-        yield Topic(f"memories/{own}", "codex raw memories", entries, Scope.GLOBAL, type=RecordType.REFERENCE)
+        yield TopicPiece(
+            f"memories/{own}", "codex raw memories", entries, Scope.GLOBAL, type=RecordType.REFERENCE
+        )
     else:
         part = fronted(file)
         if isinstance(part, Skipped):
             yield part
             return
-        yield Topic(
+        yield TopicPiece(
             f"memories/{own}",
             key_of(own),
             (Entry(part.body, file.changed),),
@@ -663,7 +652,7 @@ def _registry(file: TextFile) -> Iterator[Piece]:
     for block in _cut(_GROUP, file.text):
         title, body = titled(block)
         name = title.removeprefix("Task Group:").strip() or "codex memory"
-        yield Topic(
+        yield TopicPiece(
             f"memories/MEMORY.md#{name}",
             name,
             (Entry(body if body.strip() else block, _when(block) or file.changed),),
@@ -676,7 +665,7 @@ def _registry(file: TextFile) -> Iterator[Piece]:
 
 def _summary(file: TextFile, own: str) -> Piece:
     said = _when(file.text) or date_in(own) or file.changed
-    return Notes(f"memories/{own}", said[:10], (Entry(file.text, said),), Scope.GLOBAL, "codex")
+    return NotesPiece(f"memories/{own}", said[:10], (Entry(file.text, said),), Scope.GLOBAL, "codex")
 
 
 def _inside(tree: FileTree, name: str) -> str | None:

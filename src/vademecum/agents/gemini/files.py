@@ -32,9 +32,9 @@ from vademecum.transcripts.messages import (
     ToolResult,
 )
 from vademecum.transcripts.reading import (
-    CallUsage,
     FactsSoFar,
     JsonLine,
+    TranscriptUsage,
     Unread,
     count,
     document,
@@ -56,18 +56,8 @@ if TYPE_CHECKING:
     from vademecum.transcripts.messages import Json, Part
     from vademecum.transcripts.reading import Found, Seen, SessionFacts
 
-_NOTES = frozenset({"info", "warning", "error", "quota", "about", "help", "stats", "compression"})
 _KNOWN = ("id", "timestamp", "type", "content", "thoughts", "tokens", "model", "toolCalls")
-_KNOWN_CALL = (
-    "id",
-    "name",
-    "args",
-    "result",
-    "resultDisplay",
-    "description",
-    "displayName",
-    "renderOutputAsMarkdown",
-)
+_KNOWN_CALL = "id name args result resultDisplay description displayName renderOutputAsMarkdown".split()
 _PATH = 4096
 
 
@@ -273,9 +263,9 @@ def _content(value: dict[str, Json]) -> Iterator[Message]:
         yield Message(Role.TOOL, results, extra=extra)
 
 
-def _usage(counted: dict[str, Json], model: str, time: str) -> Iterator[CallUsage]:
+def _usage(counted: dict[str, Json], model: str, time: str) -> Iterator[TranscriptUsage]:
     given = count(counted.get("input")) + count(counted.get("tool"))
     output = count(counted.get("output")) + count(counted.get("thoughts"))
     total = count(counted.get("total")) or given + output
     if total:
-        yield CallUsage(given, output, count(counted.get("cached")), total, model=model, time=time)
+        yield TranscriptUsage(given, output, count(counted.get("cached")), total, model=model, time=time)

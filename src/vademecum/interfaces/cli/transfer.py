@@ -14,7 +14,7 @@ from vademecum.interfaces.present import output, to_json
 if TYPE_CHECKING:
     from vademecum.interfaces.cli.options import Door
     from vademecum.knowledge.bundle import ExportedBundle
-    from vademecum.knowledge.intake import Report
+    from vademecum.knowledge.intake import ImportReport
 
 FORMATS = ("okf", "ltm", "html")
 _SHOWN = 20  # lines of each kind, without --json
@@ -74,7 +74,7 @@ def export(
     output.tell(as_json, partial(show_exported, made), to_json.exported_json, made)
 
 
-def show_report(report: Report) -> None:
+def show_report(report: ImportReport) -> None:
     """What came, what was here and what was left, for a person."""
     come = [each for each in report.mapped if each.outcome != "same"]
     for each in come[:_SHOWN]:

@@ -13,6 +13,7 @@ import json
 import os
 import shutil
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -71,6 +72,7 @@ class FileEdit(NamedTuple):
     path: Path
     before: bytes | None
     after: bytes | None
+    change: Callable[[bytes | None], bytes | None]  # which can be made again, on top of a person's save
 
     @property
     def changed(self) -> bool:
@@ -103,16 +105,20 @@ def this_program(home: str = "") -> Program:
 
 def installing(one: Installation) -> list[FileEdit]:
     """What an installation would change."""
-    return [FileEdit(path, before, _put(path, parts, before)) for path, parts, before in _files(one)]
+    return [_edit(path, before, partial(_put, path, parts)) for path, parts, before in _files(one)]
 
 
 def uninstalling(one: Installation, home: Home) -> list[FileEdit]:
     """What taking it away would change."""
     receipt = _receipt(home, one)
     return [
-        FileEdit(path, before, _taken(path, parts, before, receipt.get(str(path)), home))
+        _edit(path, before, partial(_taken, path, parts, receipt.get(str(path)), home))
         for path, parts, before in _files(one)
     ]
+
+
+def _edit(path: Path, before: bytes | None, change: Callable[[bytes | None], bytes | None]) -> FileEdit:
+    return FileEdit(path, before, change(before), change)
 
 
 def diff(edits: Iterable[FileEdit]) -> str:
@@ -152,7 +158,7 @@ def _inside(root: Path, path: Path) -> Path:
     return Path(real)
 
 
-def _put(path: Path, parts: Iterable[ConfigEdit], before: bytes | None) -> bytes:
+def _put(path: Path, parts: Iterable[ConfigEdit], before: bytes | None) -> bytes | None:
     text = _decoded(path, before or b"")
     with _named(path):
         for part in parts:
@@ -161,7 +167,7 @@ def _put(path: Path, parts: Iterable[ConfigEdit], before: bytes | None) -> bytes
 
 
 def _taken(
-    path: Path, parts: Iterable[ConfigEdit], before: bytes | None, entry: Mapping[str, Any] | None, home: Home
+    path: Path, parts: Iterable[ConfigEdit], entry: Mapping[str, Any] | None, home: Home, before: bytes | None
 ) -> bytes | None:
     if before is None:
         return None
@@ -213,17 +219,11 @@ def install(one: Installation, home: Home) -> list[FileEdit]:
         edits = installing(one)
         receipt = _receipt(home, one)
         made: list[str] = []
-        for path, parts, _ in [*_files(one)]:
-            edit = next(each for each in edits if each.path == path)
+        for edit in edits:
             if edit.changed:
-                made += _missing(one.root, path)
-                _write(
-                    one.root,
-                    path,
-                    edit.before,
-                    lambda now, path=path, parts=parts: _put(path, parts, now),  # type: ignore[misc]
-                )
-                receipt[str(path)] = _entry(home, one, edit, receipt.get(str(path)))
+                made += _missing(one.root, edit.path)
+                _write(one.root, edit)
+                receipt[str(edit.path)] = _entry(home, one, edit, receipt.get(str(edit.path)))
         if any(edit.changed for edit in edits):
             kept = dict.fromkeys([*receipt.get("", {}).get("folders", ()), *made])
             receipt[""] = {"folders": list(kept)}
@@ -236,22 +236,9 @@ def uninstall(one: Installation, home: Home) -> list[FileEdit]:
     with files.reported(f"uninstall from {one.agent.name}"), home.lock(f"install {one.agent.name}"):
         edits = uninstalling(one, home)
         receipt = _receipt(home, one)
-        for path, parts, _ in [*_files(one)]:
-            edit = next(each for each in edits if each.path == path)
-            if not edit.changed:
-                continue
-            if edit.after is None:
-                _delete(one.root, path, edit.before)
-                continue
-            entry = receipt.get(str(path))
-            _write(
-                one.root,
-                path,
-                edit.before,
-                lambda now, path=path, parts=parts, entry=entry: (  # type: ignore[misc]
-                    _taken(path, parts, now, entry, home) or b""
-                ),
-            )
+        for edit in edits:
+            if edit.changed:
+                (_delete if edit.after is None else _write)(one.root, edit)
         for name in sorted(receipt.get("", {}).get("folders", ()), key=len, reverse=True):
             with contextlib.suppress(OSError):
                 os.rmdir(name)
@@ -259,19 +246,19 @@ def uninstall(one: Installation, home: Home) -> list[FileEdit]:
     return edits
 
 
-def _write(root: Path, path: Path, before: bytes | None, change: Callable[[bytes | None], bytes]) -> None:
-    real = _inside(root, path)
-    top = os.path.realpath(root)
-    parts = os.path.relpath(real, top).split(os.sep)
+def _write(root: Path, edit: FileEdit) -> None:
+    top, real = os.path.realpath(root), _inside(root, edit.path)
+    *above, name = os.path.relpath(real, top).split(os.sep)
     # What was not there may hold keys of other servers one day; what was keeps the mode it has.
-    with Folder.at(top, create=True) as start, start.enter(*parts[:-1], create=True) as folder:
-        files.update(folder, parts[-1], change, mode=0o600 if before is None else 0o644, largest=_LARGEST)
+    mode = 0o600 if edit.before is None else 0o644
+    with Folder.at(top, create=True) as start, start.enter(*above, create=True) as folder:
+        files.update(folder, name, lambda now: edit.change(now) or b"", mode=mode, largest=_LARGEST)
 
 
-def _delete(root: Path, path: Path, before: bytes | None) -> None:
-    real = _inside(root, path)
+def _delete(root: Path, edit: FileEdit) -> None:
+    real = _inside(root, edit.path)
     with Folder.at(real.parent) as folder:
-        if files.read(folder, real.name, largest=_LARGEST) == before:
+        if files.read(folder, real.name, largest=_LARGEST) == edit.before:
             files.delete(folder, real.name)
 
 

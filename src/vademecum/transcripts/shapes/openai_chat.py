@@ -8,36 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vademecum.transcripts.messages import (
-    ROLES,
-    Image,
-    Message,
-    Opaque,
-    Role,
-    Text,
-    Thinking,
-    ToolCall,
-    ToolResult,
-)
+from vademecum.transcripts.messages import Image, Message, Opaque, Role, Text, Thinking, ToolCall, ToolResult
 from vademecum.transcripts.shapes import objects
-from vademecum.transcripts.shapes.round_trip import (
-    LEFT_OUT,
-    arguments_in,
-    arguments_out,
-    as_extra,
-    content_in,
-    content_out,
-    data_url,
-    dumps,
-    free_text,
-    from_url,
-    keep,
-    note_of,
-    opaque,
-    restored,
-    stand_in,
-    text_of,
-)
+from vademecum.transcripts.shapes import round_trip as trip
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -88,16 +61,16 @@ def recognises(messages: Sequence[Json]) -> bool:
 
 
 def _read_message(given: dict[str, Json], calls: _Calls) -> Message:
-    role = ROLES.get(text_of(given.get("role")))
+    role = trip.ROLES.get(trip.text_of(given.get("role")))
     if role is None:
-        return Message(Role.USER, (opaque(name, "message", given),))
-    parts, marks = content_in(given.get("content"), _read_block, name=name)
+        return Message(Role.USER, (trip.opaque(name, "message", given),))
+    parts, marks = trip.content_in(given.get("content"), _read_block, name=name)
     if role is Role.TOOL:
         return _read_result(given, parts, marks, calls)
     if role is Role.ASSISTANT:
         parts = (*_thoughts(given), *parts, *_refusal(given), *_read_calls(given, calls))
-    found = Message(role, parts, id=text_of(given.get("id")), name=text_of(given.get("name")))
-    return keep(name, given, found, _plain_message, **marks)
+    found = Message(role, parts, id=trip.text_of(given.get("id")), name=trip.text_of(given.get("name")))
+    return trip.keep(name, given, found, _plain_message, **marks)
 
 
 def _read_result(
@@ -107,22 +80,22 @@ def _read_result(
     if given["role"] == "function":
         answered, calls.waiting = calls.waiting, ""
         marks = {**marks, "kind": "function"}
-        tool = text_of(given.get("name"))
+        tool = trip.text_of(given.get("name"))
     else:
-        answered = text_of(given.get("tool_call_id"))
-        tool = text_of(given.get("name")) or calls.tools.get(answered, "")
+        answered = trip.text_of(given.get("tool_call_id"))
+        tool = trip.text_of(given.get("name")) or calls.tools.get(answered, "")
     found = Message(Role.TOOL, (ToolResult(answered, content, name=tool),))
-    return keep(name, given, found, _plain_result_message, **marks)
+    return trip.keep(name, given, found, _plain_result_message, **marks)
 
 
 def _thoughts(given: dict[str, Json]) -> tuple[Thinking, ...]:
-    key = next((each for each in _THOUGHTS if text_of(given.get(each))), None)
-    return () if key is None else (Thinking(given[key], extra=as_extra(name, {"slot": key})),)
+    key = next((each for each in _THOUGHTS if trip.text_of(given.get(each))), None)
+    return () if key is None else (Thinking(given[key], extra=trip.as_extra(name, {"slot": key})),)
 
 
 def _refusal(given: dict[str, Json]) -> tuple[Text, ...]:
-    words = text_of(given.get("refusal"))
-    return (Text(words, extra=as_extra(name, {"slot": "refusal"})),) if words else ()
+    words = trip.text_of(given.get("refusal"))
+    return (Text(words, extra=trip.as_extra(name, {"slot": "refusal"})),) if words else ()
 
 
 def _read_calls(given: dict[str, Json], calls: _Calls) -> tuple[Part, ...]:
@@ -130,28 +103,28 @@ def _read_calls(given: dict[str, Json], calls: _Calls) -> tuple[Part, ...]:
     parts = [_read_call(each, calls) for each in listed] if isinstance(listed, list) else []
     older = given.get("function_call")
     if isinstance(older, dict):
-        arguments, marks = arguments_in(older.get("arguments"))
-        call = ToolCall(calls.older(), text_of(older.get("name")), arguments)
-        parts.append(keep(name, older, call, _plain_function, slot="function_call", **marks))
+        arguments, marks = trip.arguments_in(older.get("arguments"))
+        call = ToolCall(calls.older(), trip.text_of(older.get("name")), arguments)
+        parts.append(trip.keep(name, older, call, _plain_function, slot="function_call", **marks))
     return tuple(parts)
 
 
 def _read_call(given: Json, calls: _Calls) -> Part:
     kind = next((key for key in ("function", "custom") if _is_object(given, key)), None)
     if kind is None:
-        return opaque(name, "call", given)
+        return trip.opaque(name, "call", given)
     inner = given[kind]
     marks: dict[str, Json] = {}
     if kind == "custom":
-        arguments = dumps({"input": inner["input"]}) if isinstance(inner.get("input"), str) else None
+        arguments = trip.dumps({"input": inner["input"]}) if isinstance(inner.get("input"), str) else None
         if arguments is None:
-            return opaque(name, "call", given)
+            return trip.opaque(name, "call", given)
         marks = {"kind": "custom"}
     else:
-        arguments, marks = arguments_in(inner.get("arguments"))
-    call = ToolCall(text_of(given.get("id")), text_of(inner.get("name")), arguments)
+        arguments, marks = trip.arguments_in(inner.get("arguments"))
+    call = ToolCall(trip.text_of(given.get("id")), trip.text_of(inner.get("name")), arguments)
     calls.tools[call.id] = call.name
-    return keep(name, given, call, _plain_call, **marks)
+    return trip.keep(name, given, call, _plain_call, **marks)
 
 
 def _is_object(given: Json, key: str) -> bool:
@@ -161,23 +134,23 @@ def _is_object(given: Json, key: str) -> bool:
 def _read_block(given: Json) -> Part:
     kind = given.get("type") if isinstance(given, dict) else None
     if kind == "text" and isinstance(given.get("text"), str):
-        return keep(name, given, Text(given["text"]), _plain_text)
+        return trip.keep(name, given, Text(given["text"]), _plain_text)
     if kind == "refusal" and isinstance(given.get("refusal"), str):
-        return keep(name, given, Text(given["refusal"]), _plain_text, kind="refusal")
+        return trip.keep(name, given, Text(given["refusal"]), _plain_text, kind="refusal")
     if kind == "image_url" and _is_object(given, "image_url"):
         url = given["image_url"].get("url")
         if isinstance(url, str):
-            return keep(name, given, from_url(url), _plain_image, kind="image_url")
-    return opaque(name, "block", given)
+            return trip.keep(name, given, trip.from_url(url), _plain_image, kind="image_url")
+    return trip.opaque(name, "block", given)
 
 
 def _write_message(message: Message, pictures: list[Json]) -> list[Json]:
-    note = note_of(name, message)
-    if len(message.parts) == 1 and "message" in (whole := note_of(name, message.parts[0])):
-        return [whole["message"]]
+    note = trip.note_of(name, message)
+    if kept := trip.whole(name, message):
+        return [kept["message"]]
     if message.role is Role.TOOL and len(message.parts) == 1 and message.results:
         pictures += _pictures(message.results[0])
-        return [restored(_plain_result_message(message), note)]
+        return [trip.restored(_plain_result_message(message), note)]
     found: list[Json] = []
     for result in message.results:
         pictures += _pictures(result)
@@ -188,7 +161,7 @@ def _write_message(message: Message, pictures: list[Json]) -> list[Json]:
     plain = _plain_message(rest)
     if rest.parts and not plain["content"] and plain.keys() <= {"role", "name", "content"} and not rest.text:
         return found  # nothing in it that this shape can say
-    return [*found, restored(plain, note)]
+    return [*found, trip.restored(plain, note)]
 
 
 def _plain_message(message: Message) -> dict[str, Json]:
@@ -198,12 +171,12 @@ def _plain_message(message: Message) -> dict[str, Json]:
     content: list[Part] = []
     calls: list[Json] = []
     for part in message.parts:
-        note = note_of(name, part)
+        note = trip.note_of(name, part)
         slot = note.get("slot")
         if isinstance(part, ToolCall) and slot == "function_call" and slot not in made:
-            made[slot] = restored(_plain_function(part), note)
+            made[slot] = trip.restored(_plain_function(part), note)
         elif isinstance(part, ToolCall):
-            calls.append(restored(_plain_call(part), note))
+            calls.append(trip.restored(_plain_call(part), note))
         elif isinstance(part, Opaque) and "call" in note:
             calls.append(note["call"])
         elif isinstance(part, Text | Thinking) and isinstance(slot, str) and slot not in made:
@@ -212,9 +185,9 @@ def _plain_message(message: Message) -> dict[str, Json]:
             content.append(part)
     if calls:
         made["tool_calls"] = calls
-    form = note_of(name, message).get("form")
+    form = trip.note_of(name, message).get("form")
     spoken = message.role is Role.ASSISTANT
-    words = content_out(content, lambda part: _write_block(part, spoken=spoken), name=name, form=form)
+    words = trip.content_out(content, lambda part: _write_block(part, spoken=spoken), name=name, form=form)
     # An assistant that only calls, thinks or refuses says null, not nothing.
     silent = spoken and not words and form != "list" and not content and len(made) > 1
     return {**made, "content": None if silent else words}
@@ -222,13 +195,13 @@ def _plain_message(message: Message) -> dict[str, Json]:
 
 def _plain_result_message(message: Message) -> dict[str, Json]:
     result = message.results[0]
-    note = note_of(name, message)
+    note = trip.note_of(name, message)
 
     def block(part: Part) -> Json:
-        elsewhere = isinstance(part, Image) and not note_of(name, part)
-        return LEFT_OUT if elsewhere else _write_block(part, spoken=False)
+        elsewhere = isinstance(part, Image) and not trip.note_of(name, part)
+        return trip.LEFT_OUT if elsewhere else _write_block(part, spoken=False)
 
-    content = content_out(result.content, block, name=name, form=note.get("form"))
+    content = trip.content_out(result.content, block, name=name, form=note.get("form"))
     if note.get("kind") == "function":
         return {"role": "function", "name": result.name, "content": content}
     return {"role": "tool", "tool_call_id": result.id, "content": content or ""}
@@ -236,44 +209,41 @@ def _plain_result_message(message: Message) -> dict[str, Json]:
 
 def _pictures(result: ToolResult) -> list[Json]:
     """What a foreign result shows: it was not read from here, where it would have a note."""
-    found = [part for part in result.content if isinstance(part, Image) and not note_of(name, part)]
+    found = [part for part in result.content if isinstance(part, Image) and not trip.note_of(name, part)]
     if not found:
         return []
     return [_plain_text(Text(f"Shown by tool call {result.id}:")), *map(_plain_image, found)]
 
 
 def _write_block(part: Part, *, spoken: bool) -> Json:
-    note = note_of(name, part)
+    note = trip.note_of(name, part)
     match part:
         case Text():
-            return restored(_plain_text(part), note)
+            return trip.restored(_plain_text(part), note)
         case Image():
-            return restored(_plain_image(part), note)
+            return trip.restored(_plain_image(part), note)
         case Opaque():
-            if "block" in note:
-                return note["block"]
-            words = "" if spoken else stand_in(part)
-            return {"type": "text", "text": words} if words else LEFT_OUT
+            return trip.written_opaque(name, part, spoken=spoken)
         case _:
-            return LEFT_OUT
+            return trip.LEFT_OUT
 
 
 def _plain_text(part: Text) -> dict[str, Json]:
-    kind = "refusal" if note_of(name, part).get("kind") == "refusal" else "text"
+    kind = "refusal" if trip.note_of(name, part).get("kind") == "refusal" else "text"
     return {"type": kind, kind: part.text}
 
 
 def _plain_image(part: Image) -> dict[str, Json]:
-    return {"type": "image_url", "image_url": {"url": data_url(part)}}
+    return {"type": "image_url", "image_url": {"url": trip.data_url(part)}}
 
 
 def _plain_function(part: ToolCall) -> dict[str, Json]:
-    form = note_of(name, part).get("form")
-    return {"name": part.name, "arguments": arguments_out(part, form)}
+    form = trip.note_of(name, part).get("form")
+    return {"name": part.name, "arguments": trip.arguments_out(part, form)}
 
 
 def _plain_call(part: ToolCall) -> dict[str, Json]:
-    if note_of(name, part).get("kind") == "custom":
-        inner = {"name": part.name, "input": free_text(part.arguments)}
+    if trip.note_of(name, part).get("kind") == "custom":
+        inner = {"name": part.name, "input": trip.free_text(part.arguments)}
         return {"id": part.id, "type": "custom", "custom": inner}
     return {"id": part.id, "type": "function", "function": _plain_function(part)}

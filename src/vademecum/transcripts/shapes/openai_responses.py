@@ -9,37 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vademecum.transcripts.messages import (
-    ROLES,
-    Image,
-    Message,
-    Opaque,
-    Role,
-    Text,
-    Thinking,
-    ToolCall,
-    ToolResult,
-)
+from vademecum.transcripts.messages import Image, Message, Opaque, Role, Text, Thinking, ToolCall, ToolResult
 from vademecum.transcripts.shapes import objects
-from vademecum.transcripts.shapes.round_trip import (
-    LEFT_OUT,
-    arguments_in,
-    arguments_out,
-    as_extra,
-    content_in,
-    content_out,
-    data_url,
-    difference,
-    dumps,
-    free_text,
-    from_url,
-    keep,
-    note_of,
-    opaque,
-    restored,
-    stand_in,
-    text_of,
-)
+from vademecum.transcripts.shapes import round_trip as trip
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,7 +20,7 @@ if TYPE_CHECKING:
 
 name = "openai_responses"
 
-_ROLES = {said: role for said, role in ROLES.items() if role is not Role.TOOL}
+_ROLES = {said: role for said, role in trip.ROLES.items() if role is not Role.TOOL}
 # Calls that the caller answers; what OpenAI's servers run (`web_search_call`, …) is carried opaque.
 _CALLS = {
     "function_call",
@@ -77,7 +49,7 @@ def read(messages: Sequence[Json]) -> list[Message]:
         if turn:
             found.append(_turn(turn))
             turn = []
-        found.append(Message(role, tuple(parts), id=text_of(given.get("id"))))
+        found.append(Message(role, tuple(parts), id=trip.text_of(given.get("id"))))
     return [*found, _turn(turn)] if turn else found
 
 
@@ -89,11 +61,11 @@ def write(messages: Sequence[Message]) -> list[Json]:
 def recognises(messages: Sequence[Json]) -> bool:
     """Whether there are items or blocks that only this API has."""
     for each in messages:
-        if text_of(each.get("type")) in _ITEMS and "role" not in each:
+        if trip.text_of(each.get("type")) in _ITEMS and "role" not in each:
             return True
         content = each.get("content")
         for block in content if isinstance(content, list) else ():
-            if isinstance(block, dict) and text_of(block.get("type")) in _BLOCKS:
+            if isinstance(block, dict) and trip.text_of(block.get("type")) in _BLOCKS:
                 return True
     return False
 
@@ -111,16 +83,16 @@ def _in_message(part: Part) -> bool:
 
 def _read_item(given: dict[str, Json], tools: dict[str, str], *, inside: bool) -> tuple[Role, list[Part]]:
     kind = given.get("type", "message")
-    whole = opaque(name, "item", given)
+    whole = trip.opaque(name, "item", given)
     if kind == "message":
-        role = _ROLES.get(text_of(given.get("role")))
+        role = _ROLES.get(trip.text_of(given.get("role")))
         if role is None:
             return Role.USER, [whole]
         return role, _read_message(given, role, inside=inside and role is Role.ASSISTANT) or [whole]
     if kind == "reasoning":
         words = "\n".join(_words(given.get("summary")) + _words(given.get("content")))
         note = {"reasoning": given}
-        return Role.ASSISTANT, [Thinking(words, extra=as_extra(name, note))]
+        return Role.ASSISTANT, [Thinking(words, extra=trip.as_extra(name, note))]
     if isinstance(kind, str) and kind in _CALLS:
         call = _read_call(given, kind)
         if isinstance(call, ToolCall):
@@ -133,19 +105,19 @@ def _read_item(given: dict[str, Json], tools: dict[str, str], *, inside: bool) -
 
 def _read_message(given: dict[str, Json], role: Role, *, inside: bool) -> list[Part]:
     """The parts of a message item, the first with the item's note; none where there is no content."""
-    parts, marks = content_in(given.get("content"), lambda block: _read_block(block, role), name=name)
+    parts, marks = trip.content_in(given.get("content"), lambda block: _read_block(block, role), name=name)
     if not parts:
         return []
     if role is Role.ASSISTANT and isinstance(given["content"], list):
         marks = {"form": "list"}  # always said, because without it each text goes alone: see `_write_message`
-    note = {**marks, **difference(given, _plain_item(parts, role, form=marks.get("form")))}
+    note = {**marks, **trip.difference(given, _plain_item(parts, role, form=marks.get("form")))}
     if not note and not inside:
         return list(parts)
     return [_with_item(parts[0], note), *parts[1:]]
 
 
 def _with_item(part: Part, note: dict[str, Json]) -> Part:
-    marked = {name: {**note_of(name, part), "item": note}}
+    marked = {name: {**trip.note_of(name, part), "item": note}}
     return Opaque(marked) if isinstance(part, Opaque) else part._replace(extra=marked)
 
 
@@ -156,43 +128,45 @@ def _words(value: Json) -> list[str]:
 
 def _read_call(given: dict[str, Json], kind: str) -> Part:
     marks: dict[str, Json] = {}
-    tool = text_of(given.get("name"))
+    tool = trip.text_of(given.get("name"))
     if kind == "function_call":
-        arguments, marks = arguments_in(given.get("arguments"))
+        arguments, marks = trip.arguments_in(given.get("arguments"))
     elif kind == "custom_tool_call":
-        arguments = dumps({"input": text_of(given.get("input"))}) or ""
+        arguments = trip.dumps({"input": trip.text_of(given.get("input"))}) or ""
         marks = {"kind": "custom"}
     else:
         tool = kind.removesuffix("_call")
         asked = {key: given[key] for key in _ASKED if key in given}
         only = next(iter(asked.values())) if len(asked) == 1 else asked
-        arguments = dumps(only) or ""
-    call = ToolCall(text_of(given.get("call_id")), tool, arguments)
-    return keep(name, given, call, _plain_call, **marks)
+        arguments = trip.dumps(only) or ""
+    call = ToolCall(trip.text_of(given.get("call_id")), tool, arguments)
+    return trip.keep(name, given, call, _plain_call, **marks)
 
 
 def _read_result(given: dict[str, Json], kind: str, tools: dict[str, str]) -> ToolResult:
-    parts, marks = content_in(given.get("output"), lambda block: _read_block(block, Role.TOOL), name=name)
+    parts, marks = trip.content_in(
+        given.get("output"), lambda block: _read_block(block, Role.TOOL), name=name
+    )
     # `local_shell_call_output` names the call in `id`.
-    answered = text_of(given.get("call_id", given.get("id")))
+    answered = trip.text_of(given.get("call_id", given.get("id")))
     content = tuple(part for part in parts if isinstance(part, Text | Image | Opaque))
     if kind != "function_call_output":
         marks = {**marks, "kind": kind}
     found = ToolResult(answered, content, name=tools.get(answered, ""))
-    return keep(name, given, found, _plain_result, **marks)
+    return trip.keep(name, given, found, _plain_result, **marks)
 
 
 def _read_block(given: Json, role: Role) -> Part:
     kind = given.get("type") if isinstance(given, dict) else None
     spoken = role is Role.ASSISTANT
     if kind in ("input_text", "output_text", "text") and isinstance(given.get("text"), str):
-        return keep(name, given, Text(given["text"]), lambda part: _plain_text(part, spoken=spoken))
+        return trip.keep(name, given, Text(given["text"]), lambda part: _plain_text(part, spoken=spoken))
     if kind == "refusal" and isinstance(given.get("refusal"), str):
         text = Text(given["refusal"])
-        return keep(name, given, text, lambda part: _plain_text(part, spoken=spoken), kind="refusal")
+        return trip.keep(name, given, text, lambda part: _plain_text(part, spoken=spoken), kind="refusal")
     if kind == "input_image" and isinstance(given.get("image_url"), str):
-        return keep(name, given, from_url(given["image_url"]), _plain_image)
-    return opaque(name, "block", given)
+        return trip.keep(name, given, trip.from_url(given["image_url"]), _plain_image)
+    return trip.opaque(name, "block", given)
 
 
 def _write_message(message: Message) -> list[Json]:
@@ -205,8 +179,8 @@ def _write_message(message: Message) -> list[Json]:
     run: list[Part] = []
     for part in message.parts:
         alone = _write_alone(part)
-        apart = message.role is Role.ASSISTANT and bool(run) and "item" not in note_of(name, run[0])
-        if run and (apart or alone is not None or "item" in note_of(name, part)):
+        apart = message.role is Role.ASSISTANT and bool(run) and "item" not in trip.note_of(name, run[0])
+        if run and (apart or alone is not None or "item" in trip.note_of(name, part)):
             found += _write_run(run, message.role)
             run = []
         if alone is None:
@@ -220,12 +194,12 @@ def _write_message(message: Message) -> list[Json]:
 
 def _write_alone(part: Part) -> list[Json] | None:
     """The item that a part is by itself; None for what stands in a message item."""
-    note = note_of(name, part)
+    note = trip.note_of(name, part)
     match part:
         case ToolCall():
-            return [restored(_plain_call(part), note)]
+            return [trip.restored(_plain_call(part), note)]
         case ToolResult():
-            return [restored(_plain_result(part), note)]
+            return [trip.restored(_plain_result(part), note)]
         case Thinking():
             return [note["reasoning"]] if "reasoning" in note else []
         case Opaque() if "block" not in note and "item" in note:
@@ -235,12 +209,12 @@ def _write_alone(part: Part) -> list[Json] | None:
 
 
 def _write_run(run: list[Part], role: Role) -> list[Json]:
-    note = note_of(name, run[0]).get("item") if run else None
+    note = trip.note_of(name, run[0]).get("item") if run else None
     note = note if isinstance(note, dict) else {}
     plain = _plain_item(tuple(run), role, form=note.get("form"))
     if run and plain["content"] == []:
         return []  # nothing in it that this shape can say
-    return [restored(plain, note)]
+    return [trip.restored(plain, note)]
 
 
 def _plain_item(parts: tuple[Part, ...], role: Role, *, form: Json) -> dict[str, Json]:
@@ -249,49 +223,46 @@ def _plain_item(parts: tuple[Part, ...], role: Role, *, form: Json) -> dict[str,
     def block(part: Part) -> Json:
         return _write_block(part, spoken=spoken)
 
-    content = content_out(parts, block, name=name, form=form)
+    content = trip.content_out(parts, block, name=name, form=form)
     return {"role": "user" if role is Role.TOOL else str(role), "content": content}
 
 
 def _write_block(part: Part, *, spoken: bool) -> Json:
-    note = note_of(name, part)
+    note = trip.note_of(name, part)
     match part:
         case Text():
-            return restored(_plain_text(part, spoken=spoken), note)
+            return trip.restored(_plain_text(part, spoken=spoken), note)
         case Image():
-            return restored(_plain_image(part), note)
+            return trip.restored(_plain_image(part), note)
         case Opaque():
-            if "block" in note:
-                return note["block"]
-            words = "" if spoken else stand_in(part)
-            return {"type": "input_text", "text": words} if words else LEFT_OUT
+            return trip.written_opaque(name, part, spoken=spoken, kind="input_text")
         case _:
-            return LEFT_OUT
+            return trip.LEFT_OUT
 
 
 def _plain_text(part: Text, *, spoken: bool) -> dict[str, Json]:
-    if note_of(name, part).get("kind") == "refusal":
+    if trip.note_of(name, part).get("kind") == "refusal":
         return {"type": "refusal", "refusal": part.text}
     return {"type": "output_text" if spoken else "input_text", "text": part.text}
 
 
 def _plain_image(part: Image) -> dict[str, Json]:
-    return {"type": "input_image", "image_url": data_url(part), "detail": "auto"}
+    return {"type": "input_image", "image_url": trip.data_url(part), "detail": "auto"}
 
 
 def _plain_call(part: ToolCall) -> dict[str, Json]:
-    note = note_of(name, part)
+    note = trip.note_of(name, part)
     if note.get("kind") == "custom":
-        text = free_text(part.arguments)
+        text = trip.free_text(part.arguments)
         return {"type": "custom_tool_call", "call_id": part.id, "name": part.name, "input": text}
-    arguments = arguments_out(part, note.get("form"))
+    arguments = trip.arguments_out(part, note.get("form"))
     return {"type": "function_call", "call_id": part.id, "name": part.name, "arguments": arguments}
 
 
 def _plain_result(part: ToolResult) -> dict[str, Json]:
-    note = note_of(name, part)
+    note = trip.note_of(name, part)
     kind = note.get("kind", "function_call_output")
-    output = content_out(
+    output = trip.content_out(
         part.content, lambda each: _write_block(each, spoken=False), name=name, form=note.get("form")
     )
     return {"type": kind, "call_id": part.id, "output": output}

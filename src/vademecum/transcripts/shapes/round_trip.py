@@ -26,6 +26,7 @@ from vademecum.transcripts.messages import (
     Json,
     Message,
     Opaque,
+    Role,
     Text,
     Thinking,
     ToolCall,
@@ -33,7 +34,7 @@ from vademecum.transcripts.messages import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from vademecum.transcripts.messages import Part
 
@@ -44,6 +45,14 @@ Kept = TypeVar("Kept", Text, Thinking, Image, ToolCall, ToolResult, Message)
 LEFT_OUT: Json = object()  # what a writer makes of a part that its shape has no place for
 INVALID_JSON = "INVALID_JSON"  # pydantic-ai's word for the same need
 _DATA_URL = re.compile(r"data:([^;,]*);base64,(.+)", re.DOTALL)
+
+
+# As providers and agents write it; the older words among them are OpenAI's.
+ROLES: Mapping[str, Role] = {
+    **{str(role): role for role in Role},
+    "developer": Role.SYSTEM,
+    "function": Role.TOOL,
+}
 
 
 def note_of(name: str, part: Part | Message) -> Note:
@@ -132,6 +141,35 @@ def stand_in(part: Opaque) -> str:
             kind = text_of(block.get("type")) or text_of(block.get("kind")) or "content"
             return f"[{kind} left out: {origin} only]"
     return ""
+
+
+def written_opaque(name: str, part: Opaque, *, spoken: bool, kind: str = "text") -> Json:
+    """The block it came as; from another shape, words in its place, though never in a model's mouth."""
+    note = note_of(name, part)
+    if "block" in note:
+        return note["block"]
+    words = "" if spoken else stand_in(part)
+    return {"type": kind, "text": words} if words else LEFT_OUT
+
+
+def whole(name: str, message: Message) -> Note:
+    """What a message of theirs that we know nothing of was, as `message`; nothing for every other."""
+    note = note_of(name, message.parts[0]) if len(message.parts) == 1 else NOTHING
+    return note if "message" in note else NOTHING
+
+
+def grouped(
+    messages: Iterable[Message], joins: Callable[[Message, Message], bool]
+) -> Iterator[list[Message]]:
+    """Messages of ours that are one of theirs, together."""
+    group: list[Message] = []
+    for message in messages:
+        if group and not joins(group[-1], message):
+            yield group
+            group = []
+        group.append(message)
+    if group:
+        yield group
 
 
 def text_of(value: Json) -> str:
