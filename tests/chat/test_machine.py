@@ -218,4 +218,4 @@ def test_a_small_window_is_offered_the_most_needed_tools_alone(room: Room) -> No
     assert [each["name"] for each in small.offered()] == [
         each for each in tools.names() if each in tools._NEEDED
     ]
-    assert small.filled().schemas * 4 < small.window
+    assert small.engine.filled(small.thread[:1], small.offered()).schemas * 4 < small.window

@@ -8,9 +8,8 @@ from context.replaying import replay
 from vademecum.context.engine import ContextEngine
 from vademecum.context.summary import request_text
 from vademecum.context.units import estimate_request, gather
-from vademecum.context.window import TAKEN_BACK, Prepared, WindowSettings
 from vademecum.store.outgoing import clean_value
-from vademecum.transcripts.events import Compacted, Flushed, Said, Summary, Trimmed, Used
+from vademecum.transcripts.events import TAKEN_BACK, Compacted, Flushed, Said, Summary, Trimmed, Used
 from vademecum.transcripts.log import InMemory, Log
 from vademecum.transcripts.messages import Message, Role, ToolCall, ToolResult, to_json
 from vademecum.transcripts.small_talk import is_substantive
@@ -21,6 +20,7 @@ from .hosts import ScriptedHost
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from vademecum.context.window import Prepared, WindowSettings
     from vademecum.transcripts.messages import Part
 
     from .hosts import Asked

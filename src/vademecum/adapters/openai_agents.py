@@ -16,10 +16,8 @@ from agents.memory import SessionSettings
 
 from vademecum import InvalidText, UsageError, shape
 from vademecum.adapters.base import alone, as_agent, opened, told
-from vademecum.context.engine import read_thread
-from vademecum.context.window import TAKEN_BACK
 from vademecum.store.ids import new as new_id
-from vademecum.transcripts.events import LARGEST, Said, Trimmed, render
+from vademecum.transcripts.events import LARGEST, Said, render
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -72,7 +70,7 @@ class TranscriptSession:
     # ---------------------------------------------------------------- the log
 
     def _items(self) -> list[Any]:
-        return [item for said in read_thread(self._log.events()) for item in self._of(said)]
+        return [item for said in self._log.thread() for item in self._of(said)]
 
     def _of(self, said: Said) -> list[Any]:
         given = self._given.get(said.id)
@@ -85,19 +83,17 @@ class TranscriptSession:
 
     def _pop(self) -> Any:
         with self._alone():
-            for said in reversed(read_thread(self._log.events())):
+            for said in reversed(self._log.thread()):
                 if items := self._of(said):
                     rest = self._said(items[:-1])
-                    self._log.append(Trimmed(ids=(_name(said),), why=TAKEN_BACK), sync=not rest)
+                    self._log.take_back([said], sync=not rest)
                     self._write(rest)
                     return items[-1]
         return None
 
     def _clear(self) -> None:
         with self._alone():
-            gone = tuple(_name(said) for said in read_thread(self._log.events()))
-            if gone:
-                self._log.append(Trimmed(ids=gone, why=TAKEN_BACK), sync=True)
+            self._log.take_back(self._log.thread(), sync=True)
 
     def _said(self, items: Sequence[Any]) -> list[tuple[Said, list[Any]]]:
         """Items as events that can be written, each with those that it holds; a turn of the model is one."""
@@ -135,7 +131,3 @@ class TranscriptSession:
 
 def _named(message: Message, key: str) -> Message:
     return message if message.id and not message.id.isdecimal() else message._replace(id=key)
-
-
-def _name(said: Said) -> str:
-    return said.id or f"#{said.seq}"

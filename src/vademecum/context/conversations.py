@@ -187,9 +187,7 @@ class Conversations:
 
     def messages(self, which: str, *, all: bool = False) -> Sequence[Message]:
         """All that was said in a session and not taken back, for a host that goes on with it."""
-        from vademecum.context import engine
-
-        return [each.message for each in engine.read_thread(self.open(which, all=all).events())]
+        return [each.message for each in self.open(which, all=all).thread()]
 
     def end(self, which: str, *, why: str = "quit", slug: Callable[[str], str] | None = None) -> Ended:
         """End a session, with a note of its last messages in the journal."""
@@ -203,14 +201,14 @@ class Conversations:
         Returns how many tokens it had before, and what would be sent now. Without `window` it counts as
         full, so that about half of it goes. With `dry` nothing is written.
         """
-        from vademecum.context import dry_run, engine
+        from vademecum.context import dry_run
 
         if not dry:
             self._work.may_write()
         log = self.open(which, all=all)
         model = dry_run.model_of(log)
         before = self.context(log, window=window or 1, model=model).inspect().tokens.total
-        written = engine.copy_in_memory(log) if dry else log
+        written = log.copy_in_memory() if dry else log
         return before, self.context(written, window=window or max(before, 1), model=model).compact()
 
     def _transcripts(self, *, all: bool = False) -> Sessions:
@@ -290,14 +288,12 @@ class Conversations:
 
     def _log_for(self, session: str | Log | None, model: str) -> Log:
         """The log a window is written to; one in memory where nothing can be written."""
-        from vademecum.context import engine
-
         if session is not None and not isinstance(session, str):
             return session
         if not self._work.settings.incognito and not self._writable("transcripts"):
             if session is None:
                 return replace(self._finder.transcripts, incognito=True, _own={}).new(model=model)
-            return engine.copy_in_memory(self.open(session))
+            return self.open(session).copy_in_memory()
         return self.current(model=model) if session is None else self.open(session)
 
     def _host(self, complete: Complete | None) -> Host:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from vademecum.agents import formats
-from vademecum.context.engine import ContextEngine, read_thread
+from vademecum.context.engine import ContextEngine
 from vademecum.context.host import HostFunctions
 from vademecum.context.prune import PruneKind
 from vademecum.context.units import estimate_request
@@ -166,9 +166,7 @@ def read_source(path: Path) -> DryRunSource:
 
 def from_log(log: Log, name: str = "") -> DryRunSource:
     """A session of our own."""
-    said = [
-        event.message._replace(time=event.message.time or event.time) for event in read_thread(log.events())
-    ]
+    said = [event.message._replace(time=event.message.time or event.time) for event in log.thread()]
     model = model_of(log) or next((each.model for each in said if each.model), "")
     return _source(name or log.session, OWN, model, said)
 

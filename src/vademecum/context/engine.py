@@ -8,7 +8,7 @@ store: whoever puts it together says where notes go and where a ratio is kept.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from vademecum.context import compaction as compactions
 from vademecum.context import exit, prune, summary
@@ -23,7 +23,6 @@ from vademecum.context.units import flatten, gather, measure_all, measure_schema
 from vademecum.context.window import (
     COMPACTION,
     NO_PROGRESS,
-    TAKEN_BACK,
     Inspection,
     Past,
     Prepared,
@@ -36,18 +35,17 @@ from vademecum.context.window import (
     compose,
 )
 from vademecum.errors import HostFailed, WindowFull
-from vademecum.tokens import PRIMING, Estimator, Size
-from vademecum.transcripts.events import Event, Pruned, Said, Todo, Trimmed, Used
-from vademecum.transcripts.log import InMemory, Log, clean_event
+from vademecum.tokens import PRIMING, Estimator, Size, count
+from vademecum.transcripts.events import Event, Pruned, Todo, Used
+from vademecum.transcripts.log import Log, clean_event
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from vademecum import config
     from vademecum.context.budget import Window
     from vademecum.context.exit import Plan
     from vademecum.context.host import Host
-    from vademecum.transcripts.events import Torn
     from vademecum.transcripts.messages import Json, Message
 
 
@@ -147,6 +145,14 @@ class ContextEngine:
             rows,
             past.block,
         )
+
+    def filled(self, system: Sequence[Message], tools: Sequence[Json]) -> Sections:
+        """How full the window is, with what goes into it before the first word."""
+        found, ratio = self._sections(), self._scale.ratio
+        opening = found.system or count(measure_all(system), ratio)
+        schemas = found.schemas or count(measure_schemas(tools), ratio)
+        more = opening - found.system + schemas - found.schemas
+        return found._replace(system=opening, schemas=schemas, total=found.total + more)
 
     # ---------------------------------------------------------------- what must happen first
 
@@ -327,9 +333,6 @@ def _full(tokens: Sections, error: object) -> WindowFull:
     )
 
 
-_BACK = (TAKEN_BACK, "no longer in the file")  # why a message of a log is no part of its session
-
-
 def settings_from(
     own: config.Settings, *, compaction: bool = True, reply: int | None = None
 ) -> WindowSettings:
@@ -385,24 +388,3 @@ class LearningEngine(ContextEngine):
         super().observe(usage)
         if self._learned is not None and self._learns in self.estimator.ratios:
             self._learned(self._learns, self.estimator.ratio(self._learns))
-
-
-def read_thread(events: Iterable[Event | Torn]) -> list[Said]:
-    """Everything that was said and not taken back, whatever has left the window since; without secrets."""
-    found: dict[str, Said] = {}
-    for event in events:
-        if isinstance(event, Said):
-            found[event.id or f"#{event.seq}"] = event
-        elif isinstance(event, Trimmed) and event.why in _BACK:
-            for each in event.ids:
-                found.pop(each, None)
-    return [cast("Said", clean_event(each)) for each in found.values()]
-
-
-def copy_in_memory(log: Log) -> Log:
-    """The same log, line by line, where what is added to it leaves nothing behind."""
-    paper = InMemory()
-    with paper.held() as pen:
-        for raw in log.raw():
-            pen.write(raw.content.removesuffix(b"\n"), sync=False)
-    return Log(log.session, paper)

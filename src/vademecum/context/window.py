@@ -23,7 +23,18 @@ from vademecum.tokens import PRIMING, Size, count
 from vademecum.transcripts import events as kinds
 from vademecum.transcripts import messages as shapes
 from vademecum.transcripts import views
-from vademecum.transcripts.events import Compacted, Event, Flushed, Pruned, Said, Summary, Torn, Trimmed, Used
+from vademecum.transcripts.events import (
+    TAKEN_BACK,
+    Compacted,
+    Event,
+    Flushed,
+    Pruned,
+    Said,
+    Summary,
+    Torn,
+    Trimmed,
+    Used,
+)
 from vademecum.transcripts.messages import Message, Role, Text
 
 if TYPE_CHECKING:
@@ -203,7 +214,6 @@ class Scale(NamedTuple):
 
 # ------------------------------------------------------------ the messages
 
-TAKEN_BACK = "taken back"  # the host's thread no longer has them: no drop, and no cycle ends with it
 _ID = re.compile(rb'"id":"([^"\\]{1,100})"')
 
 

@@ -86,6 +86,9 @@ class Pruned(Event):
     decisions: Items = field(default=(), metadata={"of": dict})
 
 
+TAKEN_BACK = "taken back"  # the host's thread no longer has them: no drop, and no cycle ends with it
+
+
 @dataclass(frozen=True, slots=True)
 class Trimmed(Event):
     """These messages left the window; `decisions`, as in `Pruned`, for those that stay and were cut."""

@@ -13,11 +13,12 @@ import os
 import re
 import threading
 from dataclasses import replace
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Protocol
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Protocol, cast
 
 from vademecum.errors import InvalidText, OutsideMemory
 from vademecum.store import clock, files, ids, names, outgoing
 from vademecum.transcripts import events as kinds
+from vademecum.transcripts import views
 from vademecum.transcripts.events import LARGEST, Event, Torn
 
 if TYPE_CHECKING:
@@ -180,6 +181,37 @@ class Log:
             count *= 8
 
     # ---------------------------------------------------------------- reading
+
+    def thread(self) -> list[kinds.Said]:
+        """All that was said and not taken back, whatever has left the window since; without secrets."""
+        return [cast("kinds.Said", clean_event(each)) for each in views.read_thread(self.events())]
+
+    def take_back(self, said: Iterable[kinds.Said], *, sync: bool = False) -> None:
+        """Take messages out of the thread; the log keeps them, and that they were taken back."""
+        gone = tuple(each.id or f"#{each.seq}" for each in said)
+        if gone:
+            self.append(kinds.Trimmed(ids=gone, why=kinds.TAKEN_BACK), sync=sync)
+
+    def title(self) -> str:
+        """What the session is called; empty while it has no name."""
+        return views.name(self.events())
+
+    def begun(self) -> str:
+        """When the session began; empty when nothing says."""
+        found = views.started(self.events())
+        return found.created if found else ""
+
+    def usage(self) -> views.Usage:
+        """What the session has used up."""
+        return views.usage(self.events())
+
+    def copy_in_memory(self) -> Log:
+        """The same log, line by line, where what is added to it leaves nothing behind."""
+        paper = InMemory()
+        with paper.held() as pen:
+            for raw in self.raw():
+                pen.write(raw.content.removesuffix(b"\n"), sync=False)
+        return Log(self.session, paper)
 
     def events(self) -> Iterator[Event | Torn]:
         """All events in order, one at a time however long the log is."""

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from vademecum.transcripts.events import (
+    TAKEN_BACK,
     Checkpoint,
     Compacted,
     Ended,
@@ -120,6 +121,21 @@ def _as_message(event: Summary | Compacted) -> Said:
 def thread(events: Iterable[Event | Torn]) -> tuple[Said, ...]:
     """Every message there was, whatever has left the window since."""
     return tuple(event for event in events if isinstance(event, Said))
+
+
+_BACK = (TAKEN_BACK, "no longer in the file")  # why a message of a log is no part of its session
+
+
+def read_thread(events: Iterable[Event | Torn]) -> list[Said]:
+    """Everything that was said and not taken back, whatever has left the window since."""
+    found: dict[str, Said] = {}
+    for event in events:
+        if isinstance(event, Said):
+            found[event.id or f"#{event.seq}"] = event
+        elif isinstance(event, Trimmed) and event.why in _BACK:
+            for each in event.ids:
+                found.pop(each, None)
+    return list(found.values())
 
 
 # -------------------------------------------------------------------- what is known of a session

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from vademecum import Locked, Memory, NotFound, Origin, connect
-from vademecum.context.engine import copy_in_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -152,5 +151,5 @@ def _in_memory(memory: Memory, wanted: str | None, model: str) -> Log:
     """A log that leaves nothing behind; where memory may be read, with all that an earlier one says."""
     if wanted and not memory.settings.incognito:
         newest = newest_session(memory) if wanted == LAST else None
-        return copy_in_memory(memory.sessions.open(newest.id if newest else wanted))
+        return memory.sessions.open(newest.id if newest else wanted).copy_in_memory()
     return replace(memory.sessions.transcripts, incognito=True).new(model=model)

@@ -146,7 +146,7 @@ def greet(chat: Chat) -> None:
     told = f" · memory {chat.mode}" if chat.mode != "on, private" else ""
     chat.screen.dim(f"vade chat · {model}{told} · /help")
     if chat.said:
-        name = chat.title
+        name = chat.log.title()
         chat.screen.dim(f"going on with {name or chat.log.session}: {chat.said:,} messages")
         if chat.thread[-1].role is Role.USER:
             chat.screen.dim("your last message has no answer yet: send it again to get one")
@@ -356,7 +356,7 @@ def _footer(chat: Chat) -> None:
     about = "" if chat.last.counted else "about "
     chat.screen.dim(f"{about}{chat.last.input:,} tokens in, {chat.last.output:,} out")
     if chat.footer == "full":
-        tokens = chat.filled()
+        tokens = chat.engine.filled(chat.thread[:1], chat.offered())
         cost = f", ${chat.spent.total.cost:.4f}" if chat.spent.total.cost is not None else ""
         chat.screen.dim(
             f"this chat: {chat.spent.total.tokens:,} tokens in {chat.spent.calls:,} calls{cost};"
@@ -376,7 +376,7 @@ def _propose(chat: Chat, text: str) -> None:
 
 def too_small(chat: Chat, error: WindowFull) -> str:
     """What to cut when even an empty conversation does not fit, the largest first."""
-    tokens = chat.filled()
+    tokens = chat.engine.filled(chat.thread[:1], chat.offered())
     if tokens.schemas + tokens.system <= tokens.limit // 2:
         return f"{error}: {error.hint}"
     sizes = sorted(

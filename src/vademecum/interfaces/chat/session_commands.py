@@ -34,9 +34,9 @@ def bar(part: int, whole: int) -> str:
 
 def status(chat: Chat, rest: str) -> None:
     """How everything stands."""
-    look, tokens = chat.engine.inspect(), chat.filled()
+    look, tokens = chat.engine.inspect(), chat.engine.filled(chat.thread[:1], chat.offered())
     found = chat.person.status()
-    name = chat.title
+    name = chat.log.title()
     rows = [
         ("model", chat.model_name or "none"),
         ("window", f"{bar(tokens.total, tokens.context)} {tokens.total:,} of {tokens.context:,} tokens"),
@@ -75,7 +75,11 @@ def context(chat: Chat, rest: str) -> None:
     which, more = parted(rest or "list")
     if which not in ("list", "detail") or more:
         raise wrong("context", "list|detail")
-    look, tokens, offered = chat.engine.inspect(), chat.filled(), chat.offered()
+    look, tokens, offered = (
+        chat.engine.inspect(),
+        chat.engine.filled(chat.thread[:1], chat.offered()),
+        chat.offered(),
+    )
     ratio = look.ratio
 
     def size(text: str) -> int:
@@ -188,10 +192,10 @@ def _written(chat: Chat) -> None:
 
 
 def _show(chat: Chat) -> None:
-    used = chat.used
+    used = chat.log.usage()
     output.line(f"session     {chat.log.session}")
-    output.line(f"name        {chat.title or '-'}")
-    output.line(f"begun       {chat.begun or '-'}")
+    output.line(f"name        {chat.log.title() or '-'}")
+    output.line(f"begun       {chat.log.begun() or '-'}")
     output.line(f"transcript  {chat.log.path or 'in memory only'}")
     output.line(f"messages    {chat.said:,}")
     cost = f", ${used.cost:.4f}" if used.cost else ""
@@ -209,7 +213,7 @@ def _switch(chat: Chat, which: str) -> None:
         return
     chat.enter(log, callers.hold_session(chat.person, log.session))
     chat.named = True
-    name = chat.title
+    name = chat.log.title()
     output.line(f"going on with {log.session}{f' ({name})' if name else ''}: {chat.said:,} messages")
 
 

@@ -11,20 +11,17 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from vademecum import CallUsage, Limits, Message, Role, Text, Used, VadeError, shape
-from vademecum.context.engine import read_thread
-from vademecum.context.units import measure_all, measure_schemas
+from vademecum.context.units import measure_schemas
 from vademecum.interfaces.chat import callers as calling
 from vademecum.llm.select import ALSO, PROVIDERS, discover_servers, resolve
 from vademecum.store.guarded_model import guarded
 from vademecum.tokens import count
-from vademecum.transcripts import views
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from vademecum import Block, ContextEngine, Log, Memory, Model
     from vademecum.config import Settings
-    from vademecum.context.window import Sections
     from vademecum.interfaces.chat.callers import Callers
     from vademecum.interfaces.chat.terminal import Screen
     from vademecum.knowledge.signals import Signal
@@ -181,14 +178,6 @@ class Chat:
         """How many tokens an answer may have."""
         return min(LONGEST_REPLY, self.window // 4)
 
-    def filled(self) -> Sections:
-        """How full the window is, with what goes into it before the first word."""
-        found, ratio = self.engine.inspect().tokens, self.engine.inspect().ratio
-        system = found.system or count(measure_all(self.thread[:1]), ratio)
-        schemas = found.schemas or count_tools(self.offered(), ratio)
-        more = system - found.system + schemas - found.schemas
-        return found._replace(system=system, schemas=schemas, total=found.total + more)
-
     def offered(self) -> list[Any]:
         """The tools that the model is offered."""
         from vademecum.interfaces.chat.tools import schemas
@@ -215,7 +204,7 @@ class Chat:
         self._hold.__exit__(None, None, None)
         self._hold, self.log = held, log
         self.callers = calling.in_session(self.callers, log.session)
-        self.thread = [each.message for each in read_thread(log.events())]
+        self.thread = [each.message for each in log.thread()]
         self.proposed = ()
         self.block = self._injected()
         said = Message(Role.SYSTEM, (Text(self._system()),))
@@ -265,22 +254,6 @@ class Chat:
         self._hold.__exit__(None, None, None)
         self._hold = contextlib.nullcontext()
         self.callers.close()
-
-    @property
-    def title(self) -> str:
-        """What the session is called; empty while it has no name."""
-        return views.name(self.log.events())
-
-    @property
-    def begun(self) -> str:
-        """When the session began; empty when its log does not say."""
-        found = views.started(self.log.events())
-        return found.created if found else ""
-
-    @property
-    def used(self) -> views.Usage:
-        """What the session has used up, in all chats that it had."""
-        return views.usage(self.log.events())
 
     @property
     def said(self) -> int:
