@@ -356,13 +356,13 @@ def test_two_real_sessions_confirm_and_two_runs_without_a_session_do_not(tmp_pat
     (tmp_path / "work").mkdir()
     agent_learns(tmp_path)
     agent_learns(tmp_path)
-    [lesson] = vade(tmp_path, "knowledge", "list")
+    [lesson] = vade(tmp_path, "knowledge", "list")["lessons"]
     assert (lesson["trust"], lesson["badge"], lesson["learned"]) == ("unverified", "[unverified]", 2)
     agent_learns(tmp_path, VADE_SESSION="monday")
     agent_learns(tmp_path, VADE_SESSION="monday")
-    assert vade(tmp_path, "knowledge", "list")[0]["trust"] == "unverified"
+    assert vade(tmp_path, "knowledge", "list")["lessons"][0]["trust"] == "unverified"
     agent_learns(tmp_path, VADE_SESSION="tuesday")
-    [lesson] = vade(tmp_path, "knowledge", "list")
+    [lesson] = vade(tmp_path, "knowledge", "list")["lessons"]
     assert (lesson["trust"], lesson["badge"], lesson["injectable"]) == ("confirmed", "", True)
     assert vade(tmp_path, "show", lesson["key"])["trust"]["level"] == "confirmed"
 

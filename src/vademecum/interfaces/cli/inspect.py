@@ -10,8 +10,8 @@ import click
 
 from vademecum.interfaces.cli.options import TYPES, common, key_argument, scope_option
 from vademecum.interfaces.present import output, to_json
+from vademecum.interfaces.present.safe import find_secrets, mark_secrets, redact_secrets
 from vademecum.interfaces.present.to_text import short, show_findings
-from vademecum.store import secrets
 
 if TYPE_CHECKING:
     from vademecum.config import Shared
@@ -143,8 +143,8 @@ def show(key: str, scope: str | None, as_json: bool, door: Door) -> None:
 
 def show_text(text: str, *, marked: bool) -> set[str]:
     """Print a text, and return the kinds of secrets in it: each is marked for a person, or else replaced."""
-    found = secrets.find(text)
-    shown = secrets.mark(text, found) if marked else secrets.redact(text, found)
+    found = find_secrets(text)
+    shown = mark_secrets(text, found) if marked else redact_secrets(text, found)
     with output.revealed() if marked and found else contextlib.nullcontext():
         output.line("\n".join(f"  {line}" for line in shown.split("\n")))
     return {each.kind for each in found}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from vademecum.interfaces.cli.options import common
+from vademecum.interfaces.cli.options import actor, common, has_terminal
 from vademecum.interfaces.present import output, to_json
 
 if TYPE_CHECKING:
@@ -131,11 +131,9 @@ def _begun(
 
 def _doors(options: dict[str, Any], readonly: bool) -> Callers:
     from vademecum.interfaces.chat import callers
-    from vademecum.store import people
 
     given = {name: options[name] for name in ("home", "agent", "audience", "incognito")}
-    actor, terminal = f"human:{people.login()}", people.has_terminal()
-    return callers.open_callers(**given, readonly=readonly, actor=actor, terminal=terminal)
+    return callers.open_callers(**given, readonly=readonly, actor=actor(), terminal=has_terminal())
 
 
 def _options() -> dict[str, Any]:

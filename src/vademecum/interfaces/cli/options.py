@@ -71,13 +71,25 @@ def _inherited(name: str, value: Any) -> Any:
     return value
 
 
+def actor() -> str:
+    """Who is at the keyboard, as the audit names them."""
+    from vademecum.store.people import login
+
+    return f"human:{login()}"
+
+
+def has_terminal() -> bool:
+    """Whether a person can be asked."""
+    from vademecum.store.people import has_terminal as asked
+
+    return asked()
+
+
 def open_memory(**options: Any) -> Memory:
     """Open memory for whoever is at the keyboard: a person, unless an agent runs this command."""
     from vademecum.memory import connect
-    from vademecum.store import people
 
-    actor = f"human:{people.login()}"
-    memory = connect(**options, origin=Origin.USER, actor=actor, terminal=people.has_terminal())
+    memory = connect(**options, origin=Origin.USER, actor=actor(), terminal=has_terminal())
     output.choose_shape(lambda: memory.settings.output.json_shape == "old")
     for problem in memory.workspace.loaded.problems:
         click.echo(f"vade: warning: {problem}; the default is used", err=True)
@@ -114,9 +126,9 @@ class AgentName(click.Choice[str]):
     @property
     def choices(self) -> tuple[str, ...]:  # type: ignore[override]  # click keeps them as an attribute
         """Their names."""
-        from vademecum.agents import registry
+        from vademecum.agents.registry import having
 
-        return tuple(registry.having(self.part))
+        return tuple(having(self.part))
 
 
 class NamesAgents(click.Command):

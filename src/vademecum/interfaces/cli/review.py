@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from vademecum.errors import VadeError
-from vademecum.interfaces.cli.options import common, complete_keys, confirmed, scope_option
+from vademecum.interfaces.cli.options import common, complete_keys, confirmed, has_terminal, scope_option
 from vademecum.interfaces.present import output, to_json
+from vademecum.interfaces.present.safe import clean_text, find_secrets, mark_secrets
 from vademecum.interfaces.present.to_text import show_waiting
-from vademecum.store import people, secrets
 from vademecum.store.approvals import SHOWN, whose
-from vademecum.store.outgoing import clean_text
 from vademecum.text.visible import spelled
 
 if TYPE_CHECKING:
@@ -58,13 +57,13 @@ def review(kinds: tuple[str, ...], scope: str | None, *, declined: bool, as_json
     show_counts(inbox)
     if not inbox.items:
         return
-    if not people.has_terminal():
+    if not has_terminal():
         for each in inbox.items:
             output.line(f"{each.kind}: {each.name}: {first_line(each.text)}")
         output.line("\nrun `vade review` in a terminal to decide")
         return
     memory.workspace.may_decide("decide about what waits", "vade review")
-    Sitting(memory, inbox.items, kinds, scope).run()
+    ReviewScreen(memory, inbox.items, kinds, scope).run()
 
 
 def show_counts(inbox: Inbox) -> None:
@@ -86,7 +85,7 @@ def first_line(text: str) -> str:
     return short(text, 100)
 
 
-class Sitting:
+class ReviewScreen:
     """One person going through the inbox; what they decide is done at once."""
 
     def __init__(
@@ -133,7 +132,7 @@ class Sitting:
         place = " · ".join(each for each in (item.scope, item.path if item.path != item.name else "") if each)
         output.line(f"\n[{at + 1:,}/{len(self.items):,}] {item.name}{f' · {place}' if place else ''}")
         output.line(f"  {item.why}")
-        lines = spelled(secrets.mark(item.text, secrets.find(item.text))).split("\n")
+        lines = spelled(mark_secrets(item.text, find_secrets(item.text))).split("\n")
         with output.revealed():
             for line in lines[:_SHOWN]:
                 output.line(f"  │ {line}")

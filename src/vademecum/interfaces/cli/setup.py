@@ -267,16 +267,16 @@ def _folder(memory: Memory) -> Iterator[Check]:
 
 def _file_system(memory: Memory) -> Iterator[Check]:
     """Try what safe writing rests upon, on the file system that holds the home."""
-    from vademecum.store import files
+    from vademecum.store.files import create, reported
 
     writable = memory.home.path.exists() and os.access(memory.home.path, os.W_OK)
     if memory.settings.incognito or not writable:
         return
-    with files.reported("try the file system"), memory.home.disk("locks", create=True) as folder:
+    with reported("try the file system"), memory.home.disk("locks", create=True) as folder:
         names = (f"doctor-{os.getpid()}-1", f"doctor-{os.getpid()}-2")
         try:
             for name in names:
-                files.create(folder, name, name.encode())
+                create(folder, name, name.encode())
             exchanged = folder.exchange(*names)
         finally:
             for name in names:
@@ -307,10 +307,10 @@ def _audit(memory: Memory) -> Iterator[Check]:
 
 
 def _decisions(memory: Memory) -> Iterator[Check]:
-    from vademecum.store import decisions
+    from vademecum.store.decisions import damaged
 
     if not memory.settings.incognito:
-        for path in decisions.damaged(memory.home):
+        for path in damaged(memory.home):
             said = f"{path} cannot be read and decides nothing"
             yield Check("decisions", "error", said, "mend it, or delete it and decide again")
 

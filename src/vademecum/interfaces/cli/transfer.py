@@ -31,15 +31,15 @@ def import_(*, system: str, path: str, dry: bool, scope: str | None, as_json: bo
 
     SYSTEM is {memories}; PATH is its folder, a file of it, or an archive.
     """
-    from vademecum.agents import memories
-    from vademecum.store import files
+    from vademecum.agents.memories import Importing, check_outside, read
+    from vademecum.store.files import reported
 
     memory = door()
-    memories.check_outside(path, memory.home.path)
+    check_outside(path, memory.home.path)
     project = memory.caller.project
-    here = memories.Importing(None if project is None else project.root, scope is not None)
-    with output.progress() as step, files.reported(f"read {path}"):
-        pieces = memories.read(system, Path(path), here)
+    here = Importing(None if project is None else project.root, scope is not None)
+    with output.progress() as step, reported(f"read {path}"):
+        pieces = read(system, Path(path), here)
         report = memory.transfer.import_pieces(
             pieces, system=system, scope=scope, apply=not dry, progress=step
         )

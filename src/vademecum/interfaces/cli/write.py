@@ -20,8 +20,8 @@ from vademecum.interfaces.cli.options import (
 )
 from vademecum.interfaces.present import output, to_json
 from vademecum.interfaces.present.editor import discard, from_editor
+from vademecum.interfaces.present.safe import find_secrets
 from vademecum.interfaces.present.to_text import show_merged
-from vademecum.store import secrets
 
 if TYPE_CHECKING:
     from vademecum.interfaces.cli.options import Door
@@ -123,7 +123,7 @@ def edit(key: str, scope: str | None, as_json: bool, door: Door) -> None:
     """
     memory = door()
     path, before = memory.care.editable(key, scope=scope)
-    kinds = sorted({each.kind for each in secrets.find(before)})
+    kinds = sorted({each.kind for each in find_secrets(before)})
     if kinds and not output.for_a_person(memory):
         raise SecretFound(
             f"{path} holds what looks like a secret ({', '.join(kinds)}), so it is not handed out here",

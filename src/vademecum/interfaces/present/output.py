@@ -14,14 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from vademecum.interfaces.present.shape import VERSION
-from vademecum.lazy import LazyModule
 from vademecum.text.visible import visible
-
-if TYPE_CHECKING:
-    from vademecum.store import clock, outgoing
-else:
-    clock = LazyModule("vademecum.store.clock")
-    outgoing = LazyModule("vademecum.store.outgoing")
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -49,7 +42,9 @@ def plain(text: str) -> str:
 
     What looks like a secret is replaced: an agent reads this as well. `revealed` is the one exception.
     """
-    return visible(text if _revealing.get() else outgoing.clean_text(text))
+    from vademecum.interfaces.present.safe import safe_text
+
+    return visible(text) if _revealing.get() else safe_text(text)
 
 
 def for_a_person(memory: Memory) -> bool:
@@ -118,13 +113,15 @@ def as_json(shape: JsonShape, value: Any = None, /, **given: Any) -> None:
 
 def print_json(shape: JsonShape, made: dict[str, Any]) -> None:
     """Print an object of a shape, without what looks like a secret, as the settings want it."""
+    from vademecum.interfaces.present.safe import clean_value
+
     if _old() if _old else os.environ.get("VADE_OUTPUT_JSON_SHAPE") == "old":
         from vademecum.interfaces.present.old_shape import to_old
 
         shown: Any = to_old(shape.name, made)
     else:
         shown = {"schemaVersion": VERSION, **made}
-    click.echo(json.dumps(outgoing.clean_value(shown), ensure_ascii=False, indent=2))
+    click.echo(json.dumps(clean_value(shown), ensure_ascii=False, indent=2))
 
 
 def tell(
@@ -166,7 +163,9 @@ def table(rows: Sequence[Sequence[str]], headings: Sequence[str]) -> None:
 
 def age(stamp: str | None) -> str:
     """How long ago, in one short word."""
-    moment = clock.parse(stamp)
+    from vademecum.store.clock import parse
+
+    moment = parse(stamp)
     if moment is None:
         return "-"
     seconds = (datetime.now(UTC) - moment).total_seconds()

@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from vademecum.store.outgoing import clean_lines, clean_text, clean_value, noticing
+from vademecum.store.secrets import find as find_secrets
+from vademecum.store.secrets import mark as mark_secrets
+from vademecum.store.secrets import redact as redact_secrets
 from vademecum.text.visible import visible
 
 if TYPE_CHECKING:
@@ -14,8 +17,11 @@ __all__ = [
     "clean_lines",
     "clean_text",
     "clean_value",
+    "find_secrets",
     "has_secret",
+    "mark_secrets",
     "noticing",
+    "redact_secrets",
     "safe_answer",
     "safe_text",
 ]

@@ -32,12 +32,12 @@ from vademecum.interfaces.present.shape import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from vademecum import Answer
     from vademecum.context.dry_run import DryRun
     from vademecum.knowledge.graph import Graph
     from vademecum.lifecycle.passes import Proposal
     from vademecum.memory import Memory
     from vademecum.memory.status import Status
-    from vademecum.search.answer import Answer
     from vademecum.store.pinned import Pinned
     from vademecum.store.sources import Source
     from vademecum.transcripts.log import Line
@@ -391,7 +391,7 @@ _torn = JsonShape("torn_line", "line:int torn size:int")
 
 def line_json(line: Line) -> dict[str, Any]:
     """A line for programs: its number and the event as it stands in the log, without secrets."""
-    from vademecum.store.outgoing import clean_value
+    from vademecum.interfaces.present.safe import clean_value
     from vademecum.transcripts.events import Torn, to_json
 
     if isinstance(line.event, Torn):
@@ -496,13 +496,14 @@ outcome_json = JsonShape(
 )
 
 
-def _article(proposal: Proposal) -> str:
-    from vademecum.lifecycle.rewrite import article_of
+def article_of(proposal: Proposal) -> str:
+    """The text that takes the place of a topic's entries."""
+    from vademecum.lifecycle.rewrite import article_of as article
 
-    return article_of(proposal)
+    return article(proposal)
 
 
-_topic = JsonShape("topic", "path=where why article", article=at(_article))
+_topic = JsonShape("topic", "path=where why article", article=at(article_of))
 _refusal = JsonShape("refusal", "path why")
 compacted_json = JsonShape(
     "compacted",

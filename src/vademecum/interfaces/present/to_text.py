@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from vademecum.interfaces.present import output
+from vademecum.interfaces.present.safe import clean_text
 from vademecum.interfaces.present.to_json import (
     explained_found_json,
     found_json,
@@ -17,19 +18,17 @@ from vademecum.interfaces.present.to_json import (
     sessions_json,
     waiting_json,
 )
-from vademecum.store.outgoing import clean_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from vademecum import Answer, Passage, Session
     from vademecum.knowledge.trust import LessonFigures
     from vademecum.lifecycle.runner import RunOutcome
     from vademecum.memory import Memory
-    from vademecum.search.answer import Answer, Passage
     from vademecum.store.approvals import Waiting
     from vademecum.store.runs import Told
     from vademecum.transcripts.log import Line
-    from vademecum.transcripts.sessions import Session
     from vademecum.types import Finding, Merged
 
 _BAR = 24
