@@ -221,7 +221,7 @@ def test_layers_mix_setting_by_setting(home: Path, root: Path) -> None:
         project_id="api",
         agent="ada",
         incognito=True,
-        limits=config.Limits(lock=120.0),
+        limits=config.LimitSettings(lock=120.0),
         inject=config.Inject(memory_chars=100),
     )
     assert {name: origin for name, origin in result.origins.items() if origin != "default"} == {
@@ -239,7 +239,7 @@ def test_the_users_environment_and_flags_may_widen_what_a_repository_narrowed(ho
         home, root, {"VADE_INCOGNITO": "off", "VADE_LIMITS_LOCK": "1h"}, {"secrets.policy": "warn"}
     )
     assert result.settings == Settings(
-        limits=config.Limits(lock=3600.0), secrets=config.Secrets(policy=SecretPolicy.WARN)
+        limits=config.LimitSettings(lock=3600.0), secrets=config.Secrets(policy=SecretPolicy.WARN)
     )
 
 
@@ -796,7 +796,7 @@ def test_a_repository_may_narrow(home: Path, root: Path) -> None:
     assert loaded(home, root).settings == Settings(
         incognito=True,
         dedup=config.Dedup(window_days=1, newest=10, threshold=100),
-        limits=config.Limits(content_bytes=1024, lock=0.1),
+        limits=config.LimitSettings(content_bytes=1024, lock=0.1),
         inject=config.Inject(global_context_kib=1, project_context_kib=1, memory_chars=1, profile_chars=1),
         prune=config.Prune(min_prunable_chars=1, max_chars=3, head_chars=1, tail_chars=0),
         secrets=config.Secrets(policy=SecretPolicy.REDACT, project=SecretPolicy.REFUSE),

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from vademecum.errors import *  # noqa: F403  all of the tree
     from vademecum.inject.build import Block as Block
     from vademecum.llm.base import Call as Call
-    from vademecum.llm.base import CallUsage as CallUsage
     from vademecum.llm.base import Limits as Limits
     from vademecum.llm.base import Model as Model
+    from vademecum.llm.base import ModelUsage as ModelUsage
     from vademecum.llm.failures import is_overflow as is_overflow
     from vademecum.llm.scripted import Scripted as Scripted
     from vademecum.llm.select import resolve
@@ -64,7 +64,7 @@ _HOMES = {
         "SecretFound StorageFailed UnknownName Untrusted UsageError VadeError WindowFull"
     ),
     "vademecum.inject.build": "Block",
-    "vademecum.llm.base": "Call CallUsage Limits Model",
+    "vademecum.llm.base": "Call Limits Model ModelUsage",
     "vademecum.llm.select": "resolve:resolve_model",
     "vademecum.llm.failures": "is_overflow",
     "vademecum.llm.scripted": "Scripted",

@@ -385,7 +385,7 @@ class Retention:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Limits:
+class LimitSettings:
     """What one call may use up."""
 
     content_bytes: int = setting(MIB, "The largest text that is accepted as one entry.", size(1, GIB), LOWER)
@@ -429,7 +429,7 @@ class Search:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Chunk:
+class ChunkSettings:
     """How texts are cut for the index."""
 
     tokens: int = setting(400, "About how many tokens a chunk has.", whole(50, 10_000), NEVER)
@@ -596,7 +596,7 @@ class Prune:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Session:
+class SessionSettings:
     """When a session is over, and what is kept of it in the journal."""
 
     reset: str = setting(
@@ -742,16 +742,16 @@ class Settings:
     dedup: Dedup = field(default_factory=Dedup)
     decay: Decay = field(default_factory=Decay)
     retention: Retention = field(default_factory=Retention)
-    limits: Limits = field(default_factory=Limits)
+    limits: LimitSettings = field(default_factory=LimitSettings)
     search: Search = field(default_factory=Search)
-    chunk: Chunk = field(default_factory=Chunk)
+    chunk: ChunkSettings = field(default_factory=ChunkSettings)
     embed: Embed = field(default_factory=Embed)
     llm: Llm = field(default_factory=Llm)
     inject: Inject = field(default_factory=Inject)
     trim: Trim = field(default_factory=Trim)
     flush: Flush = field(default_factory=Flush)
     prune: Prune = field(default_factory=Prune)
-    session: Session = field(default_factory=Session)
+    session: SessionSettings = field(default_factory=SessionSettings)
     knowledge: Knowledge = field(default_factory=Knowledge)
     secrets: Secrets = field(default_factory=Secrets)
     approval: Approval = field(default_factory=Approval)
@@ -770,7 +770,7 @@ SETTINGS: Mapping[str, Setting] = MappingProxyType({each.name: each for each in 
 SECTIONS = frozenset(name.partition(".")[0] for name in SETTINGS if "." in name)
 
 
-class Row(NamedTuple):
+class SettingRow(NamedTuple):
     """One setting as the manual shows it."""
 
     name: str
@@ -781,10 +781,10 @@ class Row(NamedTuple):
     environment: str
 
 
-def describe() -> list[Row]:
+def describe() -> list[SettingRow]:
     """List what can be set, in the order of the tree."""
     return [
-        Row(
+        SettingRow(
             name=each.name,
             type=each.kind.word,
             default=each.render(each.default),
@@ -831,7 +831,7 @@ class Problem(NamedTuple):
         return f"{self.where}: {self.why}"
 
 
-class Wanted(NamedTuple):
+class WantedSetting(NamedTuple):
     """What a line of a repository's file sets."""
 
     name: str
@@ -845,7 +845,7 @@ class Shared:
 
     path: Path
     trusted: bool
-    wanted: tuple[Wanted, ...] = ()
+    wanted: tuple[WantedSetting, ...] = ()
     problems: tuple[Problem, ...] = ()
 
 
@@ -1041,7 +1041,8 @@ def _from_repository(
             problems.append(problem)
             del layer[name]
     wanted = (
-        Wanted(name, SETTINGS[name].kind.render(given.value), given.origin) for name, given in layer.items()
+        WantedSetting(name, SETTINGS[name].kind.render(given.value), given.origin)
+        for name, given in layer.items()
     )
     return layer, Shared(path, trusted, tuple(wanted), tuple(problems))
 

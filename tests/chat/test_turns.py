@@ -11,7 +11,7 @@ import pytest
 from vademecum.errors import ModelFailed, ModelNonsense, ModelOverflow
 from vademecum.interfaces.chat import conversation, tools
 from vademecum.interfaces.chat.state import Spent
-from vademecum.llm.base import Call, CallUsage
+from vademecum.llm.base import Call, ModelUsage
 from vademecum.llm.scripted import Scripted
 from vademecum.transcripts.events import Flushed, Said, Trimmed, Used
 from vademecum.transcripts.messages import Role
@@ -468,9 +468,9 @@ def test_usage_of_flushes_is_recorded_as_such(room: Room) -> None:
 
 def test_costs_add_up_where_a_price_is_known() -> None:
     spent = Spent()
-    spent.add(CallUsage(10, 2))
-    assert spent.total == CallUsage(10, 2)
-    spent.add(CallUsage(10, 2, Decimal("0.5")))
-    spent.add(CallUsage(10, 2, Decimal("0.25"), counted=False))
-    assert spent.total == CallUsage(30, 6, Decimal("0.75"), counted=False)
+    spent.add(ModelUsage(10, 2))
+    assert spent.total == ModelUsage(10, 2)
+    spent.add(ModelUsage(10, 2, Decimal("0.5")))
+    spent.add(ModelUsage(10, 2, Decimal("0.25"), counted=False))
+    assert spent.total == ModelUsage(30, 6, Decimal("0.75"), counted=False)
     assert spent.calls == 3

@@ -12,8 +12,7 @@ from vademecum.transcripts.messages import Message, Role, Text
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from vademecum.context.git import GitActivity
-    from vademecum.context.host import Complete
+    from vademecum.context.host import Complete, GitActivity
     from vademecum.transcripts.messages import Json
 
 FACT = "- The staging database moved to db7."

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vademecum.context import summary
-from vademecum.context.git import GitActivity
+from vademecum.context.host import GitActivity
 from vademecum.context.summary import ThreadSummary, parse_summary, summarize
 from vademecum.context.todo import TodoList, add
 from vademecum.context.units import estimate

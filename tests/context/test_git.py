@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from vademecum.context import git
-from vademecum.context.git import GitActivity
+from vademecum.context import host
+from vademecum.context.host import GitActivity
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,7 +54,7 @@ def script(path: Path, text: str) -> Path:
 
 
 def test_the_newest_commits_the_branch_and_what_is_changed_are_told(repository: Path) -> None:
-    found = git.recent(repository)
+    found = host.read_git(repository)
     assert found is not None
     assert found.branch == "main"
     assert [line.split(" ", 1)[1] for line in found.commits] == ["Add the second file", "Begin"]
@@ -66,16 +66,16 @@ def test_a_folder_below_the_repository_and_one_without_a_commit_are_told_of_too(
     repository: Path, tmp_path: Path
 ) -> None:
     (repository / "src").mkdir()
-    assert git.recent(repository / "src") == git.recent(repository)
+    assert host.read_git(repository / "src") == host.read_git(repository)
     (tmp_path / "new").mkdir()
     run(tmp_path / "new", "-c", "init.defaultBranch=trunk", "init", "-q")
-    assert git.recent(tmp_path / "new") == GitActivity("trunk")
+    assert host.read_git(tmp_path / "new") == GitActivity("trunk")
 
 
 def test_outside_a_repository_git_is_not_even_run(tmp_path: Path) -> None:
     script(tmp_path / "git", f"touch {tmp_path / 'ran'}")
     (tmp_path / "plain").mkdir()
-    assert git.recent(tmp_path / "plain", environ={"PATH": str(tmp_path)}) is None
+    assert host.read_git(tmp_path / "plain", environ={"PATH": str(tmp_path)}) is None
     assert not (tmp_path / "ran").exists()
 
 
@@ -83,7 +83,7 @@ def test_without_git_there_is_no_activity(
     repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert git.recent(repository) is None
+    assert host.read_git(repository) is None
 
 
 def test_a_git_that_hangs_or_fails_is_left(
@@ -91,9 +91,9 @@ def test_a_git_that_hangs_or_fails_is_left(
 ) -> None:
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     script(tmp_path / "git", "exec sleep 60")
-    assert git.recent(repository, seconds=0.3) is None
+    assert host.read_git(repository, seconds=0.3) is None
     script(tmp_path / "git", "echo nonsense; exit 128")
-    assert git.recent(repository) is None
+    assert host.read_git(repository) is None
 
 
 def test_another_repository_that_the_environment_names_is_not_meant(
@@ -102,10 +102,10 @@ def test_another_repository_that_the_environment_names_is_not_meant(
     other = tmp_path / "other"
     other.mkdir()
     run(other, "init", "-q")
-    expected = git.recent(repository)
+    expected = host.read_git(repository)
     monkeypatch.setenv("GIT_DIR", str(other / ".git"))
     monkeypatch.setenv("GIT_WORK_TREE", str(other))
-    assert git.recent(repository) == expected
+    assert host.read_git(repository) == expected
 
 
 def test_an_answer_without_end_is_cut_at_a_whole_entry(
@@ -113,8 +113,8 @@ def test_an_answer_without_end_is_cut_at_a_whole_entry(
 ) -> None:
     for number in range(50):
         (repository / f"new{number:02}.txt").write_text("new\n")
-    monkeypatch.setattr(git, "_MOST", 100)
-    found = git.recent(repository)
+    monkeypatch.setattr(host, "_MOST_BYTES", 100)
+    found = host.read_git(repository)
     assert found is not None
     assert 0 < len(found.changes) < 10
     whole = {" M file0.txt", "?? neu und ü.txt", *(f"?? new{number:02}.txt" for number in range(50))}
@@ -152,7 +152,7 @@ def test_a_repository_cannot_make_it_run_anything(repository: Path, tmp_path: Pa
     (repository / ".gitattributes").write_text('file1.txt filter="Odd Name"\n')
     (repository / "file0.txt").write_text("text 1\n")  # as long as before: only its content tells
     os.utime(repository / "file1.txt", (1, 1))
-    found = git.recent(repository)
+    found = host.read_git(repository)
     assert not ran.exists(), ran.read_text()
     assert found is not None
     assert " M file0.txt" in found.changes
@@ -171,7 +171,7 @@ def test_a_filter_that_cannot_be_switched_off_costs_the_list_of_changes(
         file.write(f'[filter "a=b"]\n\tclean = {evil}\n')
     (repository / ".gitattributes").write_text("* filter=a=b\n")
     (repository / "file0.txt").write_text("text 1\n")
-    found = git.recent(repository)
+    found = host.read_git(repository)
     assert not ran.exists()
     assert found is not None
     assert found.changes == ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vademecum.context.git import GitActivity
+from vademecum.context.host import GitActivity
 from vademecum.context.summary import ThreadSummary, parse_summary, render_recovery
 from vademecum.context.todo import TodoList, add
 

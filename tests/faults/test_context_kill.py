@@ -39,8 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from datetime import datetime
 
-    from vademecum.context.git import GitActivity
-    from vademecum.context.host import Complete
+    from vademecum.context.host import Complete, GitActivity
     from vademecum.context.window import Proceedings
     from vademecum.memory import Memory
 

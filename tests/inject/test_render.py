@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vademecum.inject import render
-from vademecum.inject.render import BELOW, CLOSE, ITEM, OPEN, QUOTE, Part
+from vademecum.inject.render import BELOW, CLOSE, ITEM, OPEN, QUOTE, BlockPart
 
 HOSTILE = [
     *"<>&\"'`#-*_=|~[](){}!\\/ \t\n\r\x0b\x0c\x1b\x85\u2028\u2029\u200b\u202e\u2066\ufeff\U000e0041ab1",
@@ -41,7 +41,10 @@ def broken_out(block: str) -> str:
 
 
 def rendered(text: str) -> str:
-    parts = [Part("Ours", render.quoted(text)), Part("Ours too", render.item("[project] key: ", text))]
+    parts = [
+        BlockPart("Ours", render.quoted(text)),
+        BlockPart("Ours too", render.item("[project] key: ", text)),
+    ]
     return render.block("opening", parts)
 
 
@@ -81,4 +84,4 @@ def test_an_image_is_dropped_and_its_words_stay() -> None:
 
 
 def test_nothing_to_say_is_nothing() -> None:
-    assert render.block("opening", [Part("Ours", [])]) == ""
+    assert render.block("opening", [BlockPart("Ours", [])]) == ""

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from llm.wire_server import Refuse, Say, Use
 from vademecum.errors import ModelBusy, ModelFailed, ModelOverflow, ModelUnauthorised
-from vademecum.llm.base import Call
-from vademecum.llm.budget import Budget
+from vademecum.llm.base import Budget, Call
 from vademecum.llm.remote import RemoteModel
 from vademecum.llm.scripted import Scripted
 from vademecum.llm.select import find_model

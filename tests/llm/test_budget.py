@@ -10,8 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vademecum.errors import ModelBusy, ModelFailed, OverBudget
-from vademecum.llm.base import Call, CallUsage, Limits
-from vademecum.llm.budget import USUAL_OUTPUT, Budget, Spending, check_needed, estimate
+from vademecum.llm.base import (
+    USUAL_OUTPUT,
+    Budget,
+    Call,
+    Limits,
+    ModelUsage,
+    Spending,
+    check_needed,
+    estimate,
+)
 from vademecum.llm.scripted import Scripted, ScriptedQuestion
 
 
@@ -58,14 +66,14 @@ def test_many_at_once_never_hold_more_than_there_is() -> None:
 @given(
     st.lists(
         st.builds(
-            CallUsage,
+            ModelUsage,
             st.integers(0, 10**6),
             st.integers(0, 10**6),
             st.none() | st.decimals(0, 100, allow_nan=False, places=4),
         )
     )
 )
-def test_the_record_is_the_sum_of_its_calls(usages: list[CallUsage]) -> None:
+def test_the_record_is_the_sum_of_its_calls(usages: list[ModelUsage]) -> None:
     budget = Budget()
     for usage in usages:
         budget.add("a:b", usage)
@@ -77,7 +85,7 @@ def test_the_record_is_the_sum_of_its_calls(usages: list[CallUsage]) -> None:
 
 
 def test_a_price_that_is_partly_unknown_is_unknown() -> None:
-    known, unknown = CallUsage(1, 1, Decimal("0.5")), CallUsage(1, 1)
+    known, unknown = ModelUsage(1, 1, Decimal("0.5")), ModelUsage(1, 1)
     assert (known + known).cost == Decimal(1)
     assert (known + unknown).cost is None
 

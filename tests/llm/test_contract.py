@@ -18,8 +18,7 @@ from vademecum.errors import (
     OverBudget,
     UsageError,
 )
-from vademecum.llm.base import CallUsage, Limits, Typed
-from vademecum.llm.budget import Budget
+from vademecum.llm.base import Budget, Limits, ModelUsage, Typed
 from vademecum.llm.failures import is_overflow
 from vademecum.transcripts.messages import Message, Role, Text, ToolResult
 from vademecum.transcripts.shapes import shape
@@ -201,7 +200,7 @@ def test_a_budget_that_is_used_up_refuses_before_anything_is_sent(bench: Bench) 
     bench.budget = Budget(2_500)
     model = bench.model(Say("One."), Say("Two."))
     model.text("word " * 1_000, limits=Limits(output=500))
-    bench.budget.add(model.name, CallUsage(2_000, 0))  # as another call of this process
+    bench.budget.add(model.name, ModelUsage(2_000, 0))  # as another call of this process
     with pytest.raises(OverBudget, match="of 2500 are left"):
         model.text("Again?", limits=Limits(output=500))
     assert len(bench.asked) == 1

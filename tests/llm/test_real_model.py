@@ -12,8 +12,7 @@ import pytest
 from llm import real_model
 from llm.real_model import NAME, WINDOW, Unavailable
 from vademecum.errors import ModelOverflow
-from vademecum.llm.base import Limits
-from vademecum.llm.budget import Budget
+from vademecum.llm.base import Budget, Limits
 from vademecum.llm.failures import is_overflow
 from vademecum.llm.remote import RemoteModel
 from vademecum.llm.select import discover_servers, find_model

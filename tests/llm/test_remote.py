@@ -26,8 +26,7 @@ from vademecum.errors import (
     UsageError,
     VadeError,
 )
-from vademecum.llm.base import Limits
-from vademecum.llm.budget import Budget
+from vademecum.llm.base import Budget, Limits
 from vademecum.llm.remote import RemoteModel, price
 from vademecum.llm.select import find_model
 

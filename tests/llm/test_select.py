@@ -12,8 +12,7 @@ import pytest
 from vademecum import config
 from vademecum.errors import ConfigError, ModelFailed, UnknownName
 from vademecum.llm import select
-from vademecum.llm.base import Limits
-from vademecum.llm.budget import Budget
+from vademecum.llm.base import Budget, Limits
 from vademecum.llm.select import FoundServer, discover_servers, find_model, resolve
 
 if TYPE_CHECKING:
@@ -139,7 +138,7 @@ def loaded_by(code: str) -> set[str]:
 
 def test_naming_a_model_loads_nothing_heavy() -> None:
     code = """
-import vademecum.llm.base, vademecum.llm.budget, vademecum.llm.failures, vademecum.llm.scripted
+import vademecum.llm.base, vademecum.llm.base, vademecum.llm.failures, vademecum.llm.scripted
 import vademecum.llm.sync_bridge, vademecum.llm.structured, vademecum.llm.failures, vademecum.llm.select
 from vademecum.llm.select import resolve
 assert resolve("openai:gpt-5-mini") is not None

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
     from vademecum.context import dry_run
     from vademecum.context.engine import ContextEngine
-    from vademecum.context.git import GitActivity
-    from vademecum.context.host import Complete, Host
+    from vademecum.context.host import Complete, GitActivity, Host
     from vademecum.context.todo import TodoList
     from vademecum.context.window import Prepared
     from vademecum.knowledge.finder import Finder
@@ -298,7 +297,7 @@ class Conversations:
 
     def _host(self, complete: Complete | None) -> Host:
         """What a window asks of the program around it, answered from this memory."""
-        from vademecum.context import git
+        from vademecum.context import host
 
         # What a flush writes is the agent's word, whoever sits at the door it came through.
         own = self._as_agent()
@@ -313,7 +312,9 @@ class Conversations:
                 own.note(text)
 
         def recent() -> GitActivity | None:
-            return None if self._work.caller.project is None else git.recent(self._work.caller.project.root)
+            return (
+                None if self._work.caller.project is None else host.read_git(self._work.caller.project.root)
+            )
 
         from vademecum.context.host import HostFunctions
 

@@ -16,8 +16,7 @@ from vademecum.context import flush as flushes
 from vademecum.context import todo as todos
 from vademecum.context.budget import FlushSettings, Move, Stage, TrimSettings, keep_recent, next_step, points
 from vademecum.context.exit import Exit
-from vademecum.context.git import GitActivity
-from vademecum.context.host import ask_for
+from vademecum.context.host import GitActivity, ask_for
 from vademecum.context.prune import PruneMode, PruneSettings
 from vademecum.context.units import flatten, gather, measure_all, measure_schemas, trim
 from vademecum.context.window import (

@@ -26,7 +26,7 @@ from vademecum.transcripts.small_talk import is_command, is_substantive, telling
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from vademecum.context.git import GitActivity
+    from vademecum.context.host import GitActivity
     from vademecum.context.todo import TodoList
     from vademecum.transcripts.messages import ToolCall, ToolResult
 

@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.errors import VadeError
 from vademecum.inject import outline, render
-from vademecum.inject.documents import combined, cut
-from vademecum.inject.documents import parts as document_parts
 from vademecum.inject.kept import Keeper, Section, Telling
 from vademecum.inject.outline import (
     DISPUTED,
@@ -34,7 +32,9 @@ from vademecum.inject.outline import (
     Outline,
     Pool,
 )
-from vademecum.inject.topics import Item, Sketch, Told, Topic, fared, fit
+from vademecum.inject.render import combine_documents, cut_document
+from vademecum.inject.render import split_document as document_parts
+from vademecum.inject.topics import BlockItem, FittedTopics, RecordTopic, Sketch, describe_use, fit_topics
 from vademecum.knowledge import trust
 from vademecum.store import clock, decisions, pinned
 from vademecum.tokens import DEFAULT_RATIO, Size, count, weigh
@@ -73,7 +73,7 @@ class Block(NamedTuple):
         return count(Size(weigh(self.text)), DEFAULT_RATIO)
 
 
-class Passage(NamedTuple):
+class SourcePassage(NamedTuple):
     """A piece of an attached source."""
 
     source: str
@@ -89,7 +89,7 @@ class Lines(NamedTuple):
     end: int
 
 
-class Wanted(NamedTuple):
+class BlockRequest(NamedTuple):
     """What a block is made for."""
 
     places: Sequence[Place]
@@ -98,7 +98,7 @@ class Wanted(NamedTuple):
     knowledge: bool = True
     tokens: int | None = None
     relevant: Callable[[Place], Sequence[Lines]] | None = None  # of records, the best first
-    attached: Callable[[], Sequence[Passage]] | None = None  # of the sources that may be shown
+    attached: Callable[[], Sequence[SourcePassage]] | None = None  # of the sources that may be shown
     notices: Sequence[Swept] = ()  # what memory did by itself, and the person should hear of
 
 
@@ -123,7 +123,7 @@ class Builder:
         self._watched: list[tuple[Shelf, str]] = []  # records of which it matters who said them
         self._timely = False  # whether the order of lessons changes with the hour
 
-    def build(self, wanted: Wanted) -> Block:
+    def build(self, wanted: BlockRequest) -> Block:
         """The block for one session."""
         private = wanted.audience is Audience.PRIVATE
         places = [place for place in wanted.places if wanted.session or place.scope is not Scope.SESSION]
@@ -134,11 +134,11 @@ class Builder:
         kept = self._within(sections, wanted.tokens or self._settings.total_tokens)
         if private and wanted.notices:
             kept.append(_housekeeping(wanted.notices))
-        parts = [render.Part(each.title, _lines_of(each)) for each in kept]
+        parts = [render.BlockPart(each.title, _lines_of(each)) for each in kept]
         text = render.block(OPENING, parts, self._closing(kept))
         return Block(text, tuple(kept), self._waiting, tuple(self._warnings))
 
-    def _of_records(self, places: Sequence[Place], wanted: Wanted) -> Iterable[Section]:
+    def _of_records(self, places: Sequence[Place], wanted: BlockRequest) -> Iterable[Section]:
         """What records have to tell: as it was made before, as long as that holds."""
         if wanted.relevant is not None:
             return self._told_of_records(places, wanted)
@@ -156,7 +156,7 @@ class Builder:
         self._waiting += kept.waiting
         return kept.sections
 
-    def _told_of_records(self, places: Sequence[Place], wanted: Wanted) -> Iterator[Section]:
+    def _told_of_records(self, places: Sequence[Place], wanted: BlockRequest) -> Iterator[Section]:
         found = self._outlines(places, knowledge=wanted.knowledge)
         learning = wanted.knowledge and wanted.audience is Audience.PRIVATE
         if learning:
@@ -191,11 +191,13 @@ class Builder:
         far = [(each, own) for each, own in texts if each.place.scope is not Scope.PROJECT]
         project = [part for _, own in near for part in own]
         general = [
-            part for part in combined(project, [p for _, own in far for p in own]) if part not in project
+            part
+            for part in combine_documents(project, [p for _, own in far for p in own])
+            if part not in project
         ]
         left = self._settings.cut_kib * 1024
         total = 0
-        told: list[tuple[str, str, Item]] = []
+        told: list[tuple[str, str, BlockItem]] = []
         # The project's own goes first into the room there is; the general one stands before it in the block.
         for title, name, parts, owners in (
             ("This project", "context", project, near),
@@ -203,13 +205,13 @@ class Builder:
         ):
             text = "\n\n".join(part.text for part in parts)
             total += len(text.encode())
-            shown, short = cut(text, max(left, 0), unit="bytes")
+            shown, short = cut_document(text, max(left, 0), unit="bytes")
             left -= len(shown.encode())
             lines = [*render.quoted(shown)] if shown.strip() else []
             if short:
                 lines.append(f"{render.QUOTE}[cut here: {owners[0][0].path} has more]")
             if lines:
-                told.append((title, name, Item(owners[0][0].path, tuple(lines))))
+                told.append((title, name, BlockItem(owners[0][0].path, tuple(lines))))
         if total > self._settings.warn_kib * 1024:
             self._warnings.append(
                 f"the context documents are {total / 1024:.1f} KiB together; above"
@@ -218,14 +220,14 @@ class Builder:
         for title, name, item in reversed(told):
             yield Section(name, title, (item,))
 
-    def _document(self, document: Pinned, chars: int) -> Item | None:
-        text, short = cut(self._standing(document), chars)
+    def _document(self, document: Pinned, chars: int) -> BlockItem | None:
+        text, short = cut_document(self._standing(document), chars)
         if not text.strip():
             return None
         lines = render.quoted(text)
         if short:
             lines.append(f"{render.QUOTE}[cut here: {document.path} has more]")
-        return Item(document.path, tuple(lines))
+        return BlockItem(document.path, tuple(lines))
 
     def _standing(self, document: Pinned) -> str:
         """The sections of a document that may be shown, without the lines that say whose they are."""
@@ -244,7 +246,7 @@ class Builder:
             RecordType.DISCOVERY: self._settings.discoveries,
             RecordType.PATTERN: self._settings.patterns,
         }
-        items: list[Item] = []
+        items: list[BlockItem] = []
         more = entries = 0
         for kind in KNOWLEDGE:
             ranked = self._ranked([each for each in found if each.row[LESSON] and each.row[TYPE] == kind])
@@ -260,11 +262,11 @@ class Builder:
         self,
         found: Mapping[Place, Sequence[Outline]],
         places: Sequence[Place],
-        wanted: Wanted,
+        wanted: BlockRequest,
         *,
         without_knowledge: bool,
     ) -> Iterator[Section]:
-        items: list[Item] = []
+        items: list[BlockItem] = []
         more = entries = 0
         for place in places:
             pool = Pool()
@@ -283,7 +285,7 @@ class Builder:
         if items or more:
             yield Section("records", "Remembered", tuple(items), more, entries=entries)
 
-    def _by_relevance(self, pool: Pool, place: Place, wanted: Wanted) -> Iterator[Outline]:
+    def _by_relevance(self, pool: Pool, place: Place, wanted: BlockRequest) -> Iterator[Outline]:
         """By relevance to the question where there is one, and then in the order of the pool."""
         if wanted.relevant is None:
             return pool.ordered()
@@ -301,13 +303,13 @@ class Builder:
 
         return iter(sorted(pool.ordered(), key=rank))
 
-    def _attached(self, passages: Sequence[Passage]) -> Iterator[Section]:
+    def _attached(self, passages: Sequence[SourcePassage]) -> Iterator[Section]:
         """What attached folders say, each within the room of a scope."""
-        items: list[Item] = []
+        items: list[BlockItem] = []
         more = 0
         room = dict.fromkeys((each.source for each in passages), self._settings.scope_chars)
         for each in passages:
-            item = Item(each.path, tuple(render.item(f"[{each.source}] ", each.text)))
+            item = BlockItem(each.path, tuple(render.item(f"[{each.source}] ", each.text)))
             if item.size > room[each.source]:
                 more += 1
                 continue
@@ -330,14 +332,14 @@ class Builder:
 
     def _day(self, notes: Sequence[tuple[str, Entry]], title: str) -> Iterator[Section]:
         room = self._settings.journal_chars
-        items: list[Item] = []
+        items: list[BlockItem] = []
         more = 0
         for path, entry in sorted(notes, key=lambda each: each[1].time or "", reverse=True):
             verdict = trust.judge_text(entry, self._records)
             if not verdict.injectable:
                 self._waiting += 1
                 continue
-            item = Item(path, tuple(render.item(f"{(entry.time or '')[11:16]} ".lstrip(), entry.text)))
+            item = BlockItem(path, tuple(render.item(f"{(entry.time or '')[11:16]} ".lstrip(), entry.text)))
             if item.size > room or more:
                 more += 1
                 continue
@@ -379,27 +381,29 @@ class Builder:
             return None
         return 0 if self._share < SHORT else row[LEAST]  # nothing is known of how little it is cut to
 
-    def _fit(self, pool: Pool, ordered: Iterable[Outline], *, most: int, room: int) -> Told:
+    def _fit(self, pool: Pool, ordered: Iterable[Outline], *, most: int, room: int) -> FittedTopics:
         """What of a pool is told."""
         sure = self._share >= SHORT
         sketches = (
             Sketch(each.row[LEAST] if sure and not each.row[DOUBTS] else 0, partial(self._told, each))
             for each in ordered
         )
-        return fit(sketches, total=len(pool), least=pool.least, most=most, room=room, share=self._share)
+        return fit_topics(
+            sketches, total=len(pool), least=pool.least, most=most, room=room, share=self._share
+        )
 
-    def _told(self, each: Outline) -> Topic:
+    def _told(self, each: Outline) -> RecordTopic:
         return self._topic(each)[0]
 
-    def _topic(self, each: Outline) -> tuple[Topic, int]:
+    def _topic(self, each: Outline) -> tuple[RecordTopic, int]:
         """A record with its entries that hold and may be shown, and how many wait for a person."""
         self._watched.append((each.shelf, each.name))
         try:
             found = outline.opened(each, self._records)
         except (VadeError, OSError):  # it went or was spoiled just now
-            return Topic(each.path, "", ()), 0
+            return RecordTopic(each.path, "", ()), 0
         record = found.record
-        items: list[Item] = []
+        items: list[BlockItem] = []
         more, waiting, room = 0, 0, self._settings.scope_chars
         for entry in reversed([each for each in record.live if each.text.strip()]):
             if room < 0 and entry.origin in _SAID_HERE:
@@ -413,20 +417,20 @@ class Builder:
             else:
                 items.insert(0, self._item(found, entry, verdict, newest=not items))
                 room -= items[0].size
-        return Topic(record.path, record.key, tuple(items), more), waiting
+        return RecordTopic(record.path, record.key, tuple(items), more), waiting
 
-    def _item(self, found: Found, entry: Entry, verdict: Trust, *, newest: bool) -> Item:
+    def _item(self, found: Found, entry: Entry, verdict: Trust, *, newest: bool) -> BlockItem:
         """One entry as an item; the newest of a lesson says how that has fared."""
         record = found.record
         label = record.type if outline.is_known(record) else str(record.place.scope)
         badge = f" {verdict.badge}" if verdict.badge else ""
         # No single record may take all the room that its scope has.
-        text, short = cut(entry.text, self._share)
+        text, short = cut_document(entry.text, self._share)
         more = f" [cut here: {record.path} has more]" if short else ""
-        note = fared(record, shared=found.shelf.shared) if newest else ""
+        note = describe_use(record, shared=found.shelf.shared) if newest else ""
         told = f"{text}{more}\n{note}" if note else f"{text}{more}"
         lines = render.item(f"[{label}] {record.key}{badge}: ", told)
-        return Item(record.path, tuple(lines), record.key)
+        return BlockItem(record.path, tuple(lines), record.key)
 
     def _ranked(self, found: Sequence[Outline]) -> Pool:
         """Lessons of one type, the best first; equal ones by number and path, so that the order is stable."""
@@ -464,12 +468,12 @@ class Builder:
 
     def _within(self, sections: Sequence[Section], tokens: int) -> list[Section]:
         """As much of the sections as there is room for, the first ones first."""
-        frame = render.block(OPENING, [render.Part("x", ["x"])], "x" * 300)
+        frame = render.block(OPENING, [render.BlockPart("x", ["x"])], "x" * 300)
         room = int(tokens * DEFAULT_RATIO) - weigh(frame)
         kept = []
         for section in sections:
             room -= weigh(section.title) + 5
-            items: list[Item] = []
+            items: list[BlockItem] = []
             cut_off = 0
             for group in _groups(section.items):
                 size = sum(weigh(line) + 1 for item in group for line in item.lines)
@@ -501,7 +505,7 @@ class Builder:
 def _housekeeping(notices: Iterable[Swept]) -> Section:
     """What memory did by itself, for the agent to pass on; small, and so outside of every budget."""
     items = [
-        Item(f"archive/runs/{each.run}.jsonl", tuple(render.item("Tell the user: ", each.message)))
+        BlockItem(f"archive/runs/{each.run}.jsonl", tuple(render.item("Tell the user: ", each.message)))
         for each in notices
     ]
     return Section("notices", "Housekeeping", tuple(items))
@@ -512,7 +516,7 @@ def overlaps(record: Record, lines: Lines) -> bool:
     return any(entry.start <= lines.end and lines.start <= entry.end for entry in record.entries)
 
 
-def _groups(items: Sequence[Item]) -> Iterator[list[Item]]:
+def _groups(items: Sequence[BlockItem]) -> Iterator[list[BlockItem]]:
     """Items that are told together or not at all: those of one topic, and each other one alone."""
     numbered = enumerate(items)
     for _, group in groupby(numbered, key=lambda each: (each[1].path, each[1].key or each[0])):

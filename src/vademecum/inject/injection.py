@@ -68,7 +68,7 @@ class Injection:
         look = self._work.records.catalogue.one_look()
         with self._work.reported("read the memory"), look, outgoing.noticing() as hidden:
             block = builder.build(
-                injecting.Wanted(
+                injecting.BlockRequest(
                     places,
                     listening,
                     session=session,
@@ -91,7 +91,7 @@ class Injection:
         from vademecum.inject import remind as reminding
         from vademecum.search import query as querying
 
-        words = reminding.asked(prompt)
+        words = reminding.extract_question(prompt)
         if not words or self._work.settings.incognito or not self._work.settings.inject.enabled:
             return injecting.Block("")
         # Quotation marks in a prompt quote somebody: only who searches asks for a phrase with them.
@@ -104,7 +104,7 @@ class Injection:
             likely = (each for each in answer.results if each.match != "weak")
             shown = (each for each in likely if told or each.type not in LEARNED)
             hits = ((self._behind(each), each.time) for each in shown)
-            block = reminding.build(
+            block = reminding.build_reminder(
                 ((found, time) for found, time in hits if found is not None),
                 self._work.records,
                 tokens=budget or _REMINDER_TOKENS,
@@ -148,7 +148,7 @@ class Injection:
         most = self._work.settings.inject.max_per_scope
         return self._finder.answer(asked, self._finder.options(max_results=most))
 
-    def _attached(self, query: str) -> Sequence[injecting.Passage]:
+    def _attached(self, query: str) -> Sequence[injecting.SourcePassage]:
         """Passages of the sources that may be shown: those that answer, or the beginnings of the newest."""
         from vademecum.store import sources
 
@@ -163,12 +163,12 @@ class Injection:
         if query.strip():
             found = self._answer(self._finder.question(query, sources=[each.name for each in allowed]))
             return [
-                injecting.Passage(each.source, each.path, each.snippet)
+                injecting.SourcePassage(each.source, each.path, each.snippet)
                 for each in found.results
                 if each.match != "weak"
             ]
         return [
-            injecting.Passage(source.name, path, text)
+            injecting.SourcePassage(source.name, path, text)
             for source in allowed
             for path, text in source.newest(most, chars=self._work.settings.inject.scope_chars)
         ]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum import __version__
 from vademecum.errors import OutsideMemory
-from vademecum.inject.topics import Item
+from vademecum.inject.topics import BlockItem
 from vademecum.store import catalogue, decisions
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class Section(NamedTuple):
 
     name: str  # context, memory, profile, knowledge, records, journal
     title: str
-    items: tuple[Item, ...]
+    items: tuple[BlockItem, ...]
     left_out: int = 0
     thing: str = "record"  # what is counted as left out
     entries: int = 0  # of records that are shown, and that there was no room for
@@ -81,7 +81,7 @@ class Keeper:
             return None
         return Telling(
             tuple(
-                Section(name, title, tuple(Item(*item) for item in items), *more)
+                Section(name, title, tuple(BlockItem(*item) for item in items), *more)
                 for name, title, items, *more in sections
             ),
             waiting,

@@ -11,8 +11,8 @@ import sys
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from vademecum.inject import render
-from vademecum.inject.documents import cut
-from vademecum.inject.topics import fared, last_said
+from vademecum.inject.render import cut_document
+from vademecum.inject.topics import describe_use, last_said
 from vademecum.knowledge import lessons as learned
 from vademecum.knowledge import trust
 from vademecum.store import archive, clock, consolidation, decisions
@@ -133,10 +133,10 @@ def _row(record: Record, part: str, shelf: Shelf) -> tuple[Any, ...]:
 def _least(record: Record, text: str, shelf: Shelf) -> int:
     """The room that an entry takes at least, before anything is said of who confirmed it."""
     label = record.type if is_known(record) else str(record.place.scope)
-    shown, short = cut(text, SHORT)
+    shown, short = cut_document(text, SHORT)
     if short and ("![" in text or "[REDACTED" in shown):
         return 0  # what is shown of more of it may be less
-    note = fared(record, shared=shelf.shared)
+    note = describe_use(record, shared=shelf.shared)
     lines = render.item(f"[{label}] {record.key}: ", f"{shown}\n{note}" if note and not short else shown)
     return sum(len(line) + 1 for line in lines)
 

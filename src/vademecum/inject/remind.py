@@ -13,7 +13,7 @@ from vademecum.inject import render
 from vademecum.inject.build import Block
 from vademecum.inject.kept import Section
 from vademecum.inject.outline import KNOWLEDGE
-from vademecum.inject.topics import Item, fared
+from vademecum.inject.topics import BlockItem, describe_use
 from vademecum.knowledge import trust
 from vademecum.text import fences
 from vademecum.tokens import DEFAULT_RATIO, weigh
@@ -29,7 +29,7 @@ _BEGINNING, _END = 400, 200  # characters of a long prompt that are asked with
 _KNOWN = frozenset(str(kind) for kind in KNOWLEDGE)
 
 
-def asked(prompt: str) -> str:
+def extract_question(prompt: str) -> str:
     """The words of a prompt to ask with: its ends, without code; empty for a command or a nod."""
     text = fences.remove(prompt[:20_000]).strip()
     if text[:1] in ("/", "!", "#"):
@@ -39,21 +39,21 @@ def asked(prompt: str) -> str:
     return text if sum(letter.isalnum() for letter in text) >= 4 else ""
 
 
-def mark(item: Item) -> str:
+def mark_item(item: BlockItem) -> str:
     """A name for exactly what an item says, which says nothing of it."""
     said = "\n".join((item.path, *item.lines))
     return hashlib.sha256(said.encode(errors="replace")).hexdigest()[:16]
 
 
-def build(
+def build_reminder(
     hits: Iterable[tuple[Found, str | None]], records: Records, *, tokens: int, without: Collection[str] = ()
 ) -> Block:
     """The block for records that answer, the best first, each with the time of the entry that was found."""
-    room = int(tokens * DEFAULT_RATIO) - weigh(render.block(OPENING, [render.Part(TITLE, ["x"])]))
-    items: list[Item] = []
+    room = int(tokens * DEFAULT_RATIO) - weigh(render.block(OPENING, [render.BlockPart(TITLE, ["x"])]))
+    items: list[BlockItem] = []
     for found, time in hits:
         item = _item(found, time, records)
-        if item is None or item.path in {each.path for each in items} or mark(item) in without:
+        if item is None or item.path in {each.path for each in items} or mark_item(item) in without:
             continue
         size = sum(weigh(line) + 1 for line in item.lines)
         if size <= room:  # a long one leaves its place to the next
@@ -63,11 +63,11 @@ def build(
         return Block("")
     lines = [line for item in items for line in item.lines]
     return Block(
-        render.block(OPENING, [render.Part(TITLE, lines)]), (Section("records", TITLE, tuple(items)),)
+        render.block(OPENING, [render.BlockPart(TITLE, lines)]), (Section("records", TITLE, tuple(items)),)
     )
 
 
-def _item(found: Found, time: str | None, records: Records) -> Item | None:
+def _item(found: Found, time: str | None, records: Records) -> BlockItem | None:
     record = found.record
     for entry in reversed(record.live):
         if entry.time == time and entry.text.strip():
@@ -76,8 +76,8 @@ def _item(found: Found, time: str | None, records: Records) -> Item | None:
                 label = record.type if record.type in _KNOWN else str(record.place.scope)
                 badge = f" {verdict.badge}" if verdict.badge else ""
                 newest = entry == record.live[-1]
-                note = fared(record, shared=found.shelf.shared) if newest else ""
+                note = describe_use(record, shared=found.shelf.shared) if newest else ""
                 told = f"{entry.text}\n{note}" if note else entry.text
                 lines = render.item(f"[{label}] {record.key}{badge}: ", told)
-                return Item(record.path, tuple(lines), record.key)
+                return BlockItem(record.path, tuple(lines), record.key)
     return None

@@ -1,9 +1,4 @@
-"""The one renderer: what was remembered becomes lines that cannot be anything but data.
-
-Every line of somebody's text stands behind a mark of ours, so that it opens no heading, list or fence of its
-own; angle brackets and ampersands are written out, so that it neither closes the wrapper nor opens another.
-What looks like a secret is replaced, before a text is taken apart into lines and once more in the whole.
-"""
+"""The one renderer: what was remembered becomes lines that cannot be anything but data."""
 
 from __future__ import annotations
 
@@ -11,10 +6,12 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.store.outgoing import clean_text
+from vademecum.text import fences
 from vademecum.text.visible import visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
 
 OPEN, CLOSE = "<vade-memory>", "</vade-memory>"
 QUOTE = "> "  # before each line of a document
@@ -25,7 +22,7 @@ _IMAGE = re.compile(r"!\[([^\]\n]{0,300})\](?:\([^)\n]{0,2000}\)|\[[^\]\n]{0,300
 _ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 
-class Part(NamedTuple):
+class BlockPart(NamedTuple):
     """One heading of ours and the lines below it."""
 
     title: str
@@ -50,7 +47,7 @@ def item(label: str, text: str) -> list[str]:
     return [top, *(f"{BELOW}{line}".rstrip() for line in rest)]
 
 
-def block(opening: str, parts: Iterable[Part], closing: str = "") -> str:
+def block(opening: str, parts: Iterable[BlockPart], closing: str = "") -> str:
     """The whole block; empty when there is nothing to say."""
     told = [part for part in parts if part.lines]
     if not told:
@@ -73,3 +70,48 @@ def _one_line(text: str) -> str:
 
 def _described(image: re.Match[str]) -> str:
     return f"[image: {image[1].strip()}]" if image[1].strip() else "[image]"
+
+
+# ------------------------------------------------------------ pinned documents
+
+_HEADING = re.compile(r"(?m)^#{1,6}[ \t]+(.+?)[ \t#]*$")
+
+
+class DocumentPart(NamedTuple):
+    """A heading of a document with what stands below it; what comes before the first has none."""
+
+    heading: str
+    text: str
+
+
+def split_document(text: str) -> list[DocumentPart]:
+    """A document heading by heading; what looks like one inside a fence is none."""
+    starts = [*_HEADING.finditer(fences.blank(text))]
+    found = []
+    first = starts[0].start() if starts else len(text)
+    if text[:first].strip():
+        found.append(DocumentPart("", text[:first].strip("\n")))
+    for at, match in enumerate(starts):
+        end = starts[at + 1].start() if at + 1 < len(starts) else len(text)
+        found.append(DocumentPart(match[1].strip().casefold(), text[match.start() : end].strip("\n")))
+    return found
+
+
+def combine_documents(near: Sequence[DocumentPart], far: Iterable[DocumentPart]) -> list[DocumentPart]:
+    """The far document's parts that the near one has no such heading for, then the near one's."""
+    own = {part.heading for part in near if part.heading}
+    return [*(part for part in far if part.heading not in own), *near]
+
+
+def cut_document(text: str, size: int, *, unit: str = "characters") -> tuple[str, bool]:
+    """The beginning of a text, up to the last line that fits, and whether anything was left out.
+
+    Secrets are replaced first: half of one would not be known as one.
+    """
+    text = clean_text(text)
+    length = len(text.encode()) if unit == "bytes" else len(text)
+    if length <= size:
+        return text, False
+    head = text.encode()[:size].decode(errors="ignore") if unit == "bytes" else text[:size]
+    whole, newline, _ = head.rpartition("\n")
+    return (whole if newline else head).rstrip(), True

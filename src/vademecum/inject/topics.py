@@ -25,7 +25,7 @@ EXAMPLES = 3  # paths that one lesson is shown with
 _PATH = re.compile(r"\S{1,200}")
 
 
-class Item(NamedTuple):
+class BlockItem(NamedTuple):
     """One thing in the block: where it comes from, and what it takes."""
 
     path: str
@@ -38,7 +38,7 @@ class Item(NamedTuple):
         return sum(len(line) + 1 for line in self.lines)
 
 
-class Topic(NamedTuple):
+class RecordTopic(NamedTuple):
     """What is told under one key: its living entries, oldest first, and how many more there are.
 
     The items stand for the newest of the entries; `more` counts those too old to be looked at.
@@ -46,7 +46,7 @@ class Topic(NamedTuple):
 
     path: str
     key: str
-    items: tuple[Item, ...]
+    items: tuple[BlockItem, ...]
     more: int = 0
 
 
@@ -54,13 +54,13 @@ class Sketch(NamedTuple):
     """A topic that has something to tell: the least room it takes, and how it is opened."""
 
     least: int
-    topic: Callable[[], Topic]
+    topic: Callable[[], RecordTopic]
 
 
-class Told(NamedTuple):
+class FittedTopics(NamedTuple):
     """The items that fit, how many topics did not, and how many entries of those that did."""
 
-    items: tuple[Item, ...]
+    items: tuple[BlockItem, ...]
     topics: int = 0
     entries: int = 0
 
@@ -79,7 +79,7 @@ def last_said(record: Record) -> datetime:
     return max((moment for moment in map(clock.parse, stamps) if moment is not None), default=NEVER)
 
 
-def fared(record: Record, *, shared: bool) -> str:
+def describe_use(record: Record, *, shared: bool) -> str:
     """How a lesson has fared: how often it was applied, and the paths that show it.
 
     Nobody vouches for the frontmatter of a file that others can write, so a sentence there is no path.
@@ -96,13 +96,15 @@ def fared(record: Record, *, shared: bool) -> str:
     return "; ".join(told)
 
 
-def fit(sketches: Iterable[Sketch], *, total: int, least: int, most: int, room: int, share: int) -> Told:
+def fit_topics(
+    sketches: Iterable[Sketch], *, total: int, least: int, most: int, room: int, share: int
+) -> FittedTopics:
     """As much of some topics as there is room for: each first gets its share, then what is left over.
 
     A topic is told with its newest entry or not at all. Of all there are a `total`, and each takes the
     `least` room; those that cannot be told are not opened.
     """
-    chosen: list[tuple[Topic, set[int]]] = []
+    chosen: list[tuple[RecordTopic, set[int]]] = []
     for sketch in sketches if most else ():
         if sketch.least > room:
             continue
@@ -121,14 +123,14 @@ def fit(sketches: Iterable[Sketch], *, total: int, least: int, most: int, room: 
             if at not in picked and grown <= room:
                 picked.add(at)
                 room -= grown
-    items: list[Item] = []
+    items: list[BlockItem] = []
     for topic, picked in chosen:
         items += _shown(topic, picked)
     hidden = sum(len(topic.items) + topic.more - len(picked) for topic, picked in chosen)
-    return Told(tuple(items), total - len(chosen), hidden)
+    return FittedTopics(tuple(items), total - len(chosen), hidden)
 
 
-def _picked(items: Sequence[Item], *, room: int, share: int) -> set[int]:
+def _picked(items: Sequence[BlockItem], *, room: int, share: int) -> set[int]:
     """The entries of a topic that its share has room for, the newest before all others."""
     last = len(items) - 1
     if last < 0 or items[last].size > room:
@@ -141,17 +143,17 @@ def _picked(items: Sequence[Item], *, room: int, share: int) -> set[int]:
     return picked
 
 
-def _shown(topic: Topic, picked: set[int]) -> list[Item]:
+def _shown(topic: RecordTopic, picked: set[int]) -> list[BlockItem]:
     """The chosen entries in their order, and a line that counts the others."""
     hidden = len(topic.items) + topic.more - len(picked)
     shown = [item for at, item in enumerate(topic.items) if at in picked]
-    return [*shown, Item(topic.path, (_note(topic, hidden),), topic.key)] if hidden else shown
+    return [*shown, BlockItem(topic.path, (_note(topic, hidden),), topic.key)] if hidden else shown
 
 
-def _note(topic: Topic, hidden: int) -> str:
+def _note(topic: RecordTopic, hidden: int) -> str:
     said = f"{hidden} more entr{'ies' if hidden > 1 else 'y'}"
     return f"{render.BELOW}[{said}: memory_get {topic.key}, or `vade show {topic.key}`]"
 
 
-def _size(topic: Topic, picked: set[int]) -> int:
+def _size(topic: RecordTopic, picked: set[int]) -> int:
     return sum(item.size for item in _shown(topic, picked))

@@ -15,8 +15,20 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from vademecum.errors import ModelFailed, ModelNonsense, ModelUnauthorised, UsageError
 from vademecum.llm import net
-from vademecum.llm.base import MENDS, SECONDS, Call, CallUsage, Limits, ModelAnswer, Stream, Typed
-from vademecum.llm.budget import PROCESS, Budget, check_needed, estimate
+from vademecum.llm.base import (
+    MENDS,
+    PROCESS,
+    SECONDS,
+    Budget,
+    Call,
+    Limits,
+    ModelAnswer,
+    ModelUsage,
+    Stream,
+    Typed,
+    check_needed,
+    estimate,
+)
 from vademecum.llm.select import PROVIDERS
 
 if TYPE_CHECKING:
@@ -50,10 +62,10 @@ class _Question:
     estimated: int
     end: float  # on the monotonic clock
     key: str = field(repr=False)
-    usage: CallUsage | None = None
+    usage: ModelUsage | None = None
     attempts: int = 0
 
-    def used(self, usage: CallUsage) -> None:
+    def used(self, usage: ModelUsage) -> None:
         self.usage = usage if self.usage is None else self.usage + usage
 
     @property
@@ -120,7 +132,7 @@ class RemoteModel:
         async def work(_: Callable[[str], None], asking: Asking, question: _Question) -> Typed[T]:
             question.parameters = _output(wanted)
             value = await self._mended(asking, question, wanted)
-            return Typed(value, question.usage or CallUsage(), self.name, question.attempts)
+            return Typed(value, question.usage or ModelUsage(), self.name, question.attempts)
 
         return _finished(self._run(work, prompt, system, (), limits, schema=wanted.schema))
 
@@ -293,12 +305,12 @@ class RemoteModel:
         self.budget.add(self.name, usage)
         question.used(usage)
 
-    def _usage(self, response: ModelResponse, question: _Question) -> CallUsage:
+    def _usage(self, response: ModelResponse, question: _Question) -> ModelUsage:
         used = response.usage
         if used.input_tokens or used.output_tokens:
-            return CallUsage(used.input_tokens, used.output_tokens, self._price(response))
+            return ModelUsage(used.input_tokens, used.output_tokens, self._price(response))
         # Not every server counts. A budget that takes this for nothing would never end.
-        return CallUsage(question.estimated, estimate(_said(response)), counted=False)
+        return ModelUsage(question.estimated, estimate(_said(response)), counted=False)
 
     def _price(self, response: ModelResponse) -> Decimal | None:
         """What it costs; a server of the person's own has no price, whatever its models are called."""
@@ -321,7 +333,7 @@ class RemoteModel:
             raise ModelNonsense(f"{self._place.where} gave an empty answer")
         return ModelAnswer(
             text,
-            question.usage or CallUsage(),
+            question.usage or ModelUsage(),
             self.name,
             question.attempts,
             calls,

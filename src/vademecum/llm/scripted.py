@@ -8,8 +8,18 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from vademecum.errors import ModelFailed, ModelNonsense
-from vademecum.llm.base import MENDS, Call, CallUsage, Limits, ModelAnswer, Stream, Typed
-from vademecum.llm.budget import Budget, check_needed, estimate
+from vademecum.llm.base import (
+    MENDS,
+    Budget,
+    Call,
+    Limits,
+    ModelAnswer,
+    ModelUsage,
+    Stream,
+    Typed,
+    check_needed,
+    estimate,
+)
 from vademecum.llm.structured import AnswerKind, Misfit, mend_request
 
 if TYPE_CHECKING:
@@ -64,7 +74,7 @@ class Scripted:
     ) -> Typed[T]:
         """Give the next reply that fits the kind; the script must hold one for each time it is mended."""
         wanted = AnswerKind(kind)
-        usage, problems, attempts = CallUsage(), "", 0
+        usage, problems, attempts = ModelUsage(), "", 0
         for _ in range(1 + MENDS):
             whole = prompt if not problems else _continued(prompt, mend_request(problems))
             answer = self._answer(
@@ -93,7 +103,7 @@ class Scripted:
             if not text.strip() and not calls:
                 raise ModelNonsense(f"{self.name} gave an empty answer")
             output = estimate(text + "".join(each.arguments for each in calls))
-            usage = CallUsage(estimated, output, counted=False)
+            usage = ModelUsage(estimated, output, counted=False)
             self.budget.add(self.name, usage)
             return ModelAnswer(text, usage, self.name, 1, calls, False, _message(text, calls, self.name))
 

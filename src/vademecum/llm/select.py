@@ -16,12 +16,10 @@ from urllib.parse import urlsplit
 
 from vademecum.errors import ConfigError, UnknownName
 from vademecum.llm import net
-from vademecum.llm.base import SECONDS
-from vademecum.llm.budget import PROCESS
+from vademecum.llm.base import PROCESS, SECONDS
 
 if TYPE_CHECKING:
-    from vademecum.llm.base import Json, Model
-    from vademecum.llm.budget import Budget
+    from vademecum.llm.base import Budget, Json, Model
 
 
 NONE = "none"

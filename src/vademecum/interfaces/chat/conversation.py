@@ -13,12 +13,12 @@ import threading
 from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum import (
-    CallUsage,
     Limits,
     Message,
     ModelFailed,
     ModelNonsense,
     ModelOverflow,
+    ModelUsage,
     Role,
     Text,
     VadeError,
@@ -192,7 +192,7 @@ def turn(chat: Chat, text: str) -> TurnOutcome:
         outcome = _failed(chat, too_small(chat, error))
     except VadeError as error:
         outcome = _failed(chat, f"{error}: {error.hint}")
-    chat.last = CallUsage(
+    chat.last = ModelUsage(
         chat.spent.total.input - before.input,
         chat.spent.total.output - before.output,
         None if chat.spent.total.cost is None else chat.spent.total.cost - (before.cost or 0),

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from vademecum import CallUsage, Limits, Message, Role, Text, Used, VadeError, shape
+from vademecum import Limits, Message, ModelUsage, Role, Text, Used, VadeError, shape
 from vademecum.context.units import measure_schemas
 from vademecum.interfaces.chat import callers as calling
 from vademecum.llm.select import ALSO, PROVIDERS, discover_servers, resolve
@@ -54,13 +54,13 @@ class Flags:
 class Spent:
     """What a chat has used up so far; the cost is of those calls whose price is known."""
 
-    total: CallUsage = field(default_factory=CallUsage)
+    total: ModelUsage = field(default_factory=ModelUsage)
     calls: int = 0
 
-    def add(self, usage: CallUsage) -> None:
+    def add(self, usage: ModelUsage) -> None:
         """One call more."""
         costs = [each.cost for each in (self.total, usage) if each.cost is not None]
-        self.total = CallUsage(
+        self.total = ModelUsage(
             self.total.input + usage.input,
             self.total.output + usage.output,
             sum(costs[1:], costs[0]) if costs else None,
@@ -124,7 +124,7 @@ class Chat:
         self.allowed: set[str] = set(self.flags.allow)
         self.tools_on = True
         self.spent = Spent()
-        self.last = CallUsage()
+        self.last = ModelUsage()
         self.footer = "off"
         self.proposed: tuple[Signal, ...] = ()
         self.over = False
@@ -321,7 +321,7 @@ def prompt(name: str) -> str:
     return resources.files(__package__).joinpath("prompts", f"{name}.txt").read_text(encoding="utf-8").strip()
 
 
-def used(usage: CallUsage, model: str, *, why: str = "") -> Used:
+def used(usage: ModelUsage, model: str, *, why: str = "") -> Used:
     """What a call took, as the log keeps it; an estimate of ours teaches nothing about the model."""
     extra: dict[str, Any] = {"for": why} if why else {}
     cost = float(usage.cost) if usage.cost is not None else 0.0

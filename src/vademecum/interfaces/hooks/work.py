@@ -129,10 +129,10 @@ def _prompt(memory: Memory, hooks: Hooks, told: HookInput) -> str:
 
 
 def _marks(block: Block) -> Iterator[str]:
-    from vademecum.inject.remind import mark
+    from vademecum.inject.remind import mark_item
 
     for section in block.sections:
-        yield from map(mark, section.items)
+        yield from map(mark_item, section.items)
 
 
 def _encoded(text: str) -> bytes:
