@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,6 +16,7 @@ from vademecum.errors import (
     InvalidText,
     NotFound,
     NotVisible,
+    ScopeUnresolved,
     SecretFound,
     UnknownName,
     UsageError,
@@ -22,7 +27,6 @@ from vademecum.types import Origin
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from vademecum.types import Change
 
@@ -258,3 +262,79 @@ def test_clearing_nothing_leaves_no_run(tmp_path: Path) -> None:
     memory = opened(tmp_path)
     assert memory.archive.clear(scope="project") == []
     assert memory.care.runs() == []
+
+
+def test_a_project_that_is_named_does_not_depend_on_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("one", "two", "elsewhere"):
+        (tmp_path / name / ".git").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    named = Memory.open(tmp_path / "home", project="one")  # as it stands here; later it is not asked again
+    other = Memory.open(tmp_path / "home", project=tmp_path / "two")
+    none = Memory.open(tmp_path / "home", project=False)
+    for folder in ("elsewhere", "two", "one"):
+        monkeypatch.chdir(tmp_path / folder)
+        named.store(f"One, from {folder}.", key="one")
+        other.store(f"Two, from {folder}.", key="two")
+        assert [each.key for each in named.list()] == ["one"]
+        assert [each.key for each in other.list()] == ["two"]
+        assert none.caller.project is None
+        with pytest.raises(ScopeUnresolved):
+            none.store("Of no project.")
+    assert named.caller.project is not None
+    assert named.caller.project.root == tmp_path / "one"
+    assert [entry.text for entry in named.show("one").entries] == [
+        f"One, from {each}." for each in ("elsewhere", "two", "one")
+    ]
+
+
+def test_many_people_are_served_in_one_process_each_from_a_home_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VADE_HOME", str(tmp_path / "of-nobody"))
+    moving = threading.Event()
+    names = [f"person-{number}" for number in range(6)]
+
+    def wander() -> None:
+        while not moving.is_set():
+            for folder in (tmp_path, Path("/")):
+                os.chdir(folder)
+
+    def serve(name: str) -> list[str]:
+        with Memory.open(tmp_path / "homes" / name, project=False, session=f"of-{name}") as memory:
+            for number in range(5):
+                memory.store(f"{name} says {number}.", key=f"said-{number}", scope="global")
+            found = memory.search(f"what does {name} say?", scope="global")
+            assert all(name in each.snippet for each in found)
+            return [each.text for each in memory.list()]
+
+    here = os.getcwd()
+    wanderer = threading.Thread(target=wander)
+    wanderer.start()
+    try:
+        with ThreadPoolExecutor(len(names)) as pool:
+            served = dict(zip(names, pool.map(serve, names), strict=True))
+    finally:
+        moving.set()
+        wanderer.join()
+        os.chdir(here)
+    for name, texts in served.items():
+        assert sorted(texts) == [f"{name} says {number}." for number in range(5)]
+    assert not (tmp_path / "of-nobody").exists()
+
+
+def test_an_answer_and_a_listing_are_sequences_of_what_they_hold(tmp_path: Path) -> None:
+    with Memory.open(tmp_path / "home", project=tmp_path) as memory:
+        assert not memory.list()
+        assert not memory.search("when do we deploy?")
+        memory.store("Deploys happen on Fridays at noon.", key="deploys")
+        answer, listing = memory.search("when do we deploy?"), memory.list()
+        assert len(answer) == len(answer.results) == 1
+        assert answer[0] is answer.results[0]
+        assert [*answer] == [*answer.results]
+        assert len(listing) == 1
+        assert listing[-1].key == "deploys"
+        assert [*listing] == [*listing.records]
+        assert bool(answer)
+        assert bool(listing)

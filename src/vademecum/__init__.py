@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from vademecum.memory import Listing as Listing
     from vademecum.memory import Memory as Memory
     from vademecum.memory import connect as connect
+    from vademecum.memory.asynchronous import AsyncMemory as AsyncMemory
     from vademecum.memory.status import Status as Status
     from vademecum.search.answer import Answer as Answer
     from vademecum.search.answer import Coverage as Coverage
@@ -69,6 +70,7 @@ _HOMES = {
     "vademecum.llm.failures": "is_overflow",
     "vademecum.llm.scripted": "Scripted",
     "vademecum.memory": "Listing Memory connect",
+    "vademecum.memory.asynchronous": "AsyncMemory",
     "vademecum.memory.status": "Status",
     "vademecum.search.answer": "Answer Coverage Passage",
     "vademecum.transcripts.events": "Used",

@@ -1,0 +1,313 @@
+"""Memory for a program with an event loop: the same verbs and nouns, each awaited.
+
+Every call is made from the signature of the one it stands for, so that it is written once and typed all the
+same. All calls of one object are made in one thread of its own, one after another: a call that is cancelled
+before its turn does nothing, and one that is being made is finished there, whoever still waits for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import functools
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
+
+from vademecum.context.conversations import Conversations
+from vademecum.inject.injection import Injection
+from vademecum.lifecycle.care import Care
+from vademecum.lifecycle.learning import Learning
+from vademecum.lifecycle.relations import Relations
+from vademecum.lifecycle.transfer import Transfer
+from vademecum.memory.archive import Archive
+from vademecum.memory.core import Memory
+from vademecum.memory.requests import Requests
+from vademecum.memory.review import Review
+from vademecum.store.audit import AuditLog
+from vademecum.store.projects import Projects
+from vademecum.store.sources import Sources
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+    from typing import Self
+
+    from vademecum.config import Settings
+    from vademecum.store.home import Home
+    from vademecum.store.scopes import Caller
+
+P = ParamSpec("P")
+R = TypeVar("R")
+_END = object()
+
+
+class _Threaded(Protocol):
+    """What makes its calls in a thread, on the thing that it stands for."""
+
+    async def run(self, call: Callable[..., R], /, *given: Any, **named: Any) -> R: ...
+
+    def _behind(self) -> Any: ...
+
+
+def _awaited(
+    call: Callable[Concatenate[Any, P], R],
+) -> Callable[Concatenate[_Threaded, P], Coroutine[Any, Any, R]]:
+    """The same call, awaited."""
+
+    @functools.wraps(call)
+    async def made(self: _Threaded, /, *given: P.args, **named: P.kwargs) -> R:
+        return await self.run(lambda: call(self._behind(), *given, **named))
+
+    return made
+
+
+def _iterated(
+    call: Callable[Concatenate[Any, P], Iterator[R]],
+) -> Callable[Concatenate[_Threaded, P], AsyncIterator[R]]:
+    """The same call, to be gone through with `async for`: each step is made in the thread."""
+
+    @functools.wraps(call)
+    async def made(self: _Threaded, /, *given: P.args, **named: P.kwargs) -> AsyncIterator[R]:
+        steps = await self.run(lambda: iter(call(self._behind(), *given, **named)))
+        while (step := await self.run(next, steps, _END)) is not _END:
+            yield step
+
+    return made
+
+
+def _opened(call: Callable[P, Memory]) -> Callable[P, Coroutine[Any, Any, AsyncMemory]]:
+    """The same way of opening, awaited."""
+
+    @functools.wraps(call)
+    async def made(*given: P.args, **named: P.kwargs) -> AsyncMemory:
+        return AsyncMemory(await asyncio.to_thread(call, *given, **named))
+
+    return made
+
+
+class _Noun:
+    """A noun of memory, whose calls are made in the thread of the memory it belongs to."""
+
+    def __init__(self, memory: AsyncMemory, name: str) -> None:
+        self.run = memory.run
+        self._behind = lambda: getattr(memory.memory, name)
+
+
+class AsyncArchive(_Noun):
+    """`Memory.archive`, awaited."""
+
+    clear = _awaited(Archive.clear)
+    forgotten = _awaited(Archive.forgotten)
+    lost_entries = _awaited(Archive.lost_entries)
+    purge = _awaited(Archive.purge)
+    purge_text = _awaited(Archive.purge_text)
+    restore = _awaited(Archive.restore)
+    versions = _awaited(Archive.versions)
+
+
+class AsyncAudit(_Noun):
+    """`Memory.audit`, awaited."""
+
+    lines = _awaited(AuditLog.lines)
+    verify = _awaited(AuditLog.verify)
+
+
+class AsyncCare(_Noun):
+    """`Memory.care`, awaited; but for `watch`, which would keep the thread to itself."""
+
+    compact = _awaited(Care.compact)
+    editable = _awaited(Care.editable)
+    edited = _awaited(Care.edited)
+    heal = _awaited(Care.heal)
+    index = _awaited(Care.index)
+    lint = _awaited(Care.lint)
+    notices = _awaited(Care.notices)
+    promote = _awaited(Care.promote)
+    runs = _awaited(Care.runs)
+    saw_notices = _awaited(Care.saw_notices)
+    split = _awaited(Care.split)
+    survey = _awaited(Care.survey)
+    sweep = _awaited(Care.sweep)
+    sweep_if_due = _awaited(Care.sweep_if_due)
+    undo = _awaited(Care.undo)
+    write_listing = _awaited(Care.write_listing)
+
+
+class AsyncGraph(_Noun):
+    """`Memory.graph`, awaited."""
+
+    export = _awaited(Relations.export)
+    propose = _awaited(Relations.propose)
+    read = _awaited(Relations.read)
+    reject = _awaited(Relations.reject)
+    related = _awaited(Relations.related)
+
+
+class AsyncInjection(_Noun):
+    """`Memory.injection`, awaited."""
+
+    block = _awaited(Injection.block)
+    remind = _awaited(Injection.remind)
+    write_file = _awaited(Injection.write_file)
+
+
+class AsyncKnowledge(_Noun):
+    """`Memory.knowledge`, awaited."""
+
+    applied = _awaited(Learning.applied)
+    draft_profile = _awaited(Learning.draft_profile)
+    keep_profile = _awaited(Learning.keep_profile)
+    learn = _awaited(Learning.learn)
+    list = _awaited(Learning.list)
+    profile = _awaited(Learning.profile)
+    prune = _awaited(Learning.prune)
+    stats = _awaited(Learning.stats)
+    suggest = _awaited(Learning.suggest)
+
+
+class AsyncProjects(_Noun):
+    """`Memory.projects`, awaited."""
+
+    alias = _awaited(Projects.alias)
+    elsewhere = _awaited(Projects.elsewhere)
+    init = _awaited(Projects.init)
+    list = _awaited(Projects.list)
+    moved_here = _awaited(Projects.moved_here)
+    trust = _awaited(Projects.trust)
+
+
+class AsyncRequests(_Noun):
+    """`Memory.requests`, awaited."""
+
+    answered = _awaited(Requests.answered)
+    once = _awaited(Requests.once)
+    perform = _awaited(Requests.perform)
+    propose = _awaited(Requests.propose)
+
+
+class AsyncReview(_Noun):
+    """`Memory.review`, awaited."""
+
+    approvals = _awaited(Review.approvals)
+    approve = _awaited(Review.approve)
+    decide = _awaited(Review.decide)
+    inbox = _awaited(Review.inbox)
+    protect = _awaited(Review.protect)
+    reject = _awaited(Review.reject)
+    selected = _awaited(Review.selected)
+    trust_of = _awaited(Review.trust_of)
+    verifiable = _awaited(Review.verifiable)
+    verify = _awaited(Review.verify)
+    waiting = _awaited(Review.waiting)
+
+
+class AsyncSessions(_Noun):
+    """`Memory.sessions`, awaited."""
+
+    context = _awaited(Conversations.context)
+    current = _awaited(Conversations.current)
+    end = _awaited(Conversations.end)
+    export = _awaited(Conversations.export)
+    get = _awaited(Conversations.get)
+    import_all = _iterated(Conversations.import_all)
+    import_transcript = _awaited(Conversations.import_transcript)
+    list = _awaited(Conversations.list)
+    messages = _awaited(Conversations.messages)
+    new = _awaited(Conversations.new)
+    open = _awaited(Conversations.open)
+    rename = _awaited(Conversations.rename)
+    search = _awaited(Conversations.search)
+    todo = _awaited(Conversations.todo)
+    trial = _awaited(Conversations.trial)
+    trim = _awaited(Conversations.trim)
+
+
+class AsyncSources(_Noun):
+    """`Memory.sources`, awaited."""
+
+    add = _awaited(Sources.add)
+    list = _awaited(Sources.list)
+    remove = _awaited(Sources.remove)
+
+
+class AsyncTransfer(_Noun):
+    """`Memory.transfer`, awaited."""
+
+    export = _awaited(Transfer.export)
+    export_ltm = _awaited(Transfer.export_ltm)
+    import_ltm = _awaited(Transfer.import_ltm)
+    import_pieces = _awaited(Transfer.import_pieces)
+    ltm = _awaited(Transfer.ltm)
+
+
+class AsyncMemory:
+    """`Memory`, whose calls are awaited."""
+
+    def __init__(self, memory: Memory) -> None:
+        self.memory = memory
+        self._thread: ThreadPoolExecutor | None = None
+        self.archive = AsyncArchive(self, "archive")
+        self.audit = AsyncAudit(self, "audit")
+        self.care = AsyncCare(self, "care")
+        self.graph = AsyncGraph(self, "graph")
+        self.injection = AsyncInjection(self, "injection")
+        self.knowledge = AsyncKnowledge(self, "knowledge")
+        self.projects = AsyncProjects(self, "projects")
+        self.requests = AsyncRequests(self, "requests")
+        self.review = AsyncReview(self, "review")
+        self.sessions = AsyncSessions(self, "sessions")
+        self.sources = AsyncSources(self, "sources")
+        self.transfer = AsyncTransfer(self, "transfer")
+
+    open = staticmethod(_opened(Memory.open))
+
+    @property
+    def home(self) -> Home:
+        """The folder that all of it lies in."""
+        return self.memory.home
+
+    @property
+    def caller(self) -> Caller:
+        """Who is asking, as the door knows it."""
+        return self.memory.caller
+
+    @property
+    def settings(self) -> Settings:
+        """The settings in force."""
+        return self.memory.settings
+
+    forget = _awaited(Memory.forget)
+    get = _awaited(Memory.get)
+    list = _awaited(Memory.list)
+    note = _awaited(Memory.note)
+    notes_of_today = _awaited(Memory.notes_of_today)
+    recall = _awaited(Memory.recall)
+    restore = _awaited(Memory.restore)
+    search = _awaited(Memory.search)
+    show = _awaited(Memory.show)
+    status = _awaited(Memory.status)
+    store = _awaited(Memory.store)
+
+    async def run(self, call: Callable[..., R], /, *given: Any, **named: Any) -> R:
+        """Make any call in the thread of this memory: for what came out of it, such as a log or an engine."""
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, thread_name_prefix="vademecum")
+        inside = functools.partial(contextvars.copy_context().run, call, *given, **named)
+        return await asyncio.get_running_loop().run_in_executor(self._thread, inside)
+
+    async def close(self) -> None:
+        """Let go of the index, the counters and the thread, behind what is still being made."""
+        try:
+            await self.run(self.memory.close)
+        finally:
+            thread, self._thread = self._thread, None
+            if thread is not None:
+                thread.shutdown(wait=False)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    def _behind(self) -> Memory:
+        return self.memory
