@@ -420,6 +420,12 @@ class Search:
     min_score: float = setting(
         0.0, "The relevance below which a match is hidden; 0 hides nothing.", share(0, 1), HIGHER
     )
+    session_vectors_mb: int = setting(
+        200,
+        "Up to how many MB of a project's transcripts sessions are searched by meaning too; 0 never.",
+        whole(0, 1_000_000),
+        NEVER,
+    )
     cache_max_mb: int = setting(
         256,
         "How large the cache of vectors from other models may grow, in MB.",

@@ -20,7 +20,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from vademecum.errors import NotVisible, OutsideMemory
-from vademecum.index.base import EVERYTHING
+from vademecum.index.base import EVERYTHING, Filter
 from vademecum.index.sqlite import SESSIONS, SqliteIndex
 from vademecum.memory import Memory, connect
 from vademecum.search.snippet import PREVIEW, window
@@ -92,6 +92,58 @@ def made_anew(base: Path) -> dict[Any, Any]:
 @pytest.fixture
 def memory(tmp_path: Path) -> Memory:
     return opened(tmp_path)
+
+
+# -------------------------------------------------------------------- by meaning
+
+
+PARAPHRASED = (
+    "The doctor said that my blood pressure is too high.",
+    "My car broke down on the motorway near Lyon.",
+    "We moved the database to a server in Frankfurt.",
+    "The children are learning to swim this summer.",
+)
+
+
+def test_below_a_size_what_was_said_in_other_words_is_found(tmp_path: Path) -> None:
+    memory = opened(tmp_path, environ={"VADE_EMBEDDER": "local"})
+    for number, text in enumerate(PARAPHRASED):
+        talk(memory, f"s{number}", text, "I see, thank you for telling me.")
+    memory.care.index()  # a question alone may not have the time for all vectors
+    assert found(memory, "trouble with the automobile")[0] == PARAPHRASED[1]
+    assert found(memory, "what did the physician say about hypertension")[0] == PARAPHRASED[0]
+    passages = memory.search("trouble with the automobile", mode="vector", sources=("transcript",))
+    assert passages.results[0].snippet == PARAPHRASED[1]
+    assert not passages.degraded
+    memory.close()
+
+
+@pytest.mark.parametrize(
+    "environ",
+    [{"VADE_SEARCH_SESSION_VECTORS_MB": "0"}, {"VADE_SEARCH_HYBRID": "off"}, {"VADE_EMBEDDER": "none"}],
+)
+def test_without_vectors_only_words_count(tmp_path: Path, environ: dict[str, str]) -> None:
+    memory = opened(tmp_path, environ={"VADE_EMBEDDER": "local", **environ})
+    for number, text in enumerate(PARAPHRASED):
+        talk(memory, f"s{number}", text)
+    assert found(memory, "trouble with the automobile") == []
+    assert found(memory, "car") == [PARAPHRASED[1]]
+    memory.close()
+
+
+def test_vectors_are_made_for_what_was_taken_in_without_them(tmp_path: Path) -> None:
+    memory = opened(tmp_path)
+    for number, text in enumerate(PARAPHRASED):
+        talk(memory, f"s{number}", text)
+    memory.care.index()
+    memory.close()
+    memory = opened(tmp_path, environ={"VADE_EMBEDDER": "local"})
+    memory.care.index()
+    memory.close()
+    index = SqliteIndex(index_of(tmp_path), SESSIONS)
+    assert index.stats(filter=Filter(bare=True)).waiting == 0
+    assert index.stats().chunks == len(PARAPHRASED)
+    index.close()
 
 
 # -------------------------------------------------------------------- what is found

@@ -320,7 +320,10 @@ class Index(Protocol):
     def rows(
         self, ids: Iterable[int], filter: Filter = EVERYTHING, *, text: bool = True
     ) -> dict[int, ChunkRow]:
-        """Chunks with their files' labels, of those only that a filter lets through."""
+        """Chunks with their files' labels, of those only that a filter lets through.
+
+        Without `text`, what ranking needs may be all that is told: place, source, words and who speaks.
+        """
         ...
 
     def stats(self, words: Iterable[str] = (), filter: Filter | None = None) -> Stats:

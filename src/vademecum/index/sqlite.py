@@ -164,6 +164,7 @@ class SqliteIndex:
 
     def __init__(self, path: Path | str, kind: IndexKind = NOTES) -> None:
         self.path, self.kind = path, kind
+        self._file = str(path)
         self._inserted = 0  # chunks put in since the keyword tables were last put in order
         self._matrix: Matrix | None = None
         self._stems: dict[str, tuple[str, ...]] = {}
@@ -289,7 +290,7 @@ class SqliteIndex:
             found: list[Any] = self._connection.execute(sql, tuple(values)).fetchall()
         except apsw.Error as error:
             raise IndexFailed(f"{self.kind.called} {self.path} cannot be read: {error}") from error
-        said = pages.damage(str(self.path))
+        said = pages.damage(self._file)
         if said is not None:
             raise IndexFailed(said)
         return found
@@ -645,17 +646,17 @@ class SqliteIndex:
     ) -> dict[int, ChunkRow]:
         """Chunks with their files' labels, of those only that a filter lets through."""
         where, values = _where(filter)
-        body = "c.body, c.heading" if text else "'', ''"
-        place = "c.place" if self.kind.grows else "x''"
+        columns = _RANKED
+        if text:
+            columns = _WHOLE + (", c.place" if self.kind.grows else ", x''")
         found = self._ask(
-            f"""select c.id, f.id, c.ord, f.item, f.path, f.source, f.kind, f.scope, f.scope_id, f.title,
-            f.key, f.num, f.type, f.tags, f.updated, c.start, c.last, {body}, c.time, c.origin, c.superseded,
-            c.alone, c.size, c.stems, c.speaker, c.asks, c.says, {place}
+            f"""select c.id, f.id, c.ord, {columns}
             from {_JOINED}
             where c.id in (select value from json_each(?)) and {where}""",
             (json.dumps([*ids]), *values),
         )
-        return {row[0]: _row(row) for row in found}
+        make = _row if text else _ranked
+        return {row[0]: make(row) for row in found}
 
     def stats(self, words: Iterable[str] = (), filter: Filter | None = None) -> Stats:
         """What is known of all, of some words, and of what a filter lets through."""
@@ -937,10 +938,24 @@ def _where(filter: Filter) -> tuple[str, tuple[Any, ...]]:
     return " and ".join(clauses), tuple(more)
 
 
+_RANKED = "f.path, f.source, f.scope, c.superseded, c.alone, c.size, c.stems, c.speaker, c.asks, c.says"
+_WHOLE = """f.item, f.path, f.source, f.kind, f.scope, f.scope_id, f.title, f.key, f.num, f.type, f.tags,
+    f.updated, c.start, c.last, c.body, c.heading, c.time, c.origin, c.superseded, c.alone, c.size, c.stems,
+    c.speaker, c.asks, c.says"""
+
+
 def _row(cells: tuple[Any, ...]) -> ChunkRow:
     tags = () if cells[13] == "[]" else tuple(json.loads(cells[13]))
     speech = Speech(cells[25], cells[26] or 0, cells[27] or 0)
     return ChunkRow._make((*cells[:13], tags, *cells[14:25], speech, cells[28]))
+
+
+def _ranked(cells: tuple[Any, ...]) -> ChunkRow:
+    """A row with what ranking needs, and nothing else: hundreds are read for one question."""
+    id_, file, order, path, source, scope, superseded, alone, size, stems, speaker, asks, says = cells
+    known = id_, file, order, "", path, source, "", scope, "", "", None, None, None, (), None, 0, 0, "", ""
+    said = Speech(speaker, asks or 0, says or 0)
+    return ChunkRow._make((*known, None, None, superseded, alone, size, stems, said, b""))
 
 
 def _quoted(phrase: Sequence[str]) -> str:

@@ -106,7 +106,7 @@ class Sync:
         """
         deadline = None if seconds is None else time.monotonic() + seconds
         report = SyncReport()
-        self._renew(report, vectors=vectors)
+        self.renew(report, vectors=vectors)
         waiting, outdated = self._compare(found, report, check=check)
         self._take_all(waiting, report, deadline)
         self._upgrade(outdated, report, deadline)
@@ -231,7 +231,7 @@ class Sync:
     def _setting(self, name: str) -> str | None:
         return self.index.stats().settings.get(name)
 
-    def _renew(self, report: SyncReport, *, vectors: bool) -> None:
+    def renew(self, report: SyncReport, *, vectors: bool) -> None:
         """Start over with the half of the index that other settings have made."""
         if self.agrees(vectors=vectors):
             return

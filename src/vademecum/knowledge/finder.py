@@ -267,7 +267,17 @@ class Finder:
             self._work.caller,
             self.transcripts,
             name=self._work.settings.agent,
+            embedder=self._session_embedder,
+            most_bytes=self._work.settings.search.session_vectors_mb * 1_000_000,
         )
+
+    def _session_embedder(self) -> Embedder | None:
+        """What makes the vectors of sessions: the shipped model alone, since they are many and go nowhere."""
+        from vademecum.index.embed.select import shipped
+
+        settings = self._work.settings
+        by_words = not settings.search.hybrid or str(settings.embedder) == "none"
+        return None if by_words else shipped()
 
     def newest_logs(self, most: int) -> Iterator[Log]:
         """The logs of the newest sessions of this project and agent."""

@@ -15,7 +15,7 @@ from vademecum.index import documents, speech, words
 from vademecum.index.base import MEMORY
 from vademecum.index.embed.base import common_direction, family, likeness
 from vademecum.search import fuse, rank, relevance
-from vademecum.search.legs import Legs
+from vademecum.search.legs import Legs, knows_words
 from vademecum.search.query import Query, narrowed
 from vademecum.search.snippet import snippet
 from vademecum.store import clock
@@ -197,19 +197,14 @@ class Engine:
         """Ask each leg; without vectors there are words to go by."""
         if mode != "vector" or legs.query is None:
             legs.find_words(allowed, limit, wide=True)
-        if legs.query is not None and mode == "hybrid" and legs.narrow and not self._is_known(asked):
-            legs.query = None  # a model that does not know the question has no vote where words have one
-            legs.unknown = True
+        if legs.query is not None and mode == "hybrid" and legs.narrow and self.embedder is not None:
+            legs.unknown = not knows_words(self.embedder, asked)
+            if legs.unknown:  # a model that does not know the question has no vote where words have one
+                legs.query = None
         if legs.query is not None:
             legs.find_meaning(allowed, limit, made_by=self._sync.identity[1] or "")
         legs.mark_all()
         legs.hear_neighbours()
-
-    def _is_known(self, asked: words.Terms) -> bool:
-        """Whether the embedder knows the script of a question, and one of its words."""
-        if self.embedder is None or family(self.embedder) == "other":
-            return True  # nothing is known of what it knows
-        return any(words.is_latin(word) and words.commonness(word) < words.RAREST for word in asked.words)
 
     # ---------------------------------------------------------------- order
 

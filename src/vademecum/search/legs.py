@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from vademecum.errors import IndexFailed
 from vademecum.index import words
+from vademecum.index.embed.base import family
 from vademecum.search import relevance
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from vademecum.index.base import Filter, Index, Mark, Nearest
+    from vademecum.index.embed.base import Embedder
     from vademecum.index.speech import Speech
     from vademecum.index.words import Terms
     from vademecum.search.rank import Heard
@@ -135,6 +137,13 @@ class Legs:
         if self.nearest is None:
             return 0.0
         return (self.cosine.get(id_, 0.0) - self.nearest.mean) / self.nearest.deviation
+
+
+def knows_words(embedder: Embedder, asked: Terms) -> bool:
+    """Whether an embedder knows the script of a question, and one of its words."""
+    if family(embedder) == "other":
+        return True  # nothing is known of what it knows
+    return any(words.is_latin(word) and words.commonness(word) < words.RAREST for word in asked.words)
 
 
 def _telling(frequency: Any, count: int) -> list[Sequence[str]]:

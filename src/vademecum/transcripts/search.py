@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from vademecum.errors import IndexFailed, InvalidKey, OutsideMemory, StorageFailed
 from vademecum.index import speech, words
 from vademecum.index.documents import moment
+from vademecum.index.embed.base import common_direction, likeness
 from vademecum.index.sqlite import SESSIONS, SqliteIndex
+from vademecum.index.sync import Sync, SyncReport
 from vademecum.index.upkeep import IndexFile, in_turn
 from vademecum.search import rank, relevance
 from vademecum.search.answer import TRANSCRIPT, Passage
-from vademecum.search.legs import Legs
+from vademecum.search.legs import Legs, knows_words
 from vademecum.search.query import readable
 from vademecum.search.snippet import window
 from vademecum.store import files, names, reading, scopes, secrets
@@ -36,10 +38,11 @@ from vademecum.transcripts.sync import Followed, FollowedLog, Spot, View, path_o
 from vademecum.types import Audience, Place, Scope
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
-    from vademecum.index.base import ChunkRow, Filter, Index
+    from vademecum.index.base import ChunkRow, Filter, Index, Stamp
+    from vademecum.index.embed.base import Embedder, Vector
     from vademecum.index.sync import Survey
     from vademecum.search.engine import Options
     from vademecum.search.query import Query
@@ -50,6 +53,10 @@ if TYPE_CHECKING:
 
 _DEPTH = 200  # candidates at least
 _STEP = 50  # candidates that are weighed at once
+_NEAREST = 50  # candidates by meaning
+_VECTOR = 0.54  # what meaning counts beside words, as among notes: .35 to .65
+_ALIKE = 0.4  # a likeness from which on a message needs no word of the question
+_MEANING = 0.3  # seconds that a question may spend on missing vectors
 _STEMMED = 5  # times as many messages as wanted, among which a phrase is looked for word for word
 
 
@@ -79,8 +86,20 @@ class _Changed(Exception):
 class Earlier:
     """The sessions that a caller can see, followed and searched."""
 
-    def __init__(self, home: Home, caller: scopes.Caller, sessions: Sessions, *, name: str) -> None:
+    def __init__(
+        self,
+        home: Home,
+        caller: scopes.Caller,
+        sessions: Sessions,
+        *,
+        name: str,
+        embedder: Callable[[], Embedder | None] = lambda: None,
+        most_bytes: int = 0,
+    ) -> None:
         self.home, self.caller, self.name = home, caller, name
+        self._embedder, self._most_bytes = embedder, most_bytes  # of logs that are searched by meaning
+        self._by_meaning = False
+        self._mean: Vector | None = None
         self._sessions = sessions
         self._file = IndexFile(home, self.path, SESSIONS)
         self._turn = threading.RLock()
@@ -135,7 +154,7 @@ class Earlier:
         hits = list(found.hits)
         if options.sort_by == "recency" or options.mode == "metadata":
             hits.sort(key=lambda hit: moment(hit.time) or "", reverse=True)
-        if options.mode == "vector":
+        if options.mode == "vector" and not self._by_meaning:
             found = found._replace(degraded=(*found.degraded, "keywords only: sessions have no vectors"))
         place = scopes.place_for(self.caller, Scope.PROJECT)
         return tuple(passage(hit, place, explain=options.explain) for hit in hits), found
@@ -173,13 +192,86 @@ class Earlier:
                 chosen = [_Scored(row, 0.0, 1.0, 0, exact=False) for row in _newest(index, wanted, filter)]
             elif needed := words.required(wanted.phrases):
                 only = filter._replace(only=tuple(index.match(needed, filter, None, every=True)))
-                found = _best(index, wanted._replace(max_results=wanted.max_results * _STEMMED), only)
+                more = wanted._replace(max_results=wanted.max_results * _STEMMED)
+                found = self._best(index, more, only)
                 # The index knows phrases by their stems.
                 holding = (each for each in found if words.holds(self._text(each.row), wanted.phrases))
                 chosen = list(itertools.islice(holding, wanted.max_results))
             else:
-                chosen = _best(index, wanted, filter)
+                chosen = self._best(index, wanted, filter)
         return [self._hit(each, wanted) for each in chosen]
+
+    def _legs(self, index: Index, wanted: SessionQuestion, filter: Filter) -> Legs:
+        """What words find, and meaning where sessions have vectors and the model knows the question."""
+        asked = words.terms(wanted.text)
+        limit = max(_DEPTH, 8 * wanted.max_results)
+        legs = Legs(index, asked)
+        legs.find_words(filter, limit)
+        embedder = self._embedder() if self._by_meaning else None
+        if embedder is not None and (not legs.narrow or knows_words(embedder, asked)):
+            legs.query = embedder.embed([wanted.text], query=True)[0]
+            # Beyond the nearest few there is nothing that needs no word: others come by their words.
+            legs.find_meaning(filter, _NEAREST, made_by=self._syncing(index, View()).identity[1] or "")
+        return legs
+
+    def _alike(self, legs: Legs, ids: Sequence[int]) -> dict[int, float]:
+        """How alike pieces and question are in meaning."""
+        embedder = self._embedder() if legs.nearest is not None else None
+        if embedder is None or legs.nearest is None:
+            return {}
+        if self._mean is None:
+            self._mean = common_direction(embedder)
+        known, vectors = legs.nearest.vectors(ids)
+        return dict(zip(known, likeness(vectors, legs.query, mean=self._mean).tolist(), strict=True))
+
+    def _best(self, index: Index, wanted: SessionQuestion, filter: Filter) -> list[_Scored]:
+        """The messages that answer at all, the best first, each text once, from so many sessions at most."""
+        legs = self._legs(index, wanted, filter)
+        scores = _scores(legs)
+        rows = index.rows(scores, filter)
+        question = speech.wanted(wanted.text, WORD.findall(wanted.text.lower()))
+        for id_, row in rows.items():
+            scores[id_] += sum(rank.heard(row.speech, question))
+        weigh, curve = (
+            legs.weigher(wanted.text),
+            relevance.curve("none" if legs.nearest is None else "static"),
+        )
+        chosen: list[_Scored] = []
+        sessions: set[int] = set()
+        seen: set[object] = set()
+        ordered = _ordered(scores, rows)
+        for start in range(0, len(ordered), _STEP):
+            ids = tuple(ordered[start : start + _STEP])
+            these = filter._replace(only=ids)
+            holding = [index.match([(word,)], these, None) for word in legs.asked.words]
+            alike = self._alike(legs, ids)
+            for id_ in ids:
+                row = rows[id_]
+                marks: tuple[object, ...] = ((row.file, row.start), Spot.of(row).digest)
+                held = tuple([id_ in having for having in holding])
+                score = legs.narrow.get(id_, 0.0)
+                signs = weigh(
+                    held,
+                    row.size,
+                    around=score,
+                    score=score,
+                    exact=legs.identified(id_),
+                    alike=alike.get(id_, 0.0),
+                    apart=legs.apart(id_),
+                )
+                weight = curve(signs)
+                answers = any(held) or id_ in legs.exact or alike.get(id_, 0.0) >= _ALIKE
+                if weight < wanted.min_score or not answers or not seen.isdisjoint(marks):
+                    continue
+                full = wanted.max_sessions is not None and len(sessions) >= wanted.max_sessions
+                if full and row.file not in sessions:
+                    continue
+                seen.update(marks)
+                sessions.add(row.file)
+                chosen.append(_Scored(row, scores[id_], weight, int(sum(held)), id_ in legs.certain))
+                if len(chosen) >= wanted.max_results:
+                    return chosen
+        return chosen
 
     def _hit(self, scored: _Scored, wanted: SessionQuestion) -> Hit:
         row, spot = scored.row, Spot.of(scored.row)
@@ -246,6 +338,8 @@ class Earlier:
         with self._file.rebuilding() as fresh:
             found = following.listed(self.home, view)
             followed = following.bring(self.home, fresh, view, *found, until=None, progress=progress)
+            if self._has_meaning(found[0].values()):
+                self._embed(fresh, view, None, progress)
             fresh.put(last=True)
         return followed
 
@@ -284,9 +378,33 @@ class Earlier:
         index.patience = None if until is None else max(until - time.monotonic(), 0.05)
         try:
             followed = following.bring(self.home, index, view, listed, wrong, until=until, progress=progress)
+            self._by_meaning = self._has_meaning(listed.values())
+            if self._by_meaning and not followed.pending:
+                self._embed(index, view, until, progress)
         finally:
             index.patience = None
         return followed._replace(degraded=tuple(self._file.told))
+
+    def _has_meaning(self, stamps: Iterable[Stamp]) -> bool:
+        """Whether sessions are searched by meaning too: vectors of more would cost more than they find."""
+        return 0 < sum(each.size for each in stamps) <= self._most_bytes and self._embedder() is not None
+
+    def _syncing(self, index: Index, view: View, progress: Progress | None = None) -> Sync:
+        return Sync(index, view.filter, embedder=self._embedder, progress=progress, text_of=self._to_embed)
+
+    def _embed(self, index: Index, view: View, until: float | None, progress: Progress | None) -> None:
+        """Make the vectors that are missing; a question waits for a few of them only."""
+        syncing, report = self._syncing(index, view, progress), SyncReport()
+        syncing.renew(report, vectors=True)
+        syncing.embed(report, None if until is None else min(until, time.monotonic() + _MEANING))
+
+    def _to_embed(self, row: ChunkRow) -> str:
+        """What a piece of a message says; nothing when its log has changed, which the next look tells."""
+        spot = Spot.of(row)
+        try:
+            return self._text(row)[spot.at : spot.at + spot.length]
+        except _Changed:
+            return ""
 
     def _check(self, view: View) -> None:
         """Compare what the index holds with what the logs say; a log it has wrong is taken in anew."""
@@ -381,7 +499,7 @@ def _newest(index: Index, wanted: SessionQuestion, filter: Filter) -> list[Chunk
     limit = wanted.max_results
     while True:
         ids = index.match((), filter, limit)
-        rows = index.rows(ids, text=False)
+        rows = index.rows(ids)
         pieces = sorted((rows[id_] for id_ in ids), key=lambda row: row.order)
         firsts = {(row.file, row.start): row.id for row in reversed(pieces)}
         chosen = [rows[id_] for id_ in ids if firsts[rows[id_].file, rows[id_].start] == id_]
@@ -390,44 +508,14 @@ def _newest(index: Index, wanted: SessionQuestion, filter: Filter) -> list[Chunk
         limit *= 4
 
 
-def _best(index: Index, wanted: SessionQuestion, filter: Filter) -> list[_Scored]:
-    """The messages that answer at all, the best first, each text once, from so many sessions at most."""
-    asked = words.terms(wanted.text)
-    legs = Legs(index, asked)
-    legs.find_words(filter, max(_DEPTH, 8 * wanted.max_results))
+def _scores(legs: Legs) -> dict[int, float]:
+    """Each candidate by its words, by what stands in it as it was asked, and by its meaning."""
     matched, exact = legs.keyword_shares(), legs.exact
-    scores = {id_: matched.get(id_, 0.0) + exact.get(id_, 0.0) for id_ in {**matched, **exact}}
-    rows = index.rows(scores, filter, text=False)
-    question = speech.wanted(wanted.text, WORD.findall(wanted.text.lower()))
-    for id_, row in rows.items():
-        scores[id_] += sum(rank.heard(row.speech, question))
-    weigh, curve = legs.weigher(wanted.text), relevance.curve("none")
-    chosen: list[_Scored] = []
-    sessions: set[int] = set()
-    seen: set[object] = set()
-    ordered = _ordered(scores, rows)
-    for start in range(0, len(ordered), _STEP):
-        ids = tuple(ordered[start : start + _STEP])
-        these = filter._replace(only=ids)
-        holding = [index.match([(word,)], these, None) for word in asked.words]
-        for id_ in ids:
-            row = rows[id_]
-            marks: tuple[object, ...] = ((row.file, row.start), Spot.of(row).digest)
-            held = tuple([id_ in having for having in holding])
-            score = legs.narrow.get(id_, 0.0)
-            signs = weigh(held, row.size, around=score, score=score, exact=legs.identified(id_))
-            weight = curve(signs)
-            if weight < wanted.min_score or not (any(held) or id_ in exact) or not seen.isdisjoint(marks):
-                continue
-            full = wanted.max_sessions is not None and len(sessions) >= wanted.max_sessions
-            if full and row.file not in sessions:
-                continue
-            seen.update(marks)
-            sessions.add(row.file)
-            chosen.append(_Scored(row, scores[id_], weight, int(sum(held)), id_ in legs.certain))
-            if len(chosen) >= wanted.max_results:
-                return chosen
-    return chosen
+    nearest = max(legs.vector.values(), default=0.0) or 1.0
+    return {
+        id_: matched.get(id_, 0.0) + exact.get(id_, 0.0) + _VECTOR * legs.vector.get(id_, 0.0) / nearest
+        for id_ in {**matched, **exact, **legs.vector}
+    }
 
 
 def _ordered(scores: dict[int, float], rows: dict[int, ChunkRow]) -> list[int]:

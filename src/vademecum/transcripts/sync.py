@@ -322,9 +322,10 @@ def follow(
             return now
         grown = "" if before is None else before.state
         taken = index.put([now.document(batch.pieces, grown)])
-        before = now if taken and before is not None else _log_in(index, key)
-        if not taken or before is None:  # another process was quicker: go on from there
+        if not taken:  # another process was quicker: go on from there
+            before = _log_in(index, key)
             continue
+        before = now
         if before.done or (before.begun and not view.shows(before)):
             return before
         if until is not None and time.monotonic() >= until:
@@ -370,7 +371,7 @@ def right(home: Home, index: Index, log: FollowedLog) -> bool:
     """Whether a log, read again up to where it was taken in, gives what the index holds of it."""
     batch = Batch(FollowedLog(log.project, log.session), log.stamp)
     ids = index.match((), Filter(items=(path_of(log.key),)), None)
-    held = iter(sorted(index.rows(ids, text=False).values(), key=lambda row: row.order))
+    held = iter(sorted(index.rows(ids).values(), key=lambda row: row.order))
     fits = True
     try:
         for raw in Log(log.session, OnDisk(home, log.project, log.session)).raw():
