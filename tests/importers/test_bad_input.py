@@ -247,6 +247,22 @@ def test_memory_does_not_import_itself(vade: Vade) -> None:
     assert "inside the memory folder" in vade.fails("import", "okf", vade.home / "memory")
 
 
+def test_a_program_imports_by_system_and_path_but_never_the_memory_itself(vade: Vade, tmp_path: Path) -> None:
+    from vademecum.errors import OutsideMemory, UnknownName
+
+    vade("store", "Something.", "--key", "one")
+    top = samples.co_cli(tmp_path / "co")
+    memory = connect(home=vade.home, cwd=vade.project, origin=Origin.USER)
+    would = memory.transfer.import_from("co-cli", top, apply=False)
+    assert would.mapped
+    assert not would.applied
+    assert memory.transfer.import_from("co-cli", top).counts["record"] == would.counts["record"]
+    with pytest.raises(OutsideMemory, match="inside the memory folder"):
+        memory.transfer.import_from("okf", vade.home / "memory")
+    with pytest.raises(UnknownName, match="no system"):
+        memory.transfer.import_from("cursor", top)
+
+
 def test_a_record_somebody_saves_in_the_same_moment_is_left_and_told(vade: Vade, tmp_path: Path) -> None:
     vade("store", "Mine.", "--key", "good", "--scope", "global")
     memory = connect(home=vade.home, cwd=vade.project, origin=Origin.USER)

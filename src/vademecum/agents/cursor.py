@@ -5,77 +5,63 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from vademecum.agents.base import (
-    INSTRUCTION,
-    SECONDS,
-    WORDS,
-    Agent,
-    HookEvent,
-    HookList,
-    Hooks,
-    InstructionFile,
-    JsonServer,
-    OwnFile,
-    Setup,
-    absolute,
-    read_common,
-    text,
-)
+from vademecum.agents import base
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from vademecum.agents.base import HookInput, Part, Program, Where
 
 _UNREAD = "Cursor's transcripts are in a format that is not read here"
 _FRONT = "---\ndescription: {}\nalwaysApply: true\n---\n\n"
 
 
-def _read(given: Mapping[str, Any], environ: Mapping[str, str]) -> HookInput:
+def _read(given: Mapping[str, Any], environ: Mapping[str, str]) -> base.HookInput:
     """The first of the workspace's folders, and the conversation for a session."""
-    told = read_common(given, environ)
+    told = base.read_common(given, environ)
     roots = given.get("workspace_roots")
-    root = absolute(roots[0]) if isinstance(roots, list) and roots else ""
-    return told._replace(cwd=root or told.cwd, session=told.session or text(given.get("conversation_id")))
+    root = base.absolute(roots[0]) if isinstance(roots, list) and roots else ""
+    return told._replace(
+        cwd=root or told.cwd, session=told.session or base.text(given.get("conversation_id"))
+    )
 
 
-def _parts(where: Where, folder: Path, program: Program) -> list[Part]:
+def _parts(where: base.Where, folder: Path, program: base.Program) -> list[base.Part]:
     """A person's rules are in the editor's settings, which are no file of ours to write."""
-    found: list[Part] = [
-        JsonServer(folder / "mcp.json", program.entry),
-        HookList(
+    found: list[base.Part] = [
+        base.JsonServer(folder / "mcp.json", program.entry),
+        base.HookList(
             folder / "hooks.json",
-            lambda command: {"command": command, "timeout": SECONDS},
+            lambda command: {"command": command, "timeout": base.SECONDS},
             also={"version": 1},
         ),
     ]
     if not where.is_personal:
-        words = _FRONT.format("When to use long-term memory") + INSTRUCTION
-        found.append(OwnFile(WORDS, folder / "rules" / "vade.mdc", words))
+        words = _FRONT.format("When to use long-term memory") + base.INSTRUCTION
+        found.append(base.OwnFile(base.WORDS, folder / "rules" / "vade.mdc", words))
     return found
 
 
-AGENT = Agent(
+AGENT = base.Agent(
     "cursor",
-    hooks=Hooks(
-        {HookEvent.SESSION_START: "sessionStart"},
+    hooks=base.Hooks(
+        {base.HookEvent.SESSION_START: "sessionStart"},
         {
-            HookEvent.USER_PROMPT: "Cursor lets this hook stop a prompt, not add to it",
-            HookEvent.PRE_COMPACT: _UNREAD,
-            HookEvent.STOP: _UNREAD,
-            HookEvent.SESSION_END: _UNREAD,
+            base.HookEvent.USER_PROMPT: "Cursor lets this hook stop a prompt, not add to it",
+            base.HookEvent.PRE_COMPACT: _UNREAD,
+            base.HookEvent.STOP: _UNREAD,
+            base.HookEvent.SESSION_END: _UNREAD,
         },
         _read,
         lambda event, words: json.dumps({"additional_context": words}),
     ),
-    setup=Setup(
+    setup=base.Setup(
         ("cursor", "cursor-agent"),
         ".cursor",
         _parts,
-        missing={WORDS: "Cursor keeps a person's rules in its own settings; use --scope project"},
+        missing={base.WORDS: "Cursor keeps a person's rules in its own settings; use --scope project"},
     ),
-    instructions=InstructionFile(
+    instructions=base.InstructionFile(
         (".cursor", "rules", "vade-memory.mdc"), _FRONT.format("Memory of earlier sessions")
     ),
 )

@@ -15,7 +15,7 @@ from vademecum.knowledge import lessons as learned
 from vademecum.knowledge import ltm as ltm_json
 from vademecum.knowledge import trust as trusting
 from vademecum.lifecycle import passes, runner
-from vademecum.store import archive, names, scopes
+from vademecum.store import archive, files, names, scopes
 from vademecum.store import staged as staging
 from vademecum.store.records import Found
 from vademecum.store.workspace import listing_order
@@ -34,6 +34,25 @@ class Transfer:
 
     def __init__(self, workspace: Workspace) -> None:
         self._work = workspace
+
+    def import_from(
+        self,
+        system: str,
+        path: str | os.PathLike[str],
+        *,
+        scope: str | Scope | None = None,
+        apply: bool = True,
+        progress: Callable[[str, int, int], None] | None = None,
+    ) -> taking.ImportReport:
+        """Take in what a system keeps at a path outside of memory: a folder, a file or an archive."""
+        from vademecum.agents import memories
+
+        memories.check_outside(path, self._work.home.path)
+        project = self._work.caller.project
+        here = memories.Importing(None if project is None else project.root, scope is not None)
+        with files.reported(f"read {os.fspath(path)}"):
+            pieces = memories.read(system, Path(path), here)
+            return self.import_pieces(pieces, system=system, scope=scope, apply=apply, progress=progress)
 
     def import_pieces(
         self,

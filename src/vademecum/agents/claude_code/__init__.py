@@ -4,63 +4,50 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vademecum.agents.base import (
-    Agent,
-    HookEvent,
-    HookList,
-    Hooks,
-    InstructionFile,
-    JsonServer,
-    Setup,
-    TranscriptFormat,
-    Words,
-    later,
-    wrapped_command,
-)
+from vademecum.agents import base
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from vademecum.agents.base import Part, Program, Where
 
 _FILES = "vademecum.agents.claude_code.files"
 
 
-def _parts(where: Where, folder: Path, program: Program) -> list[Part]:
+def _parts(where: base.Where, folder: Path, program: base.Program) -> list[base.Part]:
     """A project's hooks go into the settings that are not shared: they name a path of this machine."""
     own, top = where.is_personal, _root(where, folder)
     return [
-        JsonServer(top / (".claude.json" if own else ".mcp.json"), {"type": "stdio", **program.entry}),
-        HookList(folder / ("settings.json" if own else "settings.local.json"), wrapped_command),
-        Words((folder if own else where.project) / "CLAUDE.md"),
+        base.JsonServer(top / (".claude.json" if own else ".mcp.json"), {"type": "stdio", **program.entry}),
+        base.HookList(folder / ("settings.json" if own else "settings.local.json"), base.wrapped_command),
+        base.Words((folder if own else where.project) / "CLAUDE.md"),
     ]
 
 
-def _root(where: Where, folder: Path) -> Path:
+def _root(where: base.Where, folder: Path) -> Path:
     """The home folder, where `.claude.json` is, or the project."""
     return folder if where.is_personal and where.environ.get("CLAUDE_CONFIG_DIR") else where.root
 
 
-AGENT = Agent(
+AGENT = base.Agent(
     "claude-code",
-    hooks=Hooks(
+    hooks=base.Hooks(
         {
-            HookEvent.SESSION_START: "SessionStart",
-            HookEvent.USER_PROMPT: "UserPromptSubmit",
-            HookEvent.PRE_COMPACT: "PreCompact",
-            HookEvent.STOP: "Stop",
-            HookEvent.SESSION_END: "SessionEnd",
+            base.HookEvent.SESSION_START: "SessionStart",
+            base.HookEvent.USER_PROMPT: "UserPromptSubmit",
+            base.HookEvent.PRE_COMPACT: "PreCompact",
+            base.HookEvent.STOP: "Stop",
+            base.HookEvent.SESSION_END: "SessionEnd",
         }
     ),
-    setup=Setup(("claude",), ".claude", _parts, variable="CLAUDE_CONFIG_DIR", root_of=_root),
-    instructions=InstructionFile(("CLAUDE.md",)),
-    transcripts=TranscriptFormat(
+    setup=base.Setup(("claude",), ".claude", _parts, variable="CLAUDE_CONFIG_DIR", root_of=_root),
+    instructions=base.InstructionFile(("CLAUDE.md",)),
+    transcripts=base.TranscriptFormat(
         "claude-code",
         {".claude/projects": "**/*.jsonl", ".config/claude/projects": "**/*.jsonl"},
-        later(_FILES, "recognises"),
-        later(_FILES, "read"),
+        base.later(_FILES, "recognises"),
+        base.later(_FILES, "read"),
         moved=("CLAUDE_CONFIG_DIR", ("projects",)),
         rank=1,
     ),
-    memories=later(_FILES, "memories"),
+    memories=base.later(_FILES, "memories"),
 )

@@ -4,56 +4,43 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vademecum.agents import claude_code
-from vademecum.agents.base import (
-    Agent,
-    HookList,
-    InstructionFile,
-    Setup,
-    TomlServer,
-    TranscriptFormat,
-    Words,
-    folder_or_project,
-    later,
-    wrapped_command,
-)
+from vademecum.agents import base, claude_code
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from vademecum.agents.base import Part, Program, Where
 
 _FILES = "vademecum.agents.codex.files"
 
 
-def _parts(where: Where, folder: Path, program: Program) -> list[Part]:
+def _parts(where: base.Where, folder: Path, program: base.Program) -> list[base.Part]:
     """The server in TOML, the hooks in JSON."""
     return [
-        TomlServer(folder / "config.toml", program.server),
-        HookList(folder / "hooks.json", wrapped_command),
-        Words(folder_or_project(where, folder) / "AGENTS.md"),
+        base.TomlServer(folder / "config.toml", program.server),
+        base.HookList(folder / "hooks.json", base.wrapped_command),
+        base.Words(base.folder_or_project(where, folder) / "AGENTS.md"),
     ]
 
 
-AGENT = Agent(
+AGENT = base.Agent(
     "codex",
     hooks=claude_code.AGENT.hooks,
-    setup=Setup(
+    setup=base.Setup(
         ("codex",),
         ".codex",
         _parts,
         variable="CODEX_HOME",
-        root_of=folder_or_project,
+        root_of=base.folder_or_project,
         note="open /hooks in Codex once: it runs a hook only after you have trusted it there",
     ),
-    instructions=InstructionFile(("AGENTS.md",)),
-    transcripts=TranscriptFormat(
+    instructions=base.InstructionFile(("AGENTS.md",)),
+    transcripts=base.TranscriptFormat(
         "codex",
         {".codex/sessions": "**/rollout-*.jsonl", ".codex/archived_sessions": "**/rollout-*.jsonl"},
-        later(_FILES, "recognises"),
-        later(_FILES, "read"),
+        base.later(_FILES, "recognises"),
+        base.later(_FILES, "read"),
         moved=("CODEX_HOME", ("sessions", "archived_sessions")),
         rank=2,
     ),
-    memories=later(_FILES, "memories"),
+    memories=base.later(_FILES, "memories"),
 )

@@ -4,42 +4,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from vademecum.agents.base import (
-    NAME,
-    SECONDS,
-    Agent,
-    HookEvent,
-    HookList,
-    Hooks,
-    InstructionFile,
-    JsonServer,
-    Setup,
-    TranscriptFormat,
-    Words,
-    folder_or_project,
-    later,
-)
+from vademecum.agents import base
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from vademecum.agents.base import Part, Program, Where
 
 _FILES = "vademecum.agents.gemini.files"
 
 
-def _parts(where: Where, folder: Path, program: Program) -> list[Part]:
+def _parts(where: base.Where, folder: Path, program: base.Program) -> list[base.Part]:
     return [
-        JsonServer(folder / "settings.json", program.entry),
-        HookList(folder / "settings.json", _wrapped),
-        Words(folder_or_project(where, folder) / "GEMINI.md"),
+        base.JsonServer(folder / "settings.json", program.entry),
+        base.HookList(folder / "settings.json", _wrapped),
+        base.Words(base.folder_or_project(where, folder) / "GEMINI.md"),
     ]
 
 
 def _wrapped(command: str) -> Any:
     """Its times are milliseconds."""
-    return {"hooks": [{"name": NAME, "type": "command", "command": command, "timeout": SECONDS * 1000}]}
+    return {
+        "hooks": [{"name": base.NAME, "type": "command", "command": command, "timeout": base.SECONDS * 1000}]
+    }
 
 
 def _chats(folder: Path, pattern: str) -> Iterator[Path]:
@@ -49,24 +36,24 @@ def _chats(folder: Path, pattern: str) -> Iterator[Path]:
         yield from chats or [*project.glob("checkpoint-*.json"), *project.glob("logs.json")]
 
 
-AGENT = Agent(
+AGENT = base.Agent(
     "gemini",
-    hooks=Hooks(
+    hooks=base.Hooks(
         {
-            HookEvent.SESSION_START: "SessionStart",
-            HookEvent.USER_PROMPT: "BeforeAgent",
-            HookEvent.PRE_COMPACT: "PreCompress",
-            HookEvent.STOP: "AfterAgent",
-            HookEvent.SESSION_END: "SessionEnd",
+            base.HookEvent.SESSION_START: "SessionStart",
+            base.HookEvent.USER_PROMPT: "BeforeAgent",
+            base.HookEvent.PRE_COMPACT: "PreCompress",
+            base.HookEvent.STOP: "AfterAgent",
+            base.HookEvent.SESSION_END: "SessionEnd",
         }
     ),
-    setup=Setup(("gemini",), ".gemini", _parts, root_of=folder_or_project),
-    instructions=InstructionFile(("GEMINI.md",)),
-    transcripts=TranscriptFormat(
+    setup=base.Setup(("gemini",), ".gemini", _parts, root_of=base.folder_or_project),
+    instructions=base.InstructionFile(("GEMINI.md",)),
+    transcripts=base.TranscriptFormat(
         "gemini-cli",
         {".gemini/tmp": "*"},
-        later(_FILES, "recognises"),
-        later(_FILES, "read"),
+        base.later(_FILES, "recognises"),
+        base.later(_FILES, "read"),
         files=_chats,
         rank=4,
     ),

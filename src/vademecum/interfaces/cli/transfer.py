@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -31,18 +30,9 @@ def import_(*, system: str, path: str, dry: bool, scope: str | None, as_json: bo
 
     SYSTEM is {memories}; PATH is its folder, a file of it, or an archive.
     """
-    from vademecum.agents.memories import Importing, check_outside, read
-    from vademecum.store.files import reported
-
     memory = door()
-    check_outside(path, memory.home.path)
-    project = memory.caller.project
-    here = Importing(None if project is None else project.root, scope is not None)
-    with output.progress() as step, reported(f"read {path}"):
-        pieces = read(system, Path(path), here)
-        report = memory.transfer.import_pieces(
-            pieces, system=system, scope=scope, apply=not dry, progress=step
-        )
+    with output.progress() as step:
+        report = memory.transfer.import_from(system, path, scope=scope, apply=not dry, progress=step)
     if as_json:
         output.as_json(to_json.memory_imported_json, report)
         return
