@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from vademecum import Log, Session
-    from vademecum.store.scopes import Caller
 
 LAST = "last"
 _OPEN = "the session is open in another chat"
@@ -70,12 +69,11 @@ def in_session(callers: Callers, session: str) -> Callers:
     if memory.caller.session == session:
         return callers
     callers.close()
-    return _pair(_as(memory, replace(memory.caller, session=session)))
+    return _pair(_again(memory, session=session))
 
 
 def _pair(person: Memory) -> Callers:
-    caller = person.caller.as_agent()
-    agent = _as(person, caller)
+    agent = _again(person, agent=True)
     # One index for both: what one writes, the other finds.
     agent.workspace.listeners, agent.workspace.index_trouble = (
         person.workspace.listeners,
@@ -84,7 +82,9 @@ def _pair(person: Memory) -> Callers:
     return Callers(person, agent)
 
 
-def _as(memory: Memory, caller: Caller) -> Memory:
+def _again(memory: Memory, *, agent: bool = False, session: str = "") -> Memory:
+    """The same memory as the agent sees it, or in a session."""
+    caller = memory.caller.as_agent() if agent else replace(memory.caller, session=session)
     return Memory(
         memory.home,
         caller,

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from vademecum import Stored
     from vademecum.interfaces.chat.state import Chat
-    from vademecum.store.approvals import Waiting
 
 PROFILE = "profile.md"
 _MEMORY = "list|search QUERY|show KEY|stats|prune [--yes]"
@@ -185,7 +184,8 @@ def approve(chat: Chat, rest: str) -> None:
     elif how == "no":
         output.line(f"{chat.person.review.reject(which).id[:SHOWN]}: refused")
     else:
-        found = _waiting(chat, which)
+        asked = {each.id: each for each in chat.person.review.approvals()}
+        found = asked[_chosen(asked, which)]
         if how != "yes":
             show_waiting([found], as_json=False)
         if not found.trouble and not _agreed(chat, "Write it?", how, word="yes"):
@@ -195,9 +195,9 @@ def approve(chat: Chat, rest: str) -> None:
         output.line(f"{request.operation} was done, as {whose(request)}")
 
 
-def _waiting(chat: Chat, which: str) -> Waiting:
-    """The write whose id begins so; four characters are the least, so that nobody approves by a slip."""
-    found = [each for each in chat.person.review.approvals() if each.id.startswith(which.lower())]
+def _chosen(ids: Iterable[str], which: str) -> str:
+    """The one that begins so; four characters are the least, so that nobody approves by a slip."""
+    found = [each for each in ids if each.startswith(which.lower())]
     if len(which) < _ID or not found:
         raise NotFound(f"nothing waits under {quoted(which)}", hint="/approve shows what waits")
     if len(found) > 1:

@@ -23,7 +23,7 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 
 from vademecum.errors import Collision, Malformed
-from vademecum.store import files
+from vademecum.store.files import create, read, reported
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -48,9 +48,9 @@ def token_of(home: Home) -> str:
         if state is None:
             made = secrets.token_urlsafe(32)
             with contextlib.suppress(FileExistsError):  # another server made it in this moment
-                files.create(folder, TOKEN, made.encode() + b"\n", mode=0o600)
+                create(folder, TOKEN, made.encode() + b"\n", mode=0o600)
             state = folder.stat(TOKEN)
-        content = files.read(folder, TOKEN) or b""
+        content = read(folder, TOKEN) or b""
     where = home.path / TOKEN
     if sys.platform != "win32" and state is not None and state.st_mode & 0o077:
         raise Malformed(f"{where} can be read by others", hint=f"run `chmod 600 {where}`, or delete it")
@@ -201,7 +201,7 @@ def run(options: Mapping[str, Any], *, tools: str, port: int, ready: Callable[[s
     from vademecum.interfaces.mcp.connections import open_memory
 
     home = open_memory(options).home
-    with files.reported("make the token"):
+    with reported("make the token"):
         token = token_of(home)
     taken = listen(port)
     made, connections = serving.make(options, tools=tools, own_session=False)

@@ -29,7 +29,6 @@ from vademecum.types import LEARNED, RecordType, Scope
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from vademecum.context.todo import TodoList
     from vademecum.memory import Memory
     from vademecum.types import Stored
 
@@ -323,34 +322,34 @@ def todo(
     request = {name: value for name, value in given.items() if value is not None}
 
     def do(memory: Memory) -> dict[str, Any]:
-        if operation == "list":
-            made, said = memory.sessions.todo(request)
-        elif idempotency_key is None:
-            made, said = _change(memory, request)
-        else:
-            made, said = _change_once(memory, request, idempotency_key)
+        now = request
+        if operation != "list" and idempotency_key is not None:
+            _change_once(memory, request, idempotency_key)
+            now = {"operation": "list"}
+        elif operation != "list":
+            _check_may_change(memory)
+        made, said = memory.sessions.todo(now)
         return TODO(made, text=said)
 
     return Read(do)
 
 
-def _change(memory: Memory, request: Mapping[str, Any]) -> tuple[TodoList, str]:
+def _check_may_change(memory: Memory) -> None:
     if memory.settings.approval.mcp is Consent.DENY:
         raise Refused(
             "writing to the list of things to do through MCP is switched off",
             hint="tell the person; `approval` in config.toml decides it",
         )
-    return memory.sessions.todo(request)
 
 
-def _change_once(memory: Memory, request: Mapping[str, Any], key: str) -> tuple[TodoList, str]:
+def _change_once(memory: Memory, request: Mapping[str, Any], key: str) -> None:
     def do(_: Any) -> dict[str, Any]:
-        _change(memory, request)
+        _check_may_change(memory)
+        memory.sessions.todo(request)
         return {"outcome": "kept"}  # and not the list: what keys remember holds nobody's words
 
     # A key is its agent's and project's own, a list its session's: the same call of two is not one.
     memory.requests.once(key, "todo", {**request, "session": memory.caller.session}, do=do)
-    return memory.sessions.todo({"operation": "list"})
 
 
 CORE: tuple[Tool, ...] = (
