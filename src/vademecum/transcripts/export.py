@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from vademecum.transcripts.events import Torn
+    from vademecum.transcripts.log import Line
     from vademecum.transcripts.messages import Part
 
     Render = Callable[[Iterable[Event | Torn], str], Iterator[str]]
@@ -35,6 +36,7 @@ _INVISIBLE = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
 _PICTURES = {"image/png", "image/jpeg", "image/gif", "image/webp"}
+_LONGEST = 2000  # characters of a message in a list of them
 _BASE64 = re.compile(r"[A-Za-z0-9+/\s]+={0,2}\s*")
 
 _STYLE = """
@@ -285,3 +287,31 @@ def _visible(text: str) -> str:
 def escaped(text: str) -> str:
     """A text for a page, without anything that hides what it says."""
     return html.escape(_visible(text), quote=True)
+
+
+def tell_line(line: Line, *, whole: bool = False) -> list[str]:
+    """A line of a log as a person reads it; nothing for those that only keep account."""
+    at = f"{line.number}: " if line.number else ""
+    if isinstance(line.event, kinds.Torn):
+        return [f"{at}[a torn line of {line.event.size:,} bytes: {line.event.why}]"]
+    event = clean_event(line.event)  # before anything of it is cut
+    if isinstance(event, Said):
+        found = [f"\n{at}{event.message.role} · {event.time}"]
+        for part in event.message.parts:
+            if isinstance(part, Text):
+                found.append(part.text if whole else _beginning(part.text))
+            else:
+                found.append(f"  [{label(part)}]" if not whole else f"  [{label(part)}]\n{inside(part)}")
+        return found
+    if isinstance(event, Summary | Compacted):
+        return [f"\n{at}summary · {event.time}", event.text if whole else _beginning(event.text)]
+    if isinstance(event, kinds.Renamed):
+        return [f"\n{at}renamed to {event.name}"]
+    if isinstance(event, kinds.Ended):
+        return [f"\n{at}ended ({event.why})"]
+    return [f"\n{at}{event.kind} · {event.time}"] if whole else []
+
+
+def _beginning(text: str) -> str:
+    more = len(text) - _LONGEST
+    return text if more <= 0 else f"{text[:_LONGEST]} … [{more:,} more characters]"

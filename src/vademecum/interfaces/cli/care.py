@@ -13,9 +13,7 @@ from vademecum.interfaces.present.to_text import ending, show_left, show_lint, s
 
 if TYPE_CHECKING:
     from vademecum.interfaces.cli.options import Door
-    from vademecum.lifecycle.promote import Promoted
-    from vademecum.lifecycle.rewrite import Rewritten
-    from vademecum.store.runs import Brief
+    from vademecum.memory.values import Brief, Promoted, Rewritten
     from vademecum.types import Finding
 
 

@@ -15,10 +15,10 @@ from vademecum.interfaces.present.to_text import short, show_findings
 
 if TYPE_CHECKING:
     from vademecum.config import Shared
-    from vademecum.index.sync import Survey
     from vademecum.interfaces.cli.options import Door
     from vademecum.memory import Memory
     from vademecum.memory.status import Status
+    from vademecum.memory.values import Survey
     from vademecum.types import Entry, Record
 
 

@@ -16,11 +16,8 @@ from vademecum.types import LEARNED
 
 if TYPE_CHECKING:
     from vademecum.interfaces.cli.options import Door
-    from vademecum.knowledge.graph import Graph
-    from vademecum.knowledge.signals import Signal
-    from vademecum.lifecycle.profile import ProfileDraft
     from vademecum.memory import Memory
-    from vademecum.store.runs import Told
+    from vademecum.memory.values import Graph, ProfileDraft, Signal, Told
 
 LESSON = click.Choice([*map(str, LEARNED)])
 # The field that TEXT is, when it is given; the steps of a workflow are each given on their own.

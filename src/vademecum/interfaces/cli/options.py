@@ -17,8 +17,8 @@ from vademecum.types import Audience, Origin, RecordType, Scope
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from vademecum.lifecycle.runner import RunOutcome
     from vademecum.memory import Memory
+    from vademecum.memory.values import RunOutcome
 
     Door = Callable[[], Memory]
 

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from vademecum.interfaces.cli.options import Door
-    from vademecum.knowledge.trust import Unverified
     from vademecum.memory import Memory
     from vademecum.memory.review import Inbox, Item
+    from vademecum.memory.values import Unverified
 
 _SHOWN = 24  # lines of a text before the pager has the rest
 _KEYS = {

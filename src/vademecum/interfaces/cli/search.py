@@ -12,9 +12,9 @@ from vademecum.interfaces.present import output, to_json
 from vademecum.interfaces.present.to_text import show_answer
 
 if TYPE_CHECKING:
-    from vademecum.index.sync import SyncReport
     from vademecum.interfaces.cli.options import Door
     from vademecum.memory import Memory
+    from vademecum.memory.values import SyncReport
 
 MODES = click.Choice(["hybrid", "bm25", "vector", "metadata"])
 ORDERS = click.Choice(["recency", "score", "usage"])

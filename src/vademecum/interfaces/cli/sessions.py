@@ -12,14 +12,13 @@ import click
 
 from vademecum.interfaces.cli.options import common, words_argument
 from vademecum.interfaces.present import output, to_json
-from vademecum.interfaces.present.to_text import list_sessions, told
+from vademecum.interfaces.present.to_text import list_sessions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from vademecum.context.dry_run import DryRun
     from vademecum.interfaces.cli.options import Door
-    from vademecum.transcripts.importing import ImportedSession
+    from vademecum.memory.values import DryRun, ImportedSession, Line
 
 _everything = click.option(
     "--all", "everything", is_flag=True, help="Look in every project, agent and session."
@@ -57,8 +56,7 @@ def show(which: str, last: int | None, everything: bool, as_json: bool, door: Do
         return
     output.line(f"{log.session} · {log.path}")
     for each in lines:
-        for said in told(each):
-            output.line(said)
+        _tell(each, whole=False)
 
 
 @sessions.command()
@@ -123,8 +121,14 @@ def get(*, which: str, place: str, lines: int, everything: bool, as_json: bool, 
     elif not found:
         output.error("the session ends before that line")
     for each in found if not as_json else ():
-        for said in told(each, whole=True):
-            output.line(said)
+        _tell(each, whole=True)
+
+
+def _tell(line: Line, *, whole: bool) -> None:
+    from vademecum.transcripts.export import tell_line
+
+    for said in tell_line(line, whole=whole):
+        output.line(said)
 
 
 @sessions.command("import")

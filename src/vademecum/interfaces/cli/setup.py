@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 
     from vademecum.interfaces.cli.options import Door
     from vademecum.memory import Memory
-    from vademecum.store.known import KnownProject
-    from vademecum.store.sources import Source
+    from vademecum.memory.values import KnownProject, Source
 
 
 @click.command()

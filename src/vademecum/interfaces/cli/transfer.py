@@ -12,8 +12,7 @@ from vademecum.interfaces.present import output, to_json
 
 if TYPE_CHECKING:
     from vademecum.interfaces.cli.options import Door
-    from vademecum.knowledge.bundle import ExportedBundle
-    from vademecum.knowledge.intake import ImportReport
+    from vademecum.memory.values import ExportedBundle, ImportReport
 
 FORMATS = ("okf", "ltm", "html")
 _SHOWN = 20  # lines of each kind, without --json

@@ -33,14 +33,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from vademecum import Answer
-    from vademecum.context.dry_run import DryRun
-    from vademecum.knowledge.graph import Graph
-    from vademecum.lifecycle.passes import Proposal
     from vademecum.memory import Memory
     from vademecum.memory.status import Status
-    from vademecum.store.pinned import Pinned
-    from vademecum.store.sources import Source
-    from vademecum.transcripts.log import Line
+    from vademecum.memory.values import DryRun, Graph, Line, Pinned, Proposal, Source
     from vademecum.types import Finding
 
 _WHERE = re.compile(r"(?s)(.*?)#L(\d+)(?:-L(\d+))?")

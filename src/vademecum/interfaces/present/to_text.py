@@ -23,16 +23,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from vademecum import Answer, Passage, Session
-    from vademecum.knowledge.trust import LessonFigures
-    from vademecum.lifecycle.runner import RunOutcome
     from vademecum.memory import Memory
-    from vademecum.store.approvals import Waiting
-    from vademecum.store.runs import Told
-    from vademecum.transcripts.log import Line
+    from vademecum.memory.values import LessonFigures, RunOutcome, Told, Waiting
     from vademecum.types import Finding, Merged
 
 _BAR = 24
-_LONGEST = 2000  # characters of a message that `sessions show` prints
 
 
 def short(text: str, length: int) -> str:
@@ -261,41 +256,6 @@ def list_sessions(found: Sequence[Session], *, as_json: bool) -> None:
         output.table(rows, ["session", "age", "messages", "project", "text"])
     else:
         output.line("no session is here yet: `vade sessions import --all` keeps those of other agents")
-
-
-def told(line: Line, *, whole: bool = False) -> list[str]:
-    """An event as a person reads it; nothing for those that only keep account."""
-    from vademecum.transcripts.events import Compacted, Ended, Renamed, Said, Summary, Torn
-    from vademecum.transcripts.export import inside, label
-    from vademecum.transcripts.log import clean_event
-    from vademecum.transcripts.messages import Text
-
-    at = f"{line.number}: " if line.number else ""
-    if isinstance(line.event, Torn):
-        return [f"{at}[a torn line of {line.event.size:,} bytes: {line.event.why}]"]
-    event = clean_event(line.event)  # before anything of it is cut
-    if isinstance(event, Said):
-        found = [f"\n{at}{event.message.role} · {event.time}"]
-        for part in event.message.parts:
-            if isinstance(part, Text):
-                found.append(part.text if whole else cut(part.text))
-            else:
-                found.append(f"  [{label(part)}]" if not whole else f"  [{label(part)}]\n{inside(part)}")
-        return found
-    if isinstance(event, Summary | Compacted):
-        return [f"\n{at}summary · {event.time}", event.text if whole else cut(event.text)]
-    if isinstance(event, Renamed):
-        return [f"\n{at}renamed to {event.name}"]
-    if isinstance(event, Ended):
-        return [f"\n{at}ended ({event.why})"]
-    return [f"\n{at}{event.kind} · {event.time}"] if whole else []
-
-
-def cut(text: str) -> str:
-    """The beginning of a long text, and how much more there is."""
-    return (
-        text if len(text) <= _LONGEST else f"{text[:_LONGEST]} … [{len(text) - _LONGEST:,} more characters]"
-    )
 
 
 def show_merged(merged: Merged | None) -> None:

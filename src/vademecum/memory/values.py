@@ -1,0 +1,31 @@
+"""The values that calls on memory give, by name, for whoever writes down what they get; loads nothing."""
+
+# ruff: noqa: PLC0414  a name told again by itself is one that others may import
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from vademecum.context.dry_run import DryRun as DryRun
+    from vademecum.index.sync import Survey as Survey
+    from vademecum.index.sync import SyncReport as SyncReport
+    from vademecum.knowledge.bundle import ExportedBundle as ExportedBundle
+    from vademecum.knowledge.graph import Graph as Graph
+    from vademecum.knowledge.intake import ImportReport as ImportReport
+    from vademecum.knowledge.signals import Signal as Signal
+    from vademecum.knowledge.trust import LessonFigures as LessonFigures
+    from vademecum.knowledge.trust import Unverified as Unverified
+    from vademecum.lifecycle.passes import Proposal as Proposal
+    from vademecum.lifecycle.profile import ProfileDraft as ProfileDraft
+    from vademecum.lifecycle.promote import Promoted as Promoted
+    from vademecum.lifecycle.rewrite import Rewritten as Rewritten
+    from vademecum.lifecycle.runner import RunOutcome as RunOutcome
+    from vademecum.store.approvals import Waiting as Waiting
+    from vademecum.store.known import KnownProject as KnownProject
+    from vademecum.store.pinned import Pinned as Pinned
+    from vademecum.store.runs import Brief as Brief
+    from vademecum.store.runs import Told as Told
+    from vademecum.store.sources import Source as Source
+    from vademecum.transcripts.importing import ImportedSession as ImportedSession
+    from vademecum.transcripts.log import Line as Line
