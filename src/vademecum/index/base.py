@@ -306,8 +306,8 @@ class Index(Protocol):
     ) -> dict[int, float]:
         """Chunks with any of some phrases, or with every one, the best first by their BM25.
 
-        A phrase is some words that stand together. `wide` asks whole files that have several chunks. Without
-        phrases, the newest first; what has no vector in the order it came.
+        A phrase is some words that stand together. `wide` asks whole files that have several chunks, by what
+        the filter says of files. Without phrases, the newest first; what has no vector in the order it came.
         """
         ...
 
