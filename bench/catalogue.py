@@ -37,7 +37,7 @@ HOOKS = 20
 _TYPES = ("project", "project", "project", "feedback", "user", "reference", "solution", "discovery", "rule")
 _ORIGINS = ("user", "user", "agent", "agent", "agent", "agent", "agent", "agent", "agent", "import")
 _HOOK = """import sys
-from vademecum.interfaces.hooks.door import Job
+from vademecum.interfaces.hooks.deadline import Job
 from vademecum.interfaces.hooks.work import run
 run(Job("claude-code", sys.argv[1], sys.stdin.buffer.read()), lambda told: None)
 """
@@ -143,7 +143,7 @@ def _commands() -> dict[str, Command]:
             lambda home, round_: [*stored(home, round_), "--key", f"b{time.time_ns()}"]
         ),
         "inject": call("inject"),
-        "list --limit 20": call("list"),
+        "list --limit 20": call("list", "--limit", "20"),
         "status": call("status"),
         "hook session-start": hook("session-start"),
         "hook user-prompt": hook("user-prompt"),
@@ -214,11 +214,9 @@ def made(folder: Path, size: int) -> Home:
         (folder / "home" / "memory" / "global" / "MEMORY.md").write_text(
             "# Memory\n\nPrefers short answers.\n"
         )
-        memory.store("The parser of payloads is written by hand.", key="first-of-all", mode="append")
         (folder / "home" / "config.toml").write_text("[decay]\nmax_count = 1000000\n")
         memory.note("Looked at the payload parser.")
-        memory.care.index()
-        time.sleep(1.5)
+        time.sleep(1.5)  # what was written just now is not in the catalogue yet
         memory.care.index()
         done.write_text(f"{size + 10}\n")
     memory.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import os
 import shutil
 import subprocess
@@ -19,6 +20,9 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from vademecum.errors import VadeError
+from vademecum.inject.build import Builder
+from vademecum.interfaces.hooks.deadline import Job
+from vademecum.interfaces.hooks.work import prepare
 from vademecum.memory import Memory, connect
 from vademecum.store import catalogue, files
 from vademecum.types import Origin
@@ -58,6 +62,13 @@ def answers(memory: Memory) -> dict[str, Any]:
     found: dict[str, Any] = {}
     listing = memory.list()
     found["list"] = listing.records, listing.findings, dict(listing.counted)
+    for kind, tag in ((None, None), ("project", None), (None, "plan")):
+        pages = [memory.list(type=kind, tag=tag, limit=5, offset=at) for at in range(0, 40, 5)]
+        whole = memory.list(type=kind, tag=tag)
+        assert tuple(record for page in pages for record in page.records) == whole.records
+        assert {page.total for page in pages} == {len(whole.records)}
+        assert pages[0].findings == whole.findings
+        assert pages[0].counted == whole.counted
     names = [*KEYS, "old-name", "nothing", *range(1, 12), *(each.id or "-" for each in listing.records)]
     for name in names:
         try:
@@ -372,6 +383,56 @@ def test_the_catalogue_holds_no_text_and_is_purged_with_the_rest(tmp_path: Path)
     assert kept(tmp_path) == []
 
 
+def test_the_block_is_made_once_and_again_when_anything_of_it_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = opened(tmp_path)
+    fill(memory)
+    made = Counter[str]()
+    real = Builder._told_of_records
+
+    def counting(self: Builder, *given: Any) -> Any:
+        made["block"] += 1
+        return real(self, *given)
+
+    monkeypatch.setattr(Builder, "_told_of_records", counting)
+    time.sleep(SOON)
+    first = opened(tmp_path).injection.block()
+    assert opened(tmp_path).injection.block() == opened(tmp_path).injection.block() == first
+    assert made["block"] == 1
+    memory.review.verify("epsilon")
+    time.sleep(SOON)
+    assert "A tool has found the epsilon" in opened(tmp_path).injection.block().text
+    edit_in_place(records_of(tmp_path))
+    assert "nombre" in opened(tmp_path).injection.block().text
+    agent = connect(home=memory.home.path, cwd=tmp_path / "work", origin=Origin.AGENT, session="s1")
+    agent.store("An agent has found the theta of all.", key="theta")
+    time.sleep(SOON)
+    assert "theta [unverified]" in opened(tmp_path).injection.block().text
+    again = connect(home=memory.home.path, cwd=tmp_path / "work", origin=Origin.AGENT, session="s2")
+    again.store("An agent has found the theta of all.", key="theta")
+    assert "theta [unverified]" not in opened(tmp_path).injection.block().text
+
+
+def test_a_hook_that_came_too_late_has_the_next_one_ready(tmp_path: Path) -> None:
+    fill(opened(tmp_path))
+    time.sleep(SOON)
+    for path in kept(tmp_path):
+        path.unlink()
+    given = json.dumps({"cwd": str(tmp_path / "work"), "session_id": "s1"}).encode()
+    prepare(Job("claude-code", "session-start", given, str(tmp_path / "home")))
+    assert [path for path in kept(tmp_path) if path.name.endswith("-block")]
+
+
+def test_vade_index_makes_the_catalogue(tmp_path: Path) -> None:
+    fill(opened(tmp_path))
+    for path in kept(tmp_path):
+        path.unlink()
+    time.sleep(SOON)
+    opened(tmp_path).care.index()
+    assert counted_reads(opened(tmp_path)) == 0
+
+
 def test_a_killed_writer_leaves_nothing_for_long(tmp_path: Path) -> None:
     memory = opened(tmp_path)
     fill(memory)
@@ -401,7 +462,7 @@ home, work, mine = sys.argv[1:]
 for at in range(6):
     memory = connect(home=home, cwd=work, origin=Origin.USER, actor="human:me")
     memory.store(f"Process {mine} says the number {at} aloud.", key=f"key-{mine}-{at}")
-    memory.inject()
+    memory.injection.block()
     assert memory.show(f"key-{mine}-{at}").key == f"key-{mine}-{at}"
     memory.status()
 """

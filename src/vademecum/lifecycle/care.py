@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from vademecum import config
 from vademecum.errors import NotFound, VadeError
 from vademecum.store import archive, clock, decisions, files, notices, scopes, texts
-from vademecum.store.records import Found
+from vademecum.store.records import LABELS, LOST, Found
 from vademecum.types import Audience, Finding, Origin, Place, Scope, Swept
 
 if TYPE_CHECKING:
@@ -51,7 +51,20 @@ class Care:
         """Bring the index of notes and that of sessions up to date, or make or compare them anew."""
         self._work.may_write()
         with self._work.reported("index"):
-            return self._finder.index(rebuild=rebuild, check=check, progress=progress)
+            report = self._finder.index(rebuild=rebuild, check=check, progress=progress)
+            self._fill_catalogue()
+        return report
+
+    def _fill_catalogue(self) -> None:
+        """Have ready what commands ask of every record, so that none of them has to read all."""
+        from vademecum.knowledge import graph, trust
+        from vademecum.lifecycle import passes
+
+        records = self._work.records
+        with records.catalogue.one_look():
+            for fact in (LABELS, LOST, trust.DOUBTS, graph.ENDS, passes.LISTED):
+                for _ in records.known(scopes.visible(self._work.caller), fact):
+                    pass
 
     def watch(self, stop: threading.Event) -> Iterator[tuple[str, SyncReport]]:
         """Keep the index up to date until told to stop, giving each report and what it was made for."""

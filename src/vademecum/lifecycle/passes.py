@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from vademecum.store import archive, clock, consolidation, frontmatter, names
+from vademecum.store.catalogue import Fact
 from vademecum.store.consolidation import Part, is_consolidation
+from vademecum.store.records import Found
 from vademecum.store.runs import Edit
 from vademecum.types import LEARNED, Origin, RecordType, Scope
 
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from vademecum.store.home import Shelf
-    from vademecum.store.records import Found
+    from vademecum.store.records import Records
     from vademecum.types import Place, Record
 
 
@@ -300,6 +302,15 @@ def is_countable(seen: SeenRecord | Found) -> bool:
         and any(entry.text.strip() for entry in record.entries)
         and last_renewed(record) is not None  # what nobody dated might be new
     )
+
+
+def _listed_of(records: Records, shelf: Shelf, name: str, content: bytes) -> tuple[Any, ...]:
+    """What a listing goes by: number, type and tags, and whether the record counts towards the cap."""
+    record = records.parse(shelf, name, content)
+    return record.num or 0, record.type, record.tags, is_countable(Found(record, shelf, name))
+
+
+LISTED = Fact("listed", 1, _listed_of)
 
 
 def is_imported(record: Record) -> bool:

@@ -5,16 +5,18 @@ Each noun is a plain class in the package whose work it is, and is imported when
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import heapq
 from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from vademecum.errors import PendingReview, UnknownName, UsageError
+from vademecum.errors import Malformed, NotFound, OutsideMemory, PendingReview, UnknownName, UsageError
 from vademecum.memory.old_names import old_name
 from vademecum.store import archive, clock, labels, names, outgoing, scopes, texts
 from vademecum.store.joining import Draft, is_guarded
-from vademecum.store.records import parse_type
+from vademecum.store.records import key_of, parse_type
 from vademecum.store.workspace import Workspace, listing_order
 from vademecum.types import Finding, Noted, Origin, Outcome, Record, Scope, Stored
 
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
     from vademecum.memory.status import Status
     from vademecum.search.answer import Answer
     from vademecum.store.audit import AuditLog
-    from vademecum.store.home import Home
+    from vademecum.store.home import Home, Shelf
     from vademecum.store.projects import Projects
     from vademecum.store.reading import Text
     from vademecum.store.sources import Sources
@@ -53,6 +55,8 @@ if TYPE_CHECKING:
         TypeName,
     )
 
+_SCOPES = (*Scope,)
+
 
 @dataclass(frozen=True, slots=True)
 class Listing:
@@ -62,6 +66,7 @@ class Listing:
     findings: tuple[Finding, ...]
     limit: int  # how many notes a scope may hold before the cap acts
     counted: Mapping[Place, int]  # how many there are in each scope, whether listed or not
+    total: int | None = None  # how many records there are, when these are a page of them
 
     def __len__(self) -> int:
         return len(self.records)
@@ -259,16 +264,25 @@ class Memory:
         tag: str | None = None,
         all: bool = False,
         reveal: bool = False,
+        limit: int | None = None,
+        offset: int = 0,
     ) -> Listing:
         """The records in sight, the nearest scope first; with `all`, those of every project and agent.
 
-        What looks like a secret in them is replaced, unless `reveal` asks for the files as they stand.
+        What looks like a secret in them is replaced, unless `reveal` asks for the files as they stand. With a
+        `limit` it is a page: so many, after as many as `offset` says; the others are counted and not read.
         """
         from vademecum.lifecycle import passes
 
         kind = None if type is None else str(parse_type(type))
         if all:
             self.workspace.only_a_person("look into every project", "vade list --all")
+        if limit is not None and not self.settings.incognito:
+            with self.workspace.reported("list the records"):
+                places = self.workspace.places(scope, all=all)
+                page = self._page(places, kind, tag, range(offset, offset + limit))
+            shown = page.records if reveal else (outgoing.clean_record(each) for each in page.records)
+            return replace(page, records=tuple(shown))
         found: list[Record] = []
         findings: list[Finding] = []
         counted: Counter[Place] = Counter()
@@ -281,6 +295,33 @@ class Memory:
                 found.append(each.record if reveal else outgoing.clean_record(each.record))
         found.sort(key=listing_order)
         return Listing(tuple(found), tuple(findings), self.settings.decay.max_count, dict(counted))
+
+    def _page(self, places: Iterable[Place], kind: str | None, tag: str | None, wanted: range) -> Listing:
+        """Some of the records in their order, as they stand; only those are read."""
+        from vademecum.lifecycle import passes
+
+        records, most = self.workspace.records, self.settings.decay.max_count
+        findings: list[Finding] = []
+        counted: Counter[Place] = Counter()
+        order: list[tuple[int, str, int, str, int, str]] = []
+        shelves: list[Shelf] = []
+        for each in records.listed(places, passes.LISTED):
+            if isinstance(each, Finding):
+                findings.append(each)
+                continue
+            num, own, tags, countable = each.fact
+            place = each.shelf.place
+            counted[place] += countable
+            if not shelves or shelves[-1] is not each.shelf:
+                shelves.append(each.shelf)
+            if (kind is None or own == kind) and (tag is None or tag in tags):
+                at = _SCOPES.index(place.scope), place.id, num, key_of(each.name)
+                order.append((*at, len(shelves) - 1, each.name))
+        found: list[Record] = []
+        for *_, shelf, name in heapq.nsmallest(wanted.stop, order)[wanted.start :]:
+            with contextlib.suppress(NotFound, Malformed, OutsideMemory):  # gone or spoiled just now
+                found.append(records.load(shelves[shelf], name).record)
+        return Listing(tuple(found), tuple(findings), most, dict(counted), len(order))
 
     def show(self, name: str | int, *, scope: ScopeName | None = None, reveal: bool = False) -> Record:
         """One record with all its entries, by key, number or id.

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 @click.option(
     "--all", "everything", is_flag=True, help="Every project, agent and session, not just your own."
 )
+@click.option("--limit", type=click.IntRange(0), help="At most so many; the others are only counted.")
+@click.option("--offset", type=click.IntRange(0), default=0, help="Leave out so many before them.")
 @click.option("--forgotten", is_flag=True, help="What was forgotten or deleted, and can be restored.")
 @click.option("--write-index", is_flag=True, help="Also write index.md beside the records.")
 @common
@@ -38,6 +40,8 @@ def list_(
     kind: str | None,
     tag: str | None,
     everything: bool,
+    limit: int | None,
+    offset: int,
     forgotten: bool,
     write_index: bool,
     as_json: bool,
@@ -48,7 +52,7 @@ def list_(
     if forgotten:
         list_forgotten(memory, scope, as_json=as_json)
         return
-    listing = memory.list(scope=scope, type=kind, tag=tag, all=everything)
+    listing = memory.list(scope=scope, type=kind, tag=tag, all=everything, limit=limit, offset=offset)
     written = list(memory.care.write_listing(scope=scope)) if write_index else []
     if as_json:
         output.as_json(to_json.listing_json, listing, written=written)
@@ -61,10 +65,13 @@ def list_(
         output.line()
     counts = Counter(record.place for record in listing.records)
     filtered = scope or kind or tag
-    if counts:
+    if listing.total:
+        last = offset + len(listing.records)
+        output.line(f"{min(offset + 1, last):,} to {last:,} of {output.plural(listing.total, 'record')}")
+    elif counts:
         for place, count in counts.items():
-            limit = f", {listing.counted[place]:,} of {listing.limit:,} towards decay.max_count"
-            output.line(f"{place}: {output.plural(count, 'record')}{'' if kind or tag else limit}")
+            towards = f", {listing.counted[place]:,} of {listing.limit:,} towards decay.max_count"
+            output.line(f"{place}: {output.plural(count, 'record')}{'' if kind or tag else towards}")
     elif memory.settings.incognito:
         output.line("incognito: nothing is read")
     elif filtered or listing.findings:

@@ -138,7 +138,16 @@ def _late(job: Job, pid: int) -> None:
     if crashed or job.event in _OURS_TO_END:
         with contextlib.suppress(OSError):
             if os.fork() == 0:
-                _apart(lambda: _note(job, why))
+                _apart(lambda: _after(job, why, crashed=crashed))
+
+
+def _after(job: Job, why: str, *, crashed: bool) -> None:
+    """Note that there was no answer, and have the next one ready: a large memory is read once."""
+    _note(job, why)
+    if not crashed and job.event == "session-start":
+        from vademecum.interfaces.hooks.work import prepare
+
+        prepare(job)
 
 
 def _apart(work: Callable[[], object]) -> NoReturn:

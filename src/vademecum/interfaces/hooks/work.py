@@ -77,6 +77,16 @@ def run(job: Job, tell: Callable[[bytes], None]) -> None:
         Shown(memory.home.path, told.session).forget()
 
 
+def prepare(job: Job) -> None:
+    """Make what a session is told when it begins, and tell nobody: the next one finds it made."""
+    agent = registry.find(job.agent)
+    if agent is None or agent.hooks is None:
+        return
+    memory = _opened(agent.name, agent.hooks.read(_parsed(job.given), os.environ), job.home)
+    if not memory.settings.incognito and os.path.isdir(memory.home.path):
+        memory.injection.block()
+
+
 def _parsed(given: bytes) -> dict[str, Any]:
     """What is on standard input: an object, or nothing at all, as by hand."""
     if not given.strip():
