@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from vademecum.context.host import ask, prompt, reply_of
+from vademecum.context.host import ask, reply_of
 from vademecum.context.no_reply import is_silent
 from vademecum.context.units import clip
 from vademecum.errors import HostFailed
+from vademecum.llm.base import read_prompt
 from vademecum.tokens import weigh
 from vademecum.transcripts.messages import Message, Role, Text, Thinking, ToolCall, ToolResult
 
@@ -89,13 +90,17 @@ def compact(task: CompactionTask, host: Host, *, seconds: float = SECONDS) -> Co
         messages = [Message(Role.USER, (Text(_question(task)),))]
         defects: list[str] = []
         for _ in range(2):
-            answer = ask(complete, messages, prompt("compact_system"), (), seconds, seconds=seconds)
+            answer = ask(
+                complete, messages, read_prompt(__package__, "compact_system"), (), seconds, seconds=seconds
+            )
             reply = reply_of(answer)
             text = (reply if isinstance(reply, str) else reply.text).strip()
             defects = find_defects(text, task)
             if not defects:
                 return Compaction(text)
-            again = prompt("compact_again").format(defects="\n".join(f"- {each}" for each in defects))
+            again = read_prompt(__package__, "compact_again").format(
+                defects="\n".join(f"- {each}" for each in defects)
+            )
             said = Message(Role.ASSISTANT, (Text(clip(text, task.chars, "") or "(nothing)"),))
             messages += [said, Message(Role.USER, (Text(again),))]
         return Compaction(why=defects[0])
@@ -172,7 +177,7 @@ def _block(message: Message) -> str:
 
 
 def _question(task: CompactionTask) -> str:
-    return prompt("compact_user").format(
+    return read_prompt(__package__, "compact_user").format(
         words=max(task.chars // 8, 100),
         headings="\n".join(HEADINGS),
         identifiers=_list(task.identifiers),

@@ -12,9 +12,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.context.budget import FLUSH, FlushSettings
-from vademecum.context.host import ask, ask_for, prompt, reply_of
+from vademecum.context.host import ask, ask_for, reply_of
 from vademecum.context.no_reply import is_silent
 from vademecum.errors import HostFailed
+from vademecum.llm.base import read_prompt
 from vademecum.transcripts.messages import Message, Role, Text
 
 if TYPE_CHECKING:
@@ -81,11 +82,11 @@ def _turn(
     if not isinstance(now, datetime):
         raise HostFailed(f"the clock callback gave {type(now).__name__}, not a time")
     # Not `format`: a person's own prompt may have braces of its own.
-    question = settings.prompt or prompt("flush_user")
+    question = settings.prompt or read_prompt(__package__, "flush_user")
     question = question.replace("{date}", f"{now:%Y-%m-%d}")
     question = question.replace("{time}", f"{now:%Y-%m-%d %H:%M %Z}".strip())
     asked = [*messages, Message(Role.USER, (Text(question),))]
-    system = settings.system_prompt or prompt("flush_system")
+    system = settings.system_prompt or read_prompt(__package__, "flush_system")
     reply = reply_of(ask(complete, asked, system, TOOLS, limit, seconds=limit))
     found = read_reply(reply)
     if found is None:

@@ -16,8 +16,6 @@ import subprocess
 import threading
 import time
 from dataclasses import dataclass
-from functools import cache
-from importlib import resources
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from vademecum.errors import HostFailed
@@ -142,12 +140,6 @@ def reply_of(answer: Any) -> Message | str:
 def explain(error: Exception) -> str:
     """What happened, on one short line."""
     return " ".join(f"{type(error).__name__}: {error}".split())[:_WHY_CHARS]
-
-
-@cache
-def prompt(name: str) -> str:
-    """A prompt from its file."""
-    return resources.files(__package__).joinpath("prompts", f"{name}.txt").read_text(encoding="utf-8").strip()
 
 
 # ------------------------------------------------------------ recent activity in a repository

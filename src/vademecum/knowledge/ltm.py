@@ -193,21 +193,25 @@ def _rules(prefix: str, rules: object, extras: Sequence[Raw]) -> Iterator[LtmSlo
 
 def _extras(ours: object, rules: object) -> dict[str, list[Raw]] | None:
     """What we wrote of the rules, if it fits them exactly; else it is a stranger's and stays as it is."""
-    if not isinstance(ours, dict) or set(ours) != {RULES} or not isinstance(rules, dict):
+    told = ours.get(RULES) if isinstance(ours, dict) and len(ours) == 1 else None
+    if not isinstance(told, dict) or not told or not isinstance(rules, dict):
         return None
-    told = ours[RULES]
-    if not isinstance(told, dict) or not told:
+    listed = {prefix: each for prefix, each in rules.items() if isinstance(each, list) and each}
+    if set(told) != set(listed) or not all(_fits(told[prefix], listed[prefix]) for prefix in told):
         return None
-    if set(told) != {prefix for prefix, listed in rules.items() if isinstance(listed, list) and listed}:
-        return None
-    for prefix, some in told.items():
-        if not isinstance(some, list) or len(some) != len(rules[prefix]):
-            return None
-        for rule, extra in zip(rules[prefix], some, strict=True):
-            fits = isinstance(extra, dict) and not {"path", "rule"} & set(extra)
-            if not fits or (extra and not (isinstance(rule, str) and rule.strip())):
-                return None
     return told if any(extra for some in told.values() for extra in some) else None
+
+
+def _fits(some: object, rules: list[Any]) -> bool:
+    """Whether a list says something of each of some rules; of one that is no text there is nothing to say."""
+    if not isinstance(some, list) or len(some) != len(rules):
+        return False
+    return all(
+        isinstance(extra, dict)
+        and not {"path", "rule"} & set(extra)
+        and (not extra or (isinstance(rule, str) and bool(rule.strip())))
+        for rule, extra in zip(rules, some, strict=True)
+    )
 
 
 def _rule_lists(

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cache
-from importlib import resources
 from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.lifecycle import statements
 from vademecum.lifecycle.passes import Proposal
+from vademecum.llm.base import read_prompt
 from vademecum.store import clock, document, secrets
 from vademecum.store.consolidation import is_consolidation
 from vademecum.store.joining import may_supersede
@@ -231,21 +230,26 @@ def _valued(content: list[str]) -> Iterator[_Reading]:
     if at is None:
         return
     subject, verb, value = content[:at], content[at], content[at + 1 :]
-    if not value or (verb == "is" and (not subject or _PRONOUNS.issuperset(subject))):
+    if not value or (verb == "is" and _PRONOUNS.issuperset(subject)):
         return
     own = [token for token in subject if token not in _PRONOUNS]
-    specific = [token for token in own if token not in _GENERIC]
-    across = len(own) >= 2 and bool(specific)
+    across = len(own) >= 2 and not _GENERIC.issuperset(own)
     kinds = [_kind(token, last=n == len(value) - 1) for n, token in enumerate(value)]
-    masked = tuple(kind or token for kind, token in zip(kinds, value, strict=True))
     if any(kinds):
-        given = tuple(_plain(token) for kind, token in zip(kinds, value, strict=True) if kind)
-        key = ("value", *subject, verb, *masked)
-        yield _Reading(key, given, "the same, with another value", across)
-    elif verb == "is" and len(value) == 1 and _is_name(value[0]) and len(own) == len(subject):
+        key, given = _masked(value, kinds)
+        yield _Reading(("value", *subject, verb, *key), given, "the same, with another value", across)
+    elif verb == "is" and len(value) == 1 and _is_name(value[0]) and own == subject:
         yield _Reading(("name", *subject), (value[0],), "the same, with another value", across)
     elif verb == "use" and len(value) >= 3 and value[1] == "for" and not subject_of_many(subject):
         yield _Reading(("use", *subject, *value[2:]), (value[0],), "another choice for the same", False)
+
+
+def _masked(value: list[str], kinds: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What is said with its values left open, and the values."""
+    pairs = list(zip(kinds, value, strict=True))
+    return tuple(kind or token for kind, token in pairs), tuple(
+        _plain(token) for kind, token in pairs if kind
+    )
 
 
 def subject_of_many(subject: Sequence[str]) -> bool:
@@ -406,10 +410,6 @@ def ask_opinion(clash: Clash, model: Model, *, limits: Limits | None = None) -> 
             (clash.newer.entry.time, clash.newer.text),
         )
     )
-    return model.typed(shown, Verdict, system=_prompt(), limits=limits).value.contradicts
-
-
-@cache
-def _prompt() -> str:
-    folder = resources.files(__package__).joinpath("prompts")
-    return folder.joinpath("contradiction.txt").read_text(encoding="utf-8").strip()
+    return model.typed(
+        shown, Verdict, system=read_prompt(__package__, "contradiction"), limits=limits
+    ).value.contradicts

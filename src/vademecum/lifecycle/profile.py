@@ -5,15 +5,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass, field
-from functools import cache
-from importlib import resources
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.errors import ModelFailed, NotVisible, OutsideMemory, StorageFailed, UsageError
 from vademecum.knowledge import signals
 from vademecum.lifecycle import statements
-from vademecum.llm.base import Limits
+from vademecum.llm.base import Limits, read_prompt
 from vademecum.store import archive, clock, decisions, document, frontmatter, pinned, secrets
 from vademecum.store.runs import Edit, Run
 from vademecum.store.texts import decode
@@ -592,7 +590,10 @@ def _asked(model: Model, messages: Sequence[Spoken]) -> tuple[list[str], list[st
         return [], ["no message could be shown to a model"]
     try:
         given = model.typed(
-            _question(samples), Portrait, system=_prompt(), limits=Limits(output=_ANSWER)
+            _question(samples),
+            Portrait,
+            system=read_prompt(__package__, "profile"),
+            limits=Limits(output=_ANSWER),
         ).value
     except ModelFailed as error:
         return [], [f"the model added nothing: {error}"]
@@ -748,9 +749,3 @@ def _revised(text: str, lines: Sequence[str], origin: Origin | None) -> str:
     return (
         before + gap + newline.join("\n".join(parts).split("\n")) + newline + (newline + rest if rest else "")
     )
-
-
-@cache
-def _prompt() -> str:
-    folder = resources.files(__package__).joinpath("prompts")
-    return folder.joinpath("profile.txt").read_text(encoding="utf-8").strip()

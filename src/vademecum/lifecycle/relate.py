@@ -7,8 +7,6 @@ person can see them and take them out; what a person rejected once is not propos
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cache
-from importlib import resources
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import ModelFailed, ModelUnauthorised, OverBudget
@@ -16,6 +14,7 @@ from vademecum.knowledge import graph
 from vademecum.knowledge.graph import Relation
 from vademecum.lifecycle import runner
 from vademecum.lifecycle.passes import Proposal, last_renewed
+from vademecum.llm.base import read_prompt
 from vademecum.store import frontmatter, secrets
 from vademecum.store.texts import decode
 from vademecum.types import SecretPolicy
@@ -113,7 +112,9 @@ def _asked(
     keys = "\n".join(each.record.key for each in some)
     listed = "\n".join(f"{each.record.key}: {_line(each)}" for each in newest)
     try:
-        answer = model.typed(f"RECORDS\n{listed}\n\nASKED\n{keys}", RelateAnswer, system=_prompt()).value
+        answer = model.typed(
+            f"RECORDS\n{listed}\n\nASKED\n{keys}", RelateAnswer, system=read_prompt(__package__, "relate")
+        ).value
     except (ModelUnauthorised, OverBudget):
         raise
     except ModelFailed as error:
@@ -194,9 +195,3 @@ def _line(seen: SeenRecord) -> str:
 def _age(seen: SeenRecord) -> tuple[float, str]:
     at = last_renewed(seen.record)
     return 0.0 if at is None else at.timestamp(), seen.record.path
-
-
-@cache
-def _prompt() -> str:
-    folder = resources.files(__package__).joinpath("prompts")
-    return folder.joinpath("relate.txt").read_text(encoding="utf-8").strip()

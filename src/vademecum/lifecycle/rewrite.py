@@ -10,14 +10,12 @@ from __future__ import annotations
 import contextlib
 import re
 from dataclasses import dataclass, field
-from functools import cache
-from importlib import resources
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import ModelFailed, ModelUnauthorised, OverBudget, VadeError
 from vademecum.lifecycle import runner, statements
 from vademecum.lifecycle.passes import Proposal
-from vademecum.llm.base import Limits
+from vademecum.llm.base import Limits, read_prompt
 from vademecum.store import audit, clock, document, frontmatter, secrets
 from vademecum.store.texts import decode
 from vademecum.types import LEARNED, Entry, Origin
@@ -194,7 +192,7 @@ def _rewritten(
     prompt = _asked(entries)
     if limits is None:  # a token has more than two bytes, so an article of that size fits
         limits = Limits(output=min(len(prompt.encode()) // 2 + 1024, _LONGEST_ANSWER))
-    article = model.typed(prompt, Article, system=_prompt(), limits=limits).value
+    article = model.typed(prompt, Article, system=read_prompt(__package__, "rewrite"), limits=limits).value
     wrong = find_problem(entries, article)
     if wrong:
         return Refusal(seen.record.path, f"the model's text {wrong}")
@@ -298,9 +296,3 @@ def _listed(things: frozenset[str], thing: str) -> str:
     shown = ", ".join(repr(each) for each in sorted(things)[:_SHOWN])
     more = f" and {len(things) - _SHOWN} more" if len(things) > _SHOWN else ""
     return f"{len(things)} {thing}{'s' if len(things) > 1 else ''} ({shown}{more})"
-
-
-@cache
-def _prompt() -> str:
-    folder = resources.files(__package__).joinpath("prompts")
-    return folder.joinpath("rewrite.txt").read_text(encoding="utf-8").strip()

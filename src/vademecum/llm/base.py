@@ -10,6 +10,8 @@ import threading
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import cache
+from importlib import resources
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 
 from vademecum.errors import OverBudget
@@ -158,6 +160,12 @@ class Model(Protocol):
         self, prompt: Prompt, *, system: str = "", tools: Sequence[Json] = (), limits: Limits | None = None
     ) -> Stream:
         """Ask as `text` does, and give the words as they come."""
+
+
+@cache
+def read_prompt(package: str, name: str) -> str:
+    """A prompt from the folder `prompts` of a package."""
+    return resources.files(package).joinpath("prompts", f"{name}.txt").read_text(encoding="utf-8").strip()
 
 
 # ------------------------------------------------------------ the budget

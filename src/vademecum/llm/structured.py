@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from functools import cache
-from importlib import resources
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from vademecum.errors import ModelFailed, UsageError
+from vademecum.llm.base import read_prompt
 from vademecum.text import fences
 
 if TYPE_CHECKING:
@@ -77,12 +76,7 @@ def find_json(text: str) -> Json:
 
 def mend_request(problems: str) -> str:
     """What a model is told whose answer does not fit."""
-    return _prompt("mend").format(problems=problems)
-
-
-@cache
-def _prompt(name: str) -> str:
-    return resources.files(__package__).joinpath("prompts", f"{name}.txt").read_text(encoding="utf-8").strip()
+    return read_prompt(__package__, "mend").format(problems=problems)
 
 
 def _told(error: Any) -> str:
