@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from bench import notes
 from vademecum.memory import connect
-from vademecum.store import ids
+from vademecum.store import names
 from vademecum.types import Origin, Place, Scope
 
 if TYPE_CHECKING:
@@ -231,7 +231,7 @@ def _key(at: int, text: str) -> str:
 
 def _write(home: Path, place: Place, at: int, text: str) -> None:
     chance = random.Random(at)
-    key, id_ = _key(at, text), ids.new()
+    key, id_ = _key(at, text), names.new_id()
     begun = datetime(2025, 11, 1, tzinfo=UTC) + timedelta(minutes=10 * at + chance.randrange(60))
     said = [begun + timedelta(days=5 * number) for number in range(chance.choice((1, 1, 1, 2, 3)))]
     stamps = [f"{each:%Y-%m-%dT%H:%M:%SZ}" for each in said]

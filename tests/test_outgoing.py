@@ -31,7 +31,7 @@ from vademecum.interfaces.cli.app import run
 from vademecum.llm.base import Call
 from vademecum.llm.scripted import Scripted
 from vademecum.memory import Memory, connect
-from vademecum.store import labels, outgoing, secrets
+from vademecum.store import names, outgoing, secrets
 from vademecum.transcripts import events
 from vademecum.transcripts.events import Said
 from vademecum.transcripts.messages import Message, Role, Text, ToolResult
@@ -580,11 +580,11 @@ def test_no_secret_becomes_the_name_of_a_file(tmp_path: Path) -> None:
     ],
 )
 def test_a_key_is_made_of_the_first_words_that_say_something(text: str, key: str) -> None:
-    assert labels.key_from(text) == key
+    assert names.key_from(text) == key
 
 
 def test_a_text_of_nothing_but_a_secret_is_named_by_chance() -> None:
-    assert labels.key_from("gh" + "p_" + "aB3x" * 9).startswith("memory-")
+    assert names.key_from("gh" + "p_" + "aB3x" * 9).startswith("memory-")
 
 
 # ---------------------------------------------------------------- the gate itself

@@ -16,7 +16,7 @@ from unittest import mock
 
 from vademecum.errors import StorageFailed, UsageError, VadeError
 from vademecum.memory import Memory, connect
-from vademecum.store import audit, consolidation, ids, locks, purge
+from vademecum.store import audit, consolidation, locks, names, purge
 from vademecum.store.home import Home
 from vademecum.types import Origin
 
@@ -109,7 +109,7 @@ def ground() -> Iterator[Ground]:
     try:
         with (
             mock.patch.dict(os.environ, clean, clear=True),
-            mock.patch.object(ids, "new", here.next_id),
+            mock.patch.object(names, "new_id", here.next_id),
         ):
             here.lay()
             yield here

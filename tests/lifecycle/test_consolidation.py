@@ -19,7 +19,7 @@ from vademecum.errors import NotFound, StorageFailed
 from vademecum.interfaces.cli.app import run
 from vademecum.lifecycle import runner
 from vademecum.lifecycle.passes import CountCap
-from vademecum.store import audit, joining
+from vademecum.store import audit, merge
 from vademecum.types import Origin, RecordType, Scope
 
 if TYPE_CHECKING:
@@ -254,7 +254,7 @@ def test_a_text_that_cannot_be_written_leaves_the_consolidation_and_its_part_as_
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as failing:
-        failing.setattr(joining.Joining, "__call__", full)
+        failing.setattr(merge.Joining, "__call__", full)
         with pytest.raises(StorageFailed):
             memory.store("Fact 0 goes on.", key="r000", scope="global")
     assert world.tree() == before

@@ -16,8 +16,8 @@ from vademecum.store import archive, audit
 from vademecum.store.catalogue import Catalogue
 from vademecum.store.files import Disk
 from vademecum.store.home import Home
-from vademecum.store.joining import Draft
 from vademecum.store.journal import Day, Journal
+from vademecum.store.merge import Draft
 from vademecum.store.records import Records
 from vademecum.store.scopes import Caller
 from vademecum.types import Change, Origin, Place, Scope

@@ -10,7 +10,7 @@ import pytest
 from vademecum.errors import Ambiguous, NotFound, VadeError
 from vademecum.interfaces.cli.app import run
 from vademecum.memory import Memory, connect
-from vademecum.store import copies
+from vademecum.store import short_numbers
 from vademecum.types import Origin
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ def test_a_path_that_is_no_records_finds_nothing(tmp_path: Path, name: str) -> N
 def test_in_a_very_large_store_a_write_does_not_look_for_copies_and_lint_does(
     memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(copies, "MOST", 3)
+    monkeypatch.setattr(short_numbers, "MOST", 3)
     memory.store("More of it.", key="else")
     assert not is_settled(memory)
     assert [each for each in memory.care.lint() if each.what == "copy"]

@@ -16,7 +16,7 @@ from vademecum.errors import Malformed
 from vademecum.memory import connect
 from vademecum.store import document, frontmatter
 from vademecum.store.identity import Project
-from vademecum.store.joining import Draft, Joining
+from vademecum.store.merge import Draft, Joining
 from vademecum.store.scopes import Caller
 from vademecum.types import Entry, Origin, Outcome, Place, Scope
 

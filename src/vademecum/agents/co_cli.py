@@ -10,7 +10,7 @@ from vademecum.agents.memories import fronted, stamp_of, text_of, words_of
 from vademecum.knowledge.intake import SectionPiece, Skipped, TopicPiece
 from vademecum.store import names as keys
 from vademecum.store import pinned
-from vademecum.store.joining import SIGNALS
+from vademecum.store.merge import SIGNALS
 from vademecum.types import Entry, Scope
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from vademecum.errors import Malformed, NotFound, OutsideMemory, UnknownName, Va
 from vademecum.knowledge.intake import Skipped, TopicPiece
 from vademecum.store import clock, files, frontmatter
 from vademecum.store.folders import Folder
-from vademecum.store.texts import decode
+from vademecum.store.validate import decode
 from vademecum.types import Entry, RecordType
 
 if TYPE_CHECKING:

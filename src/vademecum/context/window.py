@@ -17,7 +17,7 @@ from vademecum.context.compaction import CompactionRecord
 from vademecum.context.prune import PruneSettings
 from vademecum.context.units import Cut, Unit, cut, gather, measure_all
 from vademecum.errors import InvalidText
-from vademecum.store import clock, ids
+from vademecum.store import clock, names
 from vademecum.store.outgoing import clean_value
 from vademecum.tokens import PRIMING, Size, count
 from vademecum.transcripts import events as kinds
@@ -306,7 +306,7 @@ class Thread:
         return self._append(messages[at:])
 
     def _append(self, messages: Sequence[Message]) -> list[Event]:
-        keys = [ids.new() for _ in messages]
+        keys = [names.new_id() for _ in messages]
         said = self._log.append_all(
             [Said(self._named(message, key), id=key) for message, key in zip(messages, keys, strict=True)]
         )

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from vademecum.errors import Malformed
 from vademecum.index import speech, words
 from vademecum.index.base import IndexDocument, Labels, Piece
-from vademecum.store import clock, document, outgoing, texts
-from vademecum.store.joining import read_tags
+from vademecum.store import clock, document, outgoing, validate
+from vademecum.store.merge import read_tags
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +30,7 @@ def read_document(
     from vademecum.index.chunk import chunks  # not needed to ask
 
     # What is found is handed to agents, and a passage may begin or end in the middle of a secret.
-    text = texts.decode(content)
+    text = validate.decode(content)
     clean = outgoing.clean_lines(text)
     cut = [each for each in chunks(clean, kind=item.kind, tokens=tokens, overlap=overlap) if not each.hidden]
     labels = _labels(item, text)

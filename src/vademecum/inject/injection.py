@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from vademecum.errors import VadeError
 from vademecum.inject import build as injecting
 from vademecum.store import consolidation, outgoing, scopes
-from vademecum.store import notices as unseen
+from vademecum.store import decisions as unseen
 from vademecum.store.workspace import parse_audience
 from vademecum.types import LEARNED, Audience, Place
 
@@ -76,7 +76,7 @@ class Injection:
                     tokens=budget,
                     relevant=functools.partial(self._relevant, query) if query.strip() else None,
                     attached=functools.partial(self._attached, query),
-                    notices=unseen.every(self._work.home) if notices else (),
+                    notices=unseen.unseen_notices(self._work.home) if notices else (),
                 )
             )
         return _with_warning(block, hidden)

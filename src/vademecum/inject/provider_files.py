@@ -15,7 +15,7 @@ from vademecum.errors import OutsideMemory, UnknownName
 from vademecum.inject.render import CLOSE, OPEN
 from vademecum.store import files, names
 from vademecum.store.folders import Folder
-from vademecum.store.texts import decode
+from vademecum.store.validate import decode
 
 if TYPE_CHECKING:
     from pathlib import Path

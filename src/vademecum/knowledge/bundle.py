@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from vademecum.errors import Collision, Malformed, SecretFound
 from vademecum.store import frontmatter, names, secrets
 from vademecum.store.outgoing import clean_text
-from vademecum.store.texts import decode
+from vademecum.store.validate import decode
 from vademecum.transcripts.export import escaped, page
 
 if TYPE_CHECKING:

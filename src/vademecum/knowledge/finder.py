@@ -13,7 +13,7 @@ from vademecum.errors import EmbedderFailed, UnknownName, UsageError
 from vademecum.search import answer as answering
 from vademecum.search import query as querying
 from vademecum.store import archive, names, outgoing, scopes, sources
-from vademecum.store.records import parse_type
+from vademecum.store.names import parse_type
 from vademecum.types import Audience, Place, Scope
 
 if TYPE_CHECKING:

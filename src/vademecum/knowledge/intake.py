@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import Malformed, Untrusted, VadeError
 from vademecum.knowledge import ltm
-from vademecum.store import archive, clock, document, frontmatter, ids, journal, labels, names, pinned, scopes
+from vademecum.store import archive, clock, document, frontmatter, journal, names, pinned, scopes, validate
 from vademecum.store import secrets as secret
-from vademecum.store.joining import category, read_tags
+from vademecum.store.merge import category, read_tags
 from vademecum.store.records import key_of
-from vademecum.store.texts import accept, decode
+from vademecum.store.validate import accept_text, decode
 from vademecum.text import fences
 from vademecum.text.words import normalise
 from vademecum.types import Entry, Origin, Place, RecordType, Scope, SecretPolicy
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from vademecum.store.home import Shelf
-    from vademecum.store.staged import Staged
+    from vademecum.store.staging import Staged
 
 _SIGNED = f"<!-- origin: {Origin.IMPORT} -->"
 _HEADING = re.compile(r"#{1,6} ")
@@ -250,7 +250,7 @@ class Intake:
         tags = self._tags(piece.tags, place.scope)
         key = names.slug(piece.key) if not names.is_key(piece.key) else piece.key
         for word in (piece.key, key):  # before a slug hides it, and after one brought it out
-            labels.without_secret(word, "its key")
+            names.without_secret(word, "its key")
         mark = self._mark(piece)
         ready = _Ready(piece, entries, tags, kinds)
         shelf, name = self._home_of(ready, place, shelves, key)
@@ -272,7 +272,7 @@ class Intake:
         known, mark = self._known(place, shelves), self._mark(ready.piece)
         if mark in known:
             return known[mark]
-        if ids.is_id(ready.piece.id) and ("", ready.piece.id) in known:  # one of ours, back again
+        if names.is_id(ready.piece.id) and ("", ready.piece.id) in known:  # one of ours, back again
             return known["", ready.piece.id]
         for number in range(1, 10_000):
             shelf, name = self.staged.located(shelves, key if number == 1 else names.numbered(key, number))
@@ -313,10 +313,10 @@ class Intake:
         times = sorted(each.time for each in entries if each.time)
         own = str(given.get("id") or "")
         title = names.title(key_of(name), piece.key if names.is_key(piece.key) else names.slug(piece.key))
-        fresh = ids.is_id(own) and own not in self._ids[shelf.place]
+        fresh = names.is_id(own) and own not in self._ids[shelf.place]
         values: dict[str, Any] = {
             "type": str(given.get("type") or piece.type),
-            "id": own if fresh else ids.new(),
+            "id": own if fresh else names.new_id(),
             "key": key_of(name),
             "title": given.get("title") or self._line(piece.title, shelf.place.scope, kinds) or title,
             "scope": str(shelf.place.scope),
@@ -411,7 +411,7 @@ class Intake:
         name = f"{piece.day}{slug}.md"
         if not journal.is_day(name) or clock.parse(piece.day) is None:
             raise _Left(f"{names.shown(piece.day)} is no day")
-        labels.without_secret(name, "its name")
+        names.without_secret(name, "its name")
         shelf = next(
             each for each in scopes.shelves(self.staged.home, self.staged.caller, place) if not each.shared
         )
@@ -450,7 +450,7 @@ class Intake:
             (each for each in shelves if self.staged.content(each, archive.PINNED, piece.document)),
             scopes.shelf_for_new(shelves),
         )
-        given = accept(piece.text, largest=self.largest)
+        given = accept_text(piece.text, largest=self.largest)
         clean, kinds = secret.gate(given, self.policy(place.scope))
         parts = [*_parts(clean, names.shown(piece.source)[1:-1])]
         current = self.staged.content(shelf, archive.PINNED, piece.document)
@@ -536,7 +536,7 @@ class Intake:
 
     def _entry(self, entry: Entry, scope: Scope, kinds: set[str], *, local: bool = False) -> Entry:
         """An entry as it will be kept: with its own time, without secrets, and signed as what it is."""
-        text, found = secret.gate(accept(entry.text, largest=self.largest), self.policy(scope))
+        text, found = secret.gate(accept_text(entry.text, largest=self.largest), self.policy(scope))
         kinds.update(found)
         time = entry.time if local else clock_or(entry.time)
         superseded = clock_or(entry.superseded) or None
@@ -548,7 +548,7 @@ class Intake:
         for each in given:
             for part in each.split(","):
                 try:
-                    found += labels.tags([part], self.policy(scope))
+                    found += validate.clean_tags([part], self.policy(scope))
                 except VadeError:
                     continue
         return tuple(dict.fromkeys(found))[:_MOST_TAGS]

@@ -12,9 +12,9 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import InvalidText, UnknownName, UsageError
-from vademecum.store import clock, names, texts
+from vademecum.store import clock, names, validate
 from vademecum.store.consolidation import is_consolidation
-from vademecum.store.joining import Draft, Known, may_supersede
+from vademecum.store.merge import Draft, Known, may_supersede
 from vademecum.text import similarity
 from vademecum.text.words import is_same_text
 from vademecum.types import LEARNED, Entry, RecordType
@@ -194,8 +194,8 @@ def title(kind: RecordType, fields: Mapping[str, Any]) -> str:
 
 def _clean_text(value: object, *, largest: int) -> str:
     """A text that stays as it is, however often it is kept."""
-    kept = texts.accept(value, largest=largest)  # type: ignore[arg-type]  # it refuses what is no text
-    while (again := texts.accept(kept, largest=largest)) != kept:
+    kept = validate.accept_text(value, largest=largest)  # type: ignore[arg-type]  # it refuses what is no text
+    while (again := validate.accept_text(kept, largest=largest)) != kept:
         kept = again
     return kept
 
@@ -361,7 +361,7 @@ def draft(
             fields[name] = gated(value)
     paths = tuple(gated(path) for path in clean_examples(examples))
     # Once more as a whole: what stands in two fields may be a secret together.
-    text = gated(texts.accept(render(kind, fields), largest=largest))
+    text = gated(validate.accept_text(render(kind, fields), largest=largest))
     kept = Draft(
         text,
         kind,

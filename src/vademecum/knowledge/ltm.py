@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from vademecum.errors import Malformed, SecretFound, VadeError
 from vademecum.knowledge import lessons as learned
 from vademecum.store import clock, secrets
-from vademecum.store.joining import Draft, read_tags
+from vademecum.store.merge import Draft, read_tags
 from vademecum.text.words import normalise
 from vademecum.types import LEARNED, Finding, RecordType, SecretPolicy
 

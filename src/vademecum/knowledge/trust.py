@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from vademecum.store import archive, clock, decisions, reviews
+from vademecum.store import archive, clock, decisions
 from vademecum.store.catalogue import Fact
 from vademecum.text import similarity
 from vademecum.text.words import is_same_text
@@ -119,7 +119,7 @@ def _doubts_of(records: Records, shelf: Shelf, name: str, content: bytes) -> lis
     """Of each text that waits for a person, the decision that ends it and the mark of a person's no."""
     record = records.parse(shelf, name, content)
     return [
-        (decisions.exactly(each.text), reviews.mark("text", record.path, each.text))
+        (decisions.exactly(each.text), decisions.mark_of("text", record.path, each.text))
         for each in record.live
         if each.text.strip() and is_doubtful(each, record)
     ]

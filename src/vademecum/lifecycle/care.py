@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from vademecum import config
 from vademecum.errors import NotFound, VadeError
-from vademecum.store import archive, clock, decisions, files, notices, scopes, texts
+from vademecum.store import archive, clock, decisions, files, scopes, validate
 from vademecum.store.records import LABELS, LOST, Found
 from vademecum.types import Audience, Finding, Origin, Place, Scope, Swept
 
@@ -122,7 +122,7 @@ class Care:
         moved = self._moved_by(outcome)
         if moved is not None:
             with contextlib.suppress(OSError, VadeError):  # `status` tells of the run all the same
-                notices.remember(self._work.home, moved)
+                decisions.keep_notice(self._work.home, moved)
         return outcome
 
     def _moved_by(self, outcome: runner.RunOutcome) -> Swept | None:
@@ -135,14 +135,14 @@ class Care:
         """What memory moved by itself, more than ten records at once, and no person has seen yet."""
         if self._work.settings.incognito or self._work.caller.audience is Audience.GROUP:
             return []
-        return notices.every(self._work.home)
+        return decisions.unseen_notices(self._work.home)
 
     def saw_notices(self) -> None:
         """Note that a person has seen them; what an agent was told is still to be told to one."""
         if self._work.caller.origin is Origin.USER and not self._work.readonly:
             with contextlib.suppress(OSError, VadeError):
                 for each in self.notices():
-                    notices.drop(self._work.home, each.run)
+                    decisions.drop_notice(self._work.home, each.run)
 
     @property
     def searcher(self) -> Searcher:
@@ -252,7 +252,7 @@ class Care:
 
     def runs(self) -> Sequence[running.Brief]:
         """The runs and reviews that changed something in sight, newest first."""
-        from vademecum.store import reviews
+        from vademecum.store import decisions
         from vademecum.store import runs as running
 
         self._work.not_in_group("look at runs")
@@ -263,16 +263,16 @@ class Care:
             with self._work.reported("list the reviews"):
                 found += [
                     running.Brief(each.id, REVIEW, each.at, len(each.done), each.undone)
-                    for each in reviews.every(self._work.home)
+                    for each in decisions.sittings(self._work.home)
                 ]
         return sorted(found, key=lambda each: each.run, reverse=True)
 
     def undo(self, run: str | None = None) -> tuple[str, Sequence[running.Told]]:
         """Bring back what a run or a review changed, the newest unless named; says what it could not."""
-        from vademecum.store import reviews
+        from vademecum.store import decisions
 
         with self._work.reported("undo"):
-            sittings = {each.id: each for each in reviews.every(self._work.home)}
+            sittings = {each.id: each for each in decisions.sittings(self._work.home)}
         if run is None and sittings:
             # What a review did by runs is taken back with the review.
             inside = {line.get("run") for each in sittings.values() for line in each.done}
@@ -293,7 +293,7 @@ class Care:
             return run, []
         with self._work.reported("undo"):
             told = [told for line in reversed(sitting.done) for told in self._taken_back(line)]
-            reviews.put(self._work.home, sitting._replace(undone=True))
+            decisions.put_sitting(self._work.home, sitting._replace(undone=True))
             self._work.audit("undo review")
         return run, told
 
@@ -307,21 +307,21 @@ class Care:
             undone, told = running.undo(
                 self._work.home, self._work.caller, run, now=self._work.now, announce=self._work.announce
             )
-            notices.drop(self._work.home, undone)
+            decisions.drop_notice(self._work.home, undone)
             if all(each.done for each in told):
                 decisions.drop_distinct(self._work.home, undone)
             return undone, told
 
     def _taken_back(self, line: dict[str, Any]) -> Iterator[running.Told]:
         """Take one decision back."""
-        from vademecum.store import approvals, reviews
+        from vademecum.store import approvals, decisions
         from vademecum.store import runs as running
         from vademecum.store.projects import Projects
 
         what, path = str(line.get("what")), str(line.get("path") or "")
         if what == "declined":
             yield running.Told(
-                path, reviews.undecline(self._work.home, str(line["id"])), "it was taken back already"
+                path, decisions.undecline(self._work.home, str(line["id"])), "it was taken back already"
             )
         elif what == "verified":
             yield self._unverified_again(line, path)
@@ -438,31 +438,33 @@ class Care:
         with self._work.reported(f"read {name}"):
             if name.lower().endswith(".md"):
                 shelf, file, content = self._work.documents.find(name, scope=self._work.scope(scope))
-                return shelf.name_of(file), "" if content is None else texts.decode(content)
+                return shelf.name_of(file), "" if content is None else validate.decode(content)
             found = self._work.mendable(name, scope)
             content = reading.from_shelf(found.shelf, archive.RECORDS, found.name)
-            return found.record.path, texts.decode(content or b"")
+            return found.record.path, validate.decode(content or b"")
 
     def edited(
         self, name: str, before: str, after: str, *, scope: str | Scope | None = None
     ) -> tuple[str, ...]:
         """Put an edited text in place of the one that was handed out; returns the kinds of secrets in it."""
-        from vademecum.store import editing
+        from vademecum.store import validate
 
         self._work.may_write()
         largest = self._work.settings.limits.content_bytes
         with self._work.reported(f"write {name}"):
             if name.lower().endswith(".md"):
                 shelf, file, _ = self._work.documents.find(name, scope=self._work.scope(scope))
-                kept, secret = self._work.gate(editing.check_text(after, largest=largest), shelf.place.scope)
+                kept, secret = self._work.gate(
+                    validate.check_document(after, largest=largest), shelf.place.scope
+                )
                 self._work.documents.write(shelf, file, kept, seen=before.encode() if before else None)
                 return secret
             found = self._work.mendable(name, scope)
-            whole = editing.check_text(after, largest=files.LARGEST)
+            whole = validate.check_document(after, largest=files.LARGEST)
             kept, secret = self._work.gate(whole, found.shelf.place.scope)
             record = self._work.records.parse(found.shelf, found.name, kept.encode())
             if found.shelf.trusted:  # one that is not cannot be edited at all, which is told first
-                editing.check_record(before, record, largest=largest)
+                validate.check_record(before, record, largest=largest)
             self._work.records.replace_text(found, before.encode(), kept, operation="edit")
             return secret
 

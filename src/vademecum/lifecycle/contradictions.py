@@ -16,8 +16,8 @@ from vademecum.lifecycle.passes import Proposal
 from vademecum.llm.base import read_prompt
 from vademecum.store import clock, document, secrets
 from vademecum.store.consolidation import is_consolidation
-from vademecum.store.joining import may_supersede
-from vademecum.store.texts import decode
+from vademecum.store.merge import may_supersede
+from vademecum.store.validate import decode
 from vademecum.types import Origin
 
 if TYPE_CHECKING:

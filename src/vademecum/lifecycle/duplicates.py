@@ -15,7 +15,7 @@ from vademecum.errors import Malformed
 from vademecum.lifecycle.passes import Proposal, last_renewed
 from vademecum.store import clock, frontmatter
 from vademecum.store.consolidation import is_consolidation
-from vademecum.store.texts import decode
+from vademecum.store.validate import decode
 from vademecum.text import sentences, similarity
 from vademecum.types import Origin
 

@@ -18,9 +18,9 @@ from vademecum.lifecycle.lint import material as materials
 from vademecum.lifecycle.lint import rules
 from vademecum.lifecycle.lint.material import INCOMPLETE, Material, Stopwatch, cite, counter_name
 from vademecum.lifecycle.passes import Proposal
-from vademecum.store import archive, audit, clock, decisions, document, frontmatter, ids, listing, names
+from vademecum.store import archive, audit, clock, decisions, document, frontmatter, listing, names
 from vademecum.store.runs import Edit, Told
-from vademecum.store.texts import decode
+from vademecum.store.validate import decode
 from vademecum.text import similarity
 from vademecum.text.words import is_same_text
 from vademecum.types import LEARNED, Finding, Outcome, RecordType
@@ -244,7 +244,7 @@ def _own_record(
     said = entry.time or stamp
     values = {
         "type": record.type,
-        "id": ids.new(),
+        "id": names.new_id(),
         "key": key,
         "title": key.replace("-", " ").strip().capitalize(),
         "scope": str(record.place.scope),

@@ -9,7 +9,7 @@ from vademecum.errors import Malformed
 from vademecum.knowledge import lessons as learned
 from vademecum.knowledge import trust as trusting
 from vademecum.lifecycle import runner
-from vademecum.store import decisions, files, labels, scopes, texts
+from vademecum.store import decisions, files, scopes, validate
 from vademecum.store.records import Found, key_of
 from vademecum.types import Finding, Record, Scope, Stored
 
@@ -45,7 +45,7 @@ class Learning:
         if not text.strip():
             return signalling.read_signals("")
         return signalling.read_signals(
-            texts.accept(text, largest=4 * len(text))
+            validate.accept_text(text, largest=4 * len(text))
         )  # any size: only its ends are read
 
     def learn(
@@ -71,7 +71,7 @@ class Learning:
             fields,
             confidence=confidence,
             examples=examples,
-            tags=labels.tags(tags, self._work.settings.secrets.in_scope(scope)),
+            tags=validate.clean_tags(tags, self._work.settings.secrets.in_scope(scope)),
             gate=lambda text: self._work.gate(text, scope),
             largest=self._work.settings.limits.content_bytes,
         )

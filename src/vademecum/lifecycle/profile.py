@@ -14,7 +14,7 @@ from vademecum.lifecycle import statements
 from vademecum.llm.base import Limits, read_prompt
 from vademecum.store import archive, clock, decisions, document, frontmatter, pinned, secrets
 from vademecum.store.runs import Edit, Run
-from vademecum.store.texts import decode
+from vademecum.store.validate import decode
 from vademecum.text import fences
 from vademecum.text.visible import visible
 from vademecum.text.words import LETTERS, SPOKEN

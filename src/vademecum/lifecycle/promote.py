@@ -18,21 +18,10 @@ from vademecum.knowledge.signals import DeclineReason, SignalKind
 from vademecum.lifecycle import runner, statements
 from vademecum.lifecycle.passes import Proposal
 from vademecum.lifecycle.statements import split_known
-from vademecum.store import (
-    archive,
-    clock,
-    document,
-    frontmatter,
-    ids,
-    labels,
-    names,
-    scopes,
-    secrets,
-    versions,
-)
+from vademecum.store import archive, clock, document, frontmatter, names, scopes, secrets, versions
 from vademecum.store import pinned as pinning
 from vademecum.store.runs import Edit
-from vademecum.store.texts import decode
+from vademecum.store.validate import decode
 from vademecum.text import similarity
 from vademecum.text.words import WORD, normalise
 from vademecum.transcripts.events import Said
@@ -457,15 +446,15 @@ def _record(
     actor: str,
 ) -> Edit:
     at = clock.stamp(now)
-    key, number = labels.key_from(text), 1
+    key, number = names.key_from(text), 1
     while names.folded(f"{key}.md") in target.taken:
         number += 1
-        key = names.numbered(labels.key_from(text), number)
+        key = names.numbered(names.key_from(text), number)
     target.taken.add(names.folded(f"{key}.md"))
     own = kind in (SignalKind.PREFERENCE, SignalKind.CORRECTION)
     values: dict[str, Any] = {
         "type": str(RecordType.FEEDBACK if own else RecordType.PROJECT),
-        "id": ids.new(),
+        "id": names.new_id(),
         "key": key,
         "title": " ".join(text.split()[:8]),
         "scope": str(target.place.scope),

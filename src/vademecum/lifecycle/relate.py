@@ -16,7 +16,7 @@ from vademecum.lifecycle import runner
 from vademecum.lifecycle.passes import Proposal, last_renewed
 from vademecum.llm.base import read_prompt
 from vademecum.store import frontmatter, secrets
-from vademecum.store.texts import decode
+from vademecum.store.validate import decode
 from vademecum.types import SecretPolicy
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.errors import Malformed, OutsideMemory
 from vademecum.lifecycle.passes import SeenRecord
-from vademecum.store import archive, frontmatter, numbers, scopes, standing
+from vademecum.store import archive, frontmatter, people, scopes, short_numbers
 from vademecum.store.records import Found, is_record, key_of
 from vademecum.store.runs import Run, Told
-from vademecum.store.texts import decode
+from vademecum.store.validate import decode
 from vademecum.types import Finding
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def apply(records: Records, proposals: Iterable[Proposal], *, what: str) -> tupl
     told: list[Told] = []
     for proposal in proposals:
         if any(is_barred(records, edit) for edit in proposal.edits):
-            told += [Told(edit.path, False, standing.WHY) for edit in proposal.edits]
+            told += [Told(edit.path, False, people.WHY) for edit in proposal.edits]
             continue
         written = [edit for edit in proposal.edits if edit.after is not None]
         retired = [edit for edit in proposal.edits if edit.after is None]
@@ -126,7 +126,7 @@ def apply(records: Records, proposals: Iterable[Proposal], *, what: str) -> tupl
 
 def is_barred(records: Records, edit: Edit) -> bool:
     """Whether an edit takes something of a person's away, and the caller is none."""
-    return bool(standing.barred(records.home, records.caller, edit.before, edit.after, kind=edit.kind))
+    return bool(people.barred(records.home, records.caller, edit.before, edit.after, kind=edit.kind))
 
 
 def _numbered(records: Records, edit: Edit) -> Edit:
@@ -138,7 +138,7 @@ def _numbered(records: Records, edit: Edit) -> Edit:
         return edit
     shared = records.on(edit.shelf) if edit.shelf.shared else ()
     highest = max((each.record.num or 0 for each in shared if isinstance(each, Found)), default=0)
-    num = numbers.allocate(records.home, above=highest)
+    num = short_numbers.allocate(records.home, above=highest)
     return edit._replace(after=frontmatter.edit(text, {"num": num}).encode())
 
 

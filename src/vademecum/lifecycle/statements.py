@@ -14,7 +14,7 @@ from vademecum.errors import Malformed, OutsideMemory
 from vademecum.knowledge import signals
 from vademecum.store import archive, document
 from vademecum.store.journal import is_day
-from vademecum.store.texts import decode
+from vademecum.store.validate import decode
 from vademecum.text import fences, similarity
 from vademecum.text.words import LETTERS, SPOKEN, WORD, sentence_spans, split_sentences
 from vademecum.types import Finding, Origin

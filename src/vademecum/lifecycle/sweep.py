@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from vademecum.lifecycle import runner
 from vademecum.lifecycle.duplicates import Duplicates
 from vademecum.lifecycle.passes import CountCap, Expiry, RetentionPass
-from vademecum.store import aging, archive, audit, decisions, files, frontmatter
+from vademecum.store import archive, audit, decisions, expiry, files, frontmatter
 from vademecum.store.records import key_of
-from vademecum.store.texts import decode
+from vademecum.store.validate import decode
 from vademecum.types import Swept
 
 if TYPE_CHECKING:
@@ -129,20 +129,20 @@ def find_old(home: Home, settings: Settings, *, now: datetime) -> OldFiles:
     """What a sweep deletes for good: nothing, unless the user has set how long to keep it."""
     kept = settings.retention
     versions = (
-        tuple(aging.old_versions(home, before=now - timedelta(days=kept.archive_days)))
+        tuple(expiry.old_versions(home, before=now - timedelta(days=kept.archive_days)))
         if kept.archive_days
         else ()
     )
     # A chain that is broken is evidence, and evidence is not cleared away.
     sound = kept.audit_days and not audit.verify(home).problems
-    days = aging.old_days(home, before=now - timedelta(days=kept.audit_days)) if sound else ()
+    days = expiry.old_days(home, before=now - timedelta(days=kept.audit_days)) if sound else ()
     return OldFiles(versions, tuple(days))
 
 
 def delete_old(home: Home, gone: OldFiles, settings: Settings, *, now: datetime, actor: str) -> None:
     """Delete it, and say so in the audit."""
     for parts in gone.versions:
-        aging.delete_version(home, parts)
+        expiry.delete_version(home, parts)
     if gone.versions:
         audit.write(home, at=now, actor=actor, operation="expire")
     if gone.days:

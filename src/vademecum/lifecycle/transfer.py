@@ -15,8 +15,7 @@ from vademecum.knowledge import lessons as learned
 from vademecum.knowledge import ltm as ltm_json
 from vademecum.knowledge import trust as trusting
 from vademecum.lifecycle import passes, runner
-from vademecum.store import archive, files, names, scopes
-from vademecum.store import staged as staging
+from vademecum.store import archive, files, names, scopes, staging
 from vademecum.store.records import Found
 from vademecum.store.workspace import listing_order
 from vademecum.transcripts import export

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vademecum.errors import Malformed, NotFound, PendingReview
-from vademecum.store import approvals, archive, pinned, reading, repository, retries, scopes, texts
+from vademecum.store import approvals, archive, pinned, reading, retries, scopes, validate
 from vademecum.store import purge as purging
 from vademecum.store import runs as running
 from vademecum.store import sources as attached
@@ -162,10 +162,10 @@ class Archive:
         """Delete a text for good wherever it stands; attached sources are reported, not changed."""
         self._work.may_write()
         self._work.may_decide("delete for good", "vade purge --text")
-        wanted = texts.accept(text, largest=self._work.settings.limits.content_bytes)
+        wanted = validate.accept_text(text, largest=self._work.settings.limits.content_bytes)
         with self._work.reported("purge that text"):
             self._forget_derived()
-            shelf = repository.shelf(self._work.home, self._work.caller.project)
+            shelf = scopes.own_shelf(self._work.home, self._work.caller.project)
             waited = [purging.Purged(path, count) for path, count in approvals.purge(self._work.home, wanted)]
             found = waited + purging.text(
                 self._work.home, shelf.top / ".vade" if shelf is not None and shelf.trusted else None, wanted

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from vademecum.errors import Malformed, NotFound, OutsideMemory, PendingReview, UnknownName, UsageError
 from vademecum.memory.old_names import old_name
-from vademecum.store import archive, clock, labels, names, outgoing, scopes, texts
-from vademecum.store.joining import Draft, is_guarded
-from vademecum.store.records import key_of, parse_type
+from vademecum.store import archive, clock, names, outgoing, scopes, validate
+from vademecum.store.merge import Draft, is_guarded
+from vademecum.store.names import parse_type
+from vademecum.store.records import key_of
 from vademecum.store.workspace import Workspace, listing_order
 from vademecum.types import Finding, Noted, Origin, Outcome, Record, Scope, Stored
 
@@ -162,8 +163,8 @@ class Memory:
         work.may_write()
         scope = scopes.parse_scope(scope)
         if key is not None:
-            labels.without_secret(key, "the key")  # before a slug hides it, and after one brought it out
-            key = labels.without_secret(names.slug(key) if slug else names.check_key(key), "the key")
+            names.without_secret(key, "the key")  # before a slug hides it, and after one brought it out
+            key = names.without_secret(names.slug(key) if slug else names.check_key(key), "the key")
         if protected and (work.caller.origin is Origin.USER or work.caller.command_line):
             # A program may keep its own text from age and number; from other hands only a person keeps it.
             work.may_decide("protect a memory", "vade store --protected")
@@ -171,8 +172,10 @@ class Memory:
             raise UnknownName(f"{names.shown(mode)} is not a mode", hint="the modes are append, replace")
         if confidence is not None and not 0 <= confidence <= 1:
             raise UsageError(f"a confidence lies between 0 and 1, not at {confidence:g}")
-        kept, secret = work.gate(texts.accept(text, largest=work.settings.limits.content_bytes), scope)
-        cleaned = labels.tags(tags, work.settings.secrets.in_scope(scope))
+        kept, secret = work.gate(
+            validate.accept_text(text, largest=work.settings.limits.content_bytes), scope
+        )
+        cleaned = validate.clean_tags(tags, work.settings.secrets.in_scope(scope))
         draft = Draft(kept, None if type is None else parse_type(type), cleaned, mode, confidence, protected)
         if scope is Scope.PROJECT:
             draft = replace(draft, cites=self._cited(kept))
@@ -223,7 +226,9 @@ class Memory:
         work.may_write()
         work.not_in_group("write to a journal, which it cannot read")
         scope = scopes.parse_scope(scope)
-        kept, secret = work.gate(texts.accept(text, largest=work.settings.limits.content_bytes), scope)
+        kept, secret = work.gate(
+            validate.accept_text(text, largest=work.settings.limits.content_bytes), scope
+        )
         with work.reported("write the note"):
             noted = work.journal.note(kept, scope=scope)
         return Noted(noted.path, noted.time, secret)

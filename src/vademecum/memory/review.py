@@ -14,11 +14,11 @@ from vademecum.deprecated import renamed
 from vademecum.errors import Conflict, Malformed, NotFound, OutsideMemory, UsageError, VadeError
 from vademecum.knowledge import trust as trusting
 from vademecum.store import approvals as approving
-from vademecum.store import archive, decisions, document, files, names, pinned, repository, reviews, scopes
+from vademecum.store import archive, decisions, document, files, names, pinned, scopes
 from vademecum.store import runs as running
-from vademecum.store.joining import saying
+from vademecum.store.merge import saying
 from vademecum.store.records import Found, Listed
-from vademecum.store.texts import decode
+from vademecum.store.validate import decode
 from vademecum.types import Audience, Finding, Origin, Scope, parse_origin
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class Review:
                 raise UsageError(f"{names.shown(kind)} does not wait here", hint=f"one of {', '.join(KINDS)}")
         if self._work.settings.incognito:
             return Inbox((), ("this session is incognito: nothing is read",))
-        refused = reviews.declined(self._work.home)
+        refused = decisions.declined(self._work.home)
         notes: list[str] = []
         found: list[Item] = []
         with self._work.reported("read the memory"):
@@ -137,9 +137,11 @@ class Review:
         self._work.may_write()
         self._work.may_decide("decide about what waits", "vade review")
         with self._work.reported("keep the decision"):
-            earlier = next((each for each in reviews.every(self._work.home) if each.id == sitting), None)
+            earlier = next((each for each in decisions.sittings(self._work.home) if each.id == sitting), None)
             moment, at = self._work.now(), self._work.stamp()
-            kept = earlier or reviews.Sitting(reviews.new_id(moment, at), at, self._work.caller.actor)
+            kept = earlier or decisions.Sitting(
+                decisions.new_sitting_id(moment, at), at, self._work.caller.actor
+            )
             decided: list[Decided] = []
             lines: list[dict[str, Any]] = []
             for kind in KINDS:
@@ -151,7 +153,7 @@ class Review:
                     if progress is not None:
                         progress("decided", done, len(chosen))
             if lines:
-                reviews.put(self._work.home, kept._replace(done=(*kept.done, *lines)))
+                decisions.put_sitting(self._work.home, kept._replace(done=(*kept.done, *lines)))
         return kept.id, [each._replace(back=each.back or f"vade undo {kept.id}") for each in decided]
 
     def selected(
@@ -211,19 +213,21 @@ class Review:
             yield Item("write", each.id, short, "", "\n".join(words), why, asked.scope, each)
 
     def _waiting_folders(self, scope: str | Scope | None, notes: list[str]) -> Iterator[Item]:
-        shelf = repository.shelf(self._work.home, self._work.caller.project)
+        shelf = scopes.own_shelf(self._work.home, self._work.caller.project)
         if shelf is None or shelf.trusted or scope not in (None, Scope.PROJECT):
             return
         records = [each for each in self._work.records.on(shelf) if isinstance(each, Found)]
         listed = "\n".join(f"{each.record.key}: {_first(each.record.text)}" for each in records)
         root = str(shelf.top)
         why = f"it came with the repository; {len(records)} records, none of which agents are told"
-        yield Item("folder", reviews.mark("folder", root, listed), ".vade", root, listed, why, about=root)
+        yield Item(
+            "folder", decisions.mark_of("folder", root, listed), ".vade", root, listed, why, about=root
+        )
 
     def _waiting_texts(self, scope: str | Scope | None, notes: list[str]) -> Iterator[Item]:
         for each, found in self._unverified(scope):
             place = "" if found is None else str(found.record.place.scope)
-            mark = reviews.mark("text", each.path, each.text)
+            mark = decisions.mark_of("text", each.path, each.text)
             yield Item("text", mark, each.name, each.path, each.text, each.why, place, found)
 
     def _waiting_contradictions(self, scope: str | Scope | None, notes: list[str]) -> Iterator[Item]:
@@ -234,7 +238,7 @@ class Review:
         for clash in clashing.find_clashes(seen)[: clashing.MOST]:
             if clash.older.seen.shelf.trusted:
                 text = f"older: {clash.older.text}\nnewer: {clash.newer.text}"
-                mark = reviews.mark("contradiction", clash.older.where, clash.newer.where, text)
+                mark = decisions.mark_of("contradiction", clash.older.where, clash.newer.where, text)
                 key, path = clash.older.seen.record.key, clash.older.seen.record.path
                 place = str(clash.older.seen.record.place.scope)
                 yield Item("contradiction", mark, key, path, text, clash.rule, place, clash)
@@ -257,7 +261,7 @@ class Review:
         if scope is not None and scope not in scopes.WITH_JOURNAL:
             return
         for each in self._memory.care.promote(scope=scope).promotions:
-            mark = reviews.mark("promotion", each.path, each.text)
+            mark = decisions.mark_of("promotion", each.path, each.text)
             why = f"{each.why}; from {', '.join(each.sources[:3])}"
             yield Item("promotion", mark, each.path, each.path, each.text, why, str(each.place.scope), each)
 
@@ -276,7 +280,7 @@ class Review:
                 known = self._known_texts() if known is None else known
                 if any(promoting.is_same(each.text, other, threshold=_KNOWN) for other in known):
                     continue
-                mark = reviews.mark("signal", each.text)
+                mark = decisions.mark_of("signal", each.text)
                 why = f"{each.kind} ({each.confidence:.2f}), said in {path}"
                 yield Item("signal", mark, str(each.kind), path, each.text, why, str(place), each)
 
@@ -326,14 +330,14 @@ class Review:
                 yield Decided(item, False, "changed since it was shown"), None
         if not yes:
             for item in fresh:
-                reviews.decline(
+                decisions.decline(
                     self._work.home, item.id, kind=kind, at=self._work.stamp(), by=self._work.caller.actor
                 )
                 self._work.audit(f"decline {kind}")
                 yield Decided(item, True), {"what": "declined", "id": item.id, "path": item.path}
             return
         for item in fresh:
-            reviews.undecline(self._work.home, item.id)
+            decisions.undecline(self._work.home, item.id)
         if kind == "text":
             yield from self._verified(fresh)
         elif kind == "promotion":
@@ -427,7 +431,7 @@ class Review:
         """That texts wait for a person, for `status`."""
         count = 0
         if self._work.caller.audience is Audience.PRIVATE:
-            refused = reviews.declined(self._work.home)
+            refused = decisions.declined(self._work.home)
             count = sum(mark not in refused for mark in self._waiting_marks())
         if count:
             said = "1 text is" if count == 1 else f"{count} texts are"
@@ -553,7 +557,7 @@ class Review:
             if isinstance(each, Listed):
                 yield from (mark for decision, mark in each.fact if not verified(decision))
         for text in self._waiting_beside(places):
-            yield reviews.mark("text", text.path, text.text)
+            yield decisions.mark_of("text", text.path, text.text)
 
     def verify(
         self, name: str | int, *, scope: str | Scope | None = None, on: bool = True
@@ -698,7 +702,7 @@ def _conflict(shelf: Shelf, name: str, content: bytes, original: str, current: b
     edits = [running.Edit(shelf, archive.RECORDS, original, current, merged)] if merged != current else []
     edits.append(running.Edit(shelf, archive.RECORDS, name, content, None))
     shown = "\n\n".join(new) if new else "It says nothing that the record does not say."
-    mark = reviews.mark("conflict", path, files.digest(content), files.digest(current or b""))
+    mark = decisions.mark_of("conflict", path, files.digest(content), files.digest(current or b""))
     why = f"a copy of {where}; this is what only the copy says"
     return Item(
         "conflict", mark, original.removesuffix(".md"), path, shown, why, str(shelf.place.scope), tuple(edits)

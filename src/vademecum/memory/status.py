@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import Malformed, NewerFormat, OutsideMemory, StorageFailed
-from vademecum.store import approvals, archive, audit, files, hook_log, repository, scopes, sources, versions
+from vademecum.store import approvals, archive, audit, files, hook_log, scopes, sources, versions
 from vademecum.store.home import FORMAT_FILE
 from vademecum.store.records import LOST, Listed, key_of
 from vademecum.types import Audience, Finding, Place
@@ -92,7 +92,7 @@ def status_of(memory: Memory) -> Status:
         findings += memory.review.to_review()
         findings += _hooks(work)
         attached = sources.visible(work.home, work.caller)
-        shelf = repository.shelf(work.home, work.caller.project)
+        shelf = scopes.own_shelf(work.home, work.caller.project)
         return Status(
             **head,
             trusted=None if shelf is None else shelf.trusted,

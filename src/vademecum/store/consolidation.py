@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from vademecum.store import clock, document, frontmatter, ids
-from vademecum.store.joining import read_tags
+from vademecum.store import clock, document, frontmatter, names
+from vademecum.store.merge import read_tags
 from vademecum.types import Entry, Origin, RecordType
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def render(
     begun = [record.created or entry.time for _, record in listed for entry in record.entries[:1]]
     values = {
         "type": str(RecordType.PROJECT),
-        "id": ids.new(),
+        "id": names.new_id(),
         "key": key,
         "title": title(len(listed)),
         "scope": str(place.scope),
@@ -162,7 +162,7 @@ def revived(record: Record) -> str:
     """The file of a part as a record of its own again, from what the consolidation knows of it."""
     values = {
         "type": record.type,
-        "id": record.id or ids.new(),
+        "id": record.id or names.new_id(),
         "num": record.num,
         "key": record.key,
         "title": record.title,

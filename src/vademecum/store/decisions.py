@@ -1,15 +1,23 @@
-"""What people decided, one small file per decision in `decisions/`, readable and removable by hand."""
+"""What people decided, one small file per decision in `decisions/`, readable and removable by hand.
+
+Among them what they decided in one sitting, so that it can be taken back, what they said no to, and notices
+of what memory did by itself and no person has seen yet.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING, Any
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from vademecum.store import names
 from vademecum.text.words import normalise
+from vademecum.types import Swept
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
+    from datetime import datetime
 
     from vademecum.store.home import Home
 
@@ -111,3 +119,96 @@ def _load(content: bytes | None) -> dict[str, Any] | None:
     except ValueError:
         return None
     return decision if isinstance(decision, dict) else None
+
+
+NOTICES = "notices"
+MANY_MOVED = 10  # records that may be moved without a notice
+
+
+def keep_notice(home: Home, done: Swept) -> None:
+    """Keep a notice of a sweep that moved many records, until a person has seen it."""
+    if done.moved > MANY_MOVED:
+        fields = {"moved": done.moved, "into": list(done.into), "at": done.at, "where": done.where}
+        put(home, NOTICES, done.run, fields)
+
+
+def unseen_notices(home: Home) -> list[Swept]:
+    """The sweeps that moved many records and that nobody has seen yet, oldest first."""
+    found = []
+    for run, told in every(home, NOTICES):
+        into, moved = told.get("into"), told.get("moved")
+        listed = tuple(map(str, into)) if isinstance(into, list) else ()
+        count = moved if isinstance(moved, int) else MANY_MOVED
+        found.append(Swept(run, count, listed, str(told.get("at", "")), str(told.get("where", ""))))
+    return sorted(found)
+
+
+def drop_notice(home: Home, run: str) -> None:
+    """Take a notice away: it was seen, or what it tells of was undone."""
+    drop(home, NOTICES, run)
+
+
+_KIND = "reviews"
+_DECLINED = "declined"
+
+
+class Sitting(NamedTuple):
+    """What was decided, in order; each entry says how it is taken back."""
+
+    id: str
+    at: str
+    by: str
+    done: tuple[dict[str, Any], ...] = ()
+    undone: bool = False
+
+
+def new_sitting_id(moment: datetime, at: str) -> str:
+    """A name in the form of those of runs, so that one command takes back either."""
+    return f"{re.sub('[-:]', '', at)}-{moment.microsecond:05x}{names.new_id()[-6:]}"
+
+
+def put_sitting(home: Home, sitting: Sitting) -> None:
+    """Keep what was decided so far."""
+    value = {"at": sitting.at, "by": sitting.by, "done": list(sitting.done), "undone": sitting.undone}
+    put(home, _KIND, sitting.id, value)
+
+
+def sittings(home: Home) -> Sequence[Sitting]:
+    """All sittings, newest first."""
+    found = [_sitting(name, value) for name, value in every(home, _KIND)]
+    return sorted(found, key=lambda each: each.id, reverse=True)
+
+
+def _sitting(name: str, value: dict[str, Any]) -> Sitting:
+    done = value.get("done")
+    listed = tuple(each for each in done if isinstance(each, dict)) if isinstance(done, list) else ()
+    return Sitting(
+        name,
+        str(value.get("at") or ""),
+        str(value.get("by") or ""),
+        listed,
+        undone=value.get("undone") is True,
+    )
+
+
+def mark_of(*parts: str) -> str:
+    """A name for exactly these texts, which says nothing of them."""
+    whole = "\0".join(parts)
+    return hashlib.sha256(whole.encode(errors="surrogatepass")).hexdigest()
+
+
+def decline(home: Home, name: str, *, kind: str, at: str, by: str) -> None:
+    """Keep a person's no to exactly what a mark stands for."""
+    put(home, _DECLINED, name, {"kind": kind, "at": at, "by": by})
+
+
+def undecline(home: Home, name: str) -> bool:
+    """Take a no back."""
+    return drop(home, _DECLINED, name)
+
+
+def declined(home: Home) -> frozenset[str]:
+    """The marks of everything that a person has said no to."""
+    return frozenset(
+        name.removesuffix(".json") for name in home.names("decisions", _DECLINED) if name.endswith(".json")
+    )

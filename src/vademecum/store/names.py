@@ -1,13 +1,17 @@
-"""Keys and ids: which words may become the name of a file or folder."""
+"""Names: keys, ids and tags; which words may become the name of a file or folder, and none is a secret."""
 
 from __future__ import annotations
 
 import hashlib
+import os
 import re
+import time
 import unicodedata
 
-from vademecum.errors import InvalidKey
+from vademecum.errors import InvalidKey, SecretFound, UnknownName
+from vademecum.store import secrets
 from vademecum.store.outgoing import clean_text
+from vademecum.types import RecordType
 
 LONGEST_KEY = 60
 _KEY = re.compile(r"[a-z0-9-]{1,60}")
@@ -81,3 +85,64 @@ def shown(name: str) -> str:
     """A name for a message: quoted, short, without control characters and secrets."""
     name = clean_text(name)
     return repr(name if len(name) <= 80 else name[:77] + "...")
+
+
+_MARK = re.compile(r"\[REDACTED:[a-z0-9-]{1,60}\]")
+_NAMED = r"[\w.-]{0,40}(?:key|token|secret|passw\w{1,10}|pwd|credentials?)\w{0,10}[\"']?"
+_ASSIGNED = re.compile(rf"(?i)({_NAMED})\s{{0,3}}[:=]\s{{0,3}}\S{{8,}}")
+_RUN = re.compile(r"[A-Za-z0-9]{16,}")
+
+
+def without_secret(name: str, what: str) -> str:
+    """Return a name that becomes a file's, whatever the policy for texts: it cannot be redacted later."""
+    if secrets.find(name):
+        raise SecretFound(f"{what} holds what looks like a secret", hint="choose another name")
+    return name
+
+
+def key_from(text: str) -> str:
+    """The key of a text stored without one: its first words, none of which is or could be a secret.
+
+    A file's name is seen by everybody, so more is left out here than is taken for a secret in a text: what is
+    assigned to a name like `api_key`, and long runs of letters and digits, samples included.
+    """
+    clean = secrets.redact(text, secrets.find(text))
+    clean = _RUN.sub(_or_nothing, _ASSIGNED.sub(r"\1 ", _MARK.sub(" ", clean)))
+    if not any(each.isalnum() for each in clean):
+        clean = f"memory {hashlib.sha256(text.encode(errors='replace')).hexdigest()[:8]}"
+    return auto_key(clean)
+
+
+def _or_nothing(run: re.Match[str]) -> str:
+    """A long word, unless it mixes letters and digits."""
+    letters, digits = any(map(str.isalpha, run[0])), any(map(str.isdecimal, run[0]))
+    return " " if letters and digits else run[0]
+
+
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+def parse_type(name: str | RecordType) -> RecordType:
+    """The record type of that name."""
+    try:
+        return RecordType(name)
+    except ValueError:
+        raise UnknownName(
+            f"{shown(str(name))} is not a type", hint=f"the types are {', '.join(RecordType)}"
+        ) from None
+
+
+def new_id() -> str:
+    """An id that nobody else has."""
+    moment = time.time_ns() // 1_000_000
+    tail = int.from_bytes(os.urandom(10), "big")
+    value = (
+        (moment & (1 << 48) - 1) << 80 | 7 << 76 | (tail >> 68 & 0xFFF) << 64 | 2 << 62 | tail & (1 << 62) - 1
+    )
+    text = f"{value:032x}"
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+def is_id(text: str) -> bool:
+    """Whether this is written as an id is."""
+    return bool(_UUID.fullmatch(text))

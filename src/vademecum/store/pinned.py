@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from vademecum.errors import Conflict, Malformed, NotFound, OutsideMemory, Untrusted
-from vademecum.store import archive, audit, clock, document, frontmatter, names, scopes, standing
-from vademecum.store.texts import decode
+from vademecum.store import archive, audit, clock, document, frontmatter, names, people, scopes
+from vademecum.store.validate import decode
 from vademecum.types import Change, ChangeKind, Finding, Origin, Record, Scope
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ class Documents:
 
             def checked(current: bytes | None) -> bytes:
                 after = put(current)
-                standing.check(self.home, self.caller, current, after, kind=archive.PINNED)
+                people.check_taken(self.home, self.caller, current, after, kind=archive.PINNED)
                 return after
 
             with shelf.open(create=True) or self.home.folder() as folder:

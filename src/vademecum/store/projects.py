@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from vademecum.deprecated import renamed
 from vademecum.errors import NotFound, NotVisible, UsageError
-from vademecum.store import known, names, repository, scopes
+from vademecum.store import known, names, scopes
 from vademecum.types import Audience, Finding, Origin
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class Projects:
         self._work.only_a_person("trust a folder", "vade init")
         project = self._work.project()
         with self._work.reported(f"make {project.root / '.vade'}"):
-            made = repository.make(
+            made = scopes.make_repository(
                 self._work.home, project, at=self._work.stamp(), by=self._work.caller.actor
             )
             self._work.audit("trust")
@@ -41,7 +41,9 @@ class Projects:
         project = self._work.project()
         with self._work.reported(f"trust {project.root}"):
             if on:
-                repository.trust(self._work.home, project, at=self._work.stamp(), by=self._work.caller.actor)
+                scopes.trust_repository(
+                    self._work.home, project, at=self._work.stamp(), by=self._work.caller.actor
+                )
             else:
                 scopes.distrust(self._work.home, project.root)
             self._work.audit("trust" if on else "distrust")

@@ -23,7 +23,7 @@ from vademecum.store.files import DiskFolder
 from vademecum.store.home import Shelf
 from vademecum.store.locks import try_lock
 from vademecum.store.records import is_record
-from vademecum.store.texts import decode
+from vademecum.store.validate import decode
 from vademecum.types import Origin, Place, Scope
 
 if TYPE_CHECKING:

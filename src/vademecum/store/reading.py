@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO
 
 from vademecum.errors import OutsideMemory
-from vademecum.store import archive, names, outgoing, scopes, sources, texts
+from vademecum.store import archive, names, outgoing, scopes, sources, validate
 from vademecum.types import Audience
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def lines_of(path: str, content: bytes | None, *, start: int = 1, count: int | N
     """A range of a file's lines, counted from 1."""
     if content is None:
         return Text(path, "")
-    every = texts.decode(content).split("\n")
+    every = validate.decode(content).split("\n")
     if every[-1] == "":
         every.pop()
     chosen = every[start - 1 :] if count is None else every[start - 1 : start - 1 + count]
@@ -42,7 +42,7 @@ def lines_of(path: str, content: bytes | None, *, start: int = 1, count: int | N
 def clean_lines_of(path: str, content: bytes | None, *, start: int = 1, count: int | None = None) -> Text:
     """The same as they may leave: cleaned as a whole, since a secret may go over several lines."""
     if content is not None:
-        content = outgoing.clean_lines(texts.decode(content)).encode()
+        content = outgoing.clean_lines(validate.decode(content)).encode()
     return lines_of(path, content, start=start, count=count)
 
 

@@ -15,7 +15,6 @@ from vademecum.errors import (
     Malformed,
     NotFound,
     OutsideMemory,
-    UnknownName,
     Untrusted,
     VadeError,
 )
@@ -25,21 +24,18 @@ from vademecum.store import (
     audit,
     clock,
     consolidation,
-    copies,
     decisions,
     document,
     files,
     frontmatter,
-    ids,
-    labels,
     names,
-    numbers,
+    people,
     scopes,
-    standing,
+    short_numbers,
 )
 from vademecum.store.catalogue import Catalogue, Digest, Fact, Facts
-from vademecum.store.joining import Draft, Joining, Known, may_supersede, read_tags, saying
-from vademecum.store.texts import decode
+from vademecum.store.merge import Draft, Joining, Known, may_supersede, read_tags, saying
+from vademecum.store.validate import decode
 from vademecum.text.words import is_same_text
 from vademecum.types import (
     Change,
@@ -205,7 +201,7 @@ class Records:
 
     def _is_number(self, name: str) -> bool:
         number = name.removeprefix("#")
-        return number.isdecimal() or ids.is_id(number)
+        return number.isdecimal() or names.is_id(number)
 
     def _sayable(self, found: Found, among: Sequence[Found]) -> str:
         """A name that means this record and no other: its key, with its scope if need be, or its path."""
@@ -268,7 +264,7 @@ class Records:
                 draft = replace(draft, mode="append")  # what it replaces is decided here
                 supersede = entry.text if allowed else None
                 return self._write(found.shelf, found.name, draft, supersede=supersede)
-            draft = replace(draft, wanted=labels.key_from(draft.text))
+            draft = replace(draft, wanted=names.key_from(draft.text))
             shelf, name = self._free_key(shelves, draft)
             return self._write(shelf, name, draft)
 
@@ -333,7 +329,7 @@ class Records:
 
     def begin(self, shelves: Sequence[Shelf], draft: Draft) -> Stored:
         """Keep a text in a new record, under the first free key made from its words."""
-        wanted = labels.key_from(draft.name or draft.text)
+        wanted = names.key_from(draft.name or draft.text)
         draft = replace(draft, wanted=wanted)
         for number in range(1, 10_000):
             shelf, name = self._locate(shelves, wanted if number == 1 else names.numbered(wanted, number))
@@ -410,7 +406,7 @@ class Records:
 
         def keep(content: bytes) -> None:
             nonlocal image
-            standing.check(self.home, self.caller, content, None)
+            people.check_taken(self.home, self.caller, content, None)
             image = self._archive(found, content, operation)
 
         with self.locked(found.shelf, found.name), self._folder(found.shelf) as folder:
@@ -437,7 +433,7 @@ class Records:
                 self._check_free(folder, name)
 
             def put(current: bytes | None) -> bytes:
-                standing.check(self.home, self.caller, current, content)
+                people.check_taken(self.home, self.caller, current, content)
                 if current is not None and current != content:
                     self._archive(Found(record, shelf, name), current, "restore")
                 return content
@@ -483,7 +479,7 @@ class Records:
         entry = Entry(
             draft.text, stamp, self.caller.origin, stamp if yields else None, cites=draft.cites or None
         )
-        seen = copies.labels(self._numbered_shelves(), wanted=is_record)
+        seen = short_numbers.read_labels(self._numbered_shelves(), wanted=is_record)
         with self.locked(shelf, name), self._folder(shelf, create=True) as folder:
             current = folder.read(name)
             held = None if fresh else self._held_as_part(shelf, name, current)
@@ -491,7 +487,7 @@ class Records:
             if current is None:
                 self._check_free(folder, name)
                 current = back
-            num = self._number(shelf, name, current, above=copies.highest(seen))
+            num = self._number(shelf, name, current, above=short_numbers.highest(seen))
             join = Joining(
                 draft,
                 entry,
@@ -499,9 +495,9 @@ class Records:
                 place=shelf.place,
                 key=key_of(name),
                 num=num,
-                id=ids.new(),
+                id=names.new_id(),
                 supersede=supersede,
-                verified=self._verified if standing.bound(self.caller) else None,
+                verified=self._verified if people.is_bound(self.caller) else None,
             )
             if current is not None and draft.mode == "replace":
                 # The pre-image goes first.
@@ -531,11 +527,11 @@ class Records:
 
     def holds(self, found: Found) -> bool:
         """Whether a record is a person's, and the caller has to leave it as it is."""
-        if not standing.bound(self.caller):
+        if not people.is_bound(self.caller):
             return False
         with self._folder(found.shelf) as folder:
             content = folder.read(found.name)
-        return content is not None and bool(standing.barred(self.home, self.caller, content, None))
+        return content is not None and bool(people.barred(self.home, self.caller, content, None))
 
     def settle(self, found: Found, *, old: str, new: str, labels: Mapping[str, Any]) -> Record:
         """Let one living entry take the place of another, as a person decided; both must stand there."""
@@ -568,16 +564,16 @@ class Records:
         shelves = self._shelves(scopes.visible(self.caller))
         return [*dict.fromkeys(each for each in shelves if each.trusted and not each.shared)]
 
-    def _settled(self, record: Record, seen: Sequence[copies.Label]) -> Record:
+    def _settled(self, record: Record, seen: Sequence[short_numbers.Label]) -> Record:
         """Give copies numbers and ids of their own; the record that was written, as it is afterwards."""
-        for copy in copies.copies(seen):
+        for copy in short_numbers.find_copies(seen):
             # The text is kept: whatever keeps a copy from being told apart now, the next write tries again.
             with contextlib.suppress(VadeError, OSError):
-                told = self._told_apart(copy, above=copies.highest(seen))
+                told = self._told_apart(copy, above=short_numbers.highest(seen))
                 record = told if told is not None and told.path == record.path else record
         return record
 
-    def _told_apart(self, copy: copies.Copy, *, above: int) -> Record | None:
+    def _told_apart(self, copy: short_numbers.Copy, *, above: int) -> Record | None:
         """Give one copy what it lacks; None when its file no longer says what it said."""
         label = copy.label
         if label.shelf is None:
@@ -587,9 +583,9 @@ class Records:
             return None
         fields: dict[str, Any] = {}
         if copy.num:
-            fields["num"] = numbers.allocate(self.home, above=above)
+            fields["num"] = short_numbers.allocate(self.home, above=above)
         if copy.id:
-            fields["id"] = ids.new()
+            fields["id"] = names.new_id()
         return self.change_fields(found, fields, operation="renumber")
 
     def _log(
@@ -672,7 +668,7 @@ class Records:
         values = {
             "type": str(RecordType.PROJECT),
             "id": record,
-            "num": numbers.of(self.home, record) or self._number(shelf, name, None),
+            "num": short_numbers.number_of(self.home, record) or self._number(shelf, name, None),
             "key": key_of(name),
             "created": times[0] if times else None,
             "updated": times[-1] if times else None,
@@ -696,7 +692,7 @@ class Records:
             if content is None:
                 raise NotFound(f"{found.record.path} is gone")
             after = edit(decode(content)).encode()
-            standing.check(self.home, self.caller, content, after)
+            people.check_taken(self.home, self.caller, content, after)
             return after
 
         with self._folder(found.shelf) as folder:
@@ -759,7 +755,7 @@ class Records:
     def _with_number(self, name: str, shelves: Iterable[Shelf]) -> Iterator[Found]:
         """Records of that number or id."""
         number = int(name) if name.isascii() and name.isdecimal() and len(name) < 10 else None
-        if number is None and not ids.is_id(name):
+        if number is None and not names.is_id(name):
             return
         wanted = name if number is None else number
         direct: list[Found] = []
@@ -1031,7 +1027,7 @@ class Records:
         """A number for a record that has none, or that shares its own with an older one; else None."""
         own = None if current is None else self._labelled(shelf, name, current)
         if not shelf.shared:
-            return numbers.allocate(self.home, above=above) if own is None or own.num is None else None
+            return short_numbers.allocate(self.home, above=above) if own is None or own.num is None else None
         others = [said for each, said in self._labels(shelf).items() if each != name]
         highest = max((said[_NUM] or 0 for said in others), default=above)
         if own is not None and own.num is not None:
@@ -1039,7 +1035,7 @@ class Records:
             older = [said for said in others if said[_NUM] == own.num and said[_AGE] < _age(own)]
             if not older:
                 return None
-        return numbers.allocate(self.home, above=highest)
+        return short_numbers.allocate(self.home, above=highest)
 
     def _with_origins(self, shelf: Shelf, name: str, entries: tuple[Entry, ...]) -> tuple[Entry, ...]:
         """Entries with the origin that can be vouched for, whatever a shared file claims."""
@@ -1142,16 +1138,6 @@ def key_of(name: str) -> str:
     """The key of a record file: its name, or a key made from the name of a hand-made one."""
     stem = name.removesuffix(".md")
     return stem if names.is_key(stem) else names.slug(stem)
-
-
-def parse_type(name: str | RecordType) -> RecordType:
-    """The record type of that name."""
-    try:
-        return RecordType(name)
-    except ValueError:
-        raise UnknownName(
-            f"{names.shown(str(name))} is not a type", hint=f"the types are {', '.join(RecordType)}"
-        ) from None
 
 
 def as_json(record: Record) -> dict[str, Any]:

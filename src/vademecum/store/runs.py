@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import Malformed, NotFound
-from vademecum.store import archive, audit, clock, document, files, frontmatter, ids, scopes, standing
-from vademecum.store.texts import decode
+from vademecum.store import archive, audit, clock, document, files, frontmatter, names, people, scopes
+from vademecum.store.validate import decode
 from vademecum.text.words import normalise
 from vademecum.types import Audience, Change, ChangeKind, Origin, Place, Scope
 
@@ -91,8 +91,8 @@ class Run:
             return Told(edit.path, False, "its folder is not trusted")
         if not replacing and not keeps_text(edit):
             return Told(edit.path, False, LOSSY)
-        if standing.barred(self.home, self.caller, edit.before, edit.after, kind=edit.kind):
-            return Told(edit.path, False, standing.WHY)
+        if people.barred(self.home, self.caller, edit.before, edit.after, kind=edit.kind):
+            return Told(edit.path, False, people.WHY)
         with self.home.lock(_lock(edit)), _folder(edit, create=edit.after is not None) as folder:
             if folder is None or folder.read(edit.name) != edit.before:
                 return Told(edit.path, False, CHANGED)
@@ -117,7 +117,7 @@ class Run:
         moment = self.now()
         at = clock.stamp(moment)
         # The microseconds first, so that runs of one second are listed in their order.
-        self.id = f"{re.sub('[-:]', '', at)}-{moment.microsecond:05x}{ids.new()[-6:]}"
+        self.id = f"{re.sub('[-:]', '', at)}-{moment.microsecond:05x}{names.new_id()[-6:]}"
         _append(self.home, self.id, {"run": self.id, "what": self.what, "at": at, "by": self.caller.actor})
 
     def _keep(self, edit: Edit, content: bytes, why: str) -> archive.Image:
@@ -259,8 +259,8 @@ def _undo_one(
                 return Told(path, False, "it was changed since then")
             edit, why = settled
             before = edit.after
-        if standing.barred(home, caller, current, before, kind=kind):
-            return Told(path, False, standing.WHY)
+        if people.barred(home, caller, current, before, kind=kind):
+            return Told(path, False, people.WHY)
         if folder is not None and before != current:
             record, num = _ids(before if before is not None else current or b"")
             if current is not None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from vademecum.deprecated import renamed
 from vademecum.errors import Collision, NotFound, UsageError
-from vademecum.store import decisions, labels, names, outgoing, scopes
+from vademecum.store import decisions, names, outgoing, scopes
 from vademecum.store.files import DiskFolder
 from vademecum.types import Audience, Place, Scope
 
@@ -207,13 +207,13 @@ def _name(home: Home, name: str | None, path: Path) -> str:
     """The name asked for, or one made from the folder's that nobody has."""
     taken = {source.name: source.path for source in every(home)}
     if name is not None:
-        labels.without_secret(names.check_key(name), "the source's name")
+        names.without_secret(names.check_key(name), "the source's name")
         if name in KINDS:
             raise Collision(f"{name} is what memory calls its own", hint="choose another `--name`")
         if taken.get(name, path) != path:
             raise Collision(f"a source called {name} is attached already", hint="choose another `--name`")
         return name
-    wanted = labels.without_secret(names.slug(path.stem if path.is_file() else path.name), "its own name")
+    wanted = names.without_secret(names.slug(path.stem if path.is_file() else path.name), "its own name")
     candidates = [wanted, *(names.numbered(wanted, number) for number in range(2, 1000))]
     return next(each for each in candidates if each not in KINDS and taken.get(each, path) == path)
 

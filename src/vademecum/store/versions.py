@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vademecum.errors import Malformed, OutsideMemory
-from vademecum.store import archive, numbers, scopes
+from vademecum.store import archive, scopes, short_numbers
 from vademecum.store.records import Found, is_record, key_of
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def _answers(records: Records, version: Version, name: str, places: Iterable[Pla
         return not deleted or all(each != key for each, _ in records.living(places))
     own, num = _names(records, version)
     if deleted and name.isdecimal():
-        num = numbers.of(records.home, own)
+        num = short_numbers.number_of(records.home, own)
     return name in (own, str(num)) and all(each != own for _, each in records.living(places))
 
 

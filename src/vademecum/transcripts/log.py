@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Protocol, cast
 
 from vademecum.errors import InvalidText, OutsideMemory
-from vademecum.store import clock, files, ids, names, outgoing
+from vademecum.store import clock, files, names, outgoing
 from vademecum.transcripts import events as kinds
 from vademecum.transcripts import views
 from vademecum.transcripts.events import LARGEST, Event, Torn
@@ -150,7 +150,7 @@ class Log:
                     "seq": 0,
                     "kind": given["kind"],
                     "time": event.time or clock.stamp(self._now()),
-                    "id": event.id or ids.new(),
+                    "id": event.id or names.new_id(),
                 }
                 given = {**envelope, **given, **envelope}
             del given["seq"]

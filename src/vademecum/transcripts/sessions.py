@@ -24,7 +24,7 @@ from vademecum.errors import (
     UsageError,
     VadeError,
 )
-from vademecum.store import clock, files, ids, labels, names, scopes, secrets
+from vademecum.store import clock, files, names, scopes, secrets
 from vademecum.store.journal import Journal
 from vademecum.transcripts import views
 from vademecum.transcripts.events import Ended, Event, Renamed, Said, Started
@@ -127,7 +127,7 @@ class Sessions:
     def new(self, *, id: str = "", name: str = "", model: str = "", cwd: str = "") -> Log:
         """Begin a session; its first line is on disk when this returns."""
         project = scopes.place_for(self.caller, Scope.PROJECT).id
-        session = names.check_id(id or ids.new(), "a session")
+        session = names.check_id(id or names.new_id(), "a session")
         log = self._log(project, session)
         at = clock.stamp(self.now())
         begun = Started(
@@ -296,8 +296,8 @@ class Sessions:
             words = _asked(self.slug, _note_text(log, title, said), self.slug_seconds)
             answer = one_line(words) if isinstance(words, str) and len(words) <= 200 else ""
             if any(char.isascii() and char.isalnum() for char in answer):
-                return labels.key_from(answer)
-        return labels.key_from(title)
+                return names.key_from(answer)
+        return names.key_from(title)
 
     # ---------------------------------------------------------------- looking
 

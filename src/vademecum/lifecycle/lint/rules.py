@@ -27,8 +27,8 @@ from vademecum.lifecycle.lint.material import (
     line_number,
 )
 from vademecum.lifecycle.passes import is_countable
-from vademecum.store import copies, names, secrets
-from vademecum.store.texts import decode
+from vademecum.store import names, secrets, short_numbers
+from vademecum.store.validate import decode
 from vademecum.text import fences
 from vademecum.types import Finding
 
@@ -51,17 +51,17 @@ def check_copies(material: Material) -> Iterator[Finding]:
     """Each record whose number or id is another one's."""
     places = {each.record.path: each.record.place for each in material.seen}
     labels = [_label(each) for each in material.seen if each.shelf.trusted]
-    for copy in copies.copies(labels):
+    for copy in short_numbers.find_copies(labels):
         same = [f"number #{copy.label.num}"] * copy.num + ["id"] * copy.id
         why = f"has the {' and the '.join(same)} of {copy.keeper.path}; the next write gives it its own"
         mend = f"compare both; `vade forget {copy.label.path}` archives this one"
         yield Finding(COPIES, copy.label.path, why, mend, WARNING, places[copy.label.path])
 
 
-def _label(seen: SeenRecord) -> copies.Label:
+def _label(seen: SeenRecord) -> short_numbers.Label:
     record = seen.record
     key = str(record.fields.get("key") or "")
-    return copies.Label(record.path, seen.name, record.num, record.id, record.created or "", key)
+    return short_numbers.Label(record.path, seen.name, record.num, record.id, record.created or "", key)
 
 
 # ------------------------------------------------------------ density: a record too many refer to

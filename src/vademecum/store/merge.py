@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.store import document, frontmatter, names
-from vademecum.store.texts import decode
+from vademecum.store.validate import decode
 from vademecum.text.words import normalise
 from vademecum.types import UNDATED, Entry, Origin, Outcome, RecordType
 

@@ -1,22 +1,66 @@
-"""Records with the same number or id: a file copied by hand or by a sync program, a number typed twice.
+"""Small numbers that people can type, never given twice in a home.
 
-Numbers and ids tell records of a home apart. Which record keeps them is decided from what the files say of
-themselves; the others are given new ones.
+Where two records have the same number or id, because a file was copied or a number typed twice, what the
+files say of themselves decides which one keeps it; the others are given new ones.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from vademecum.store import archive
+from vademecum.store import archive, audit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from vademecum.store.home import Shelf
+    from vademecum.store.home import Home, Shelf
+
+_NAME = audit.NUMBERS
+
+
+def allocate(home: Home, *, above: int = 0) -> int:
+    """The next number, greater than any given before and than `above`."""
+    with home.lock("numbers"), home.folder(create=True) as folder:
+        given = 0
+
+        def next_one(content: bytes | None) -> bytes:
+            nonlocal given
+            given = max(_number(content, home), above) + 1
+            return f"{given}\n".encode()
+
+        folder.update(_NAME, next_one)
+    return given
+
+
+def number_of(home: Home, record: str | None) -> int | None:
+    """The number a record was given, as the audit remembers it."""
+    given = (line.get("num") for line in audit.lines(home) if record and line.get("record") == record)
+    return max((num for num in given if isinstance(num, int)), default=None)
+
+
+def _number(content: bytes | None, home: Home) -> int:
+    """The last number given; when its file is lost, the audit and the records themselves still know."""
+    try:
+        return int(content or b"")
+    except ValueError:
+        audited = [int(line["num"]) for line in audit.lines(home) if isinstance(line.get("num"), int)]
+        return max([0, *audited, *_written(home)])
+
+
+def _written(home: Home) -> Iterator[int]:
+    for top in ("memory", "archive"):
+        for folder, _, found in os.walk(home.path / top):
+            for name in found:
+                if name.endswith(".md") and os.path.isfile(os.path.join(folder, name)):
+                    with contextlib.suppress(OSError), open(os.path.join(folder, name), "rb") as file:
+                        yield from map(
+                            int, re.findall(rb"^num: (\d{1,9})\s*$", file.read(4096), re.MULTILINE)
+                        )
+
 
 MOST = 1000  # files that are looked at for a write, in about 15 ms; more are left to `vade lint`
 _HEAD = 1024  # bytes; the labels of a record stand at its beginning
@@ -44,7 +88,7 @@ class Copy(NamedTuple):
     id: bool
 
 
-def labels(shelves: Iterable[Shelf], *, wanted: Callable[[str], bool]) -> list[Label]:
+def read_labels(shelves: Iterable[Shelf], *, wanted: Callable[[str], bool]) -> list[Label]:
     """The labels of all records on these shelves; none at all when there are too many to look at."""
     found: list[Label] = []
     for shelf in shelves:
@@ -67,7 +111,7 @@ def highest(labels: Iterable[Label]) -> int:
     return max((each.num or 0 for each in labels), default=0)
 
 
-def copies(labels: Sequence[Label]) -> list[Copy]:
+def find_copies(labels: Sequence[Label]) -> list[Copy]:
     """Which records have a number or an id that another one keeps; the oldest file of its own name keeps."""
     keeps_num, keeps_id = _keepers(labels, lambda each: each.num), _keepers(labels, lambda each: each.id)
     found = []

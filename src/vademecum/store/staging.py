@@ -11,19 +11,19 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from vademecum.errors import Collision, Malformed, OutsideMemory
-from vademecum.store import archive, clock, frontmatter, ids, names, standing
+from vademecum.store import archive, clock, frontmatter, names, people
 from vademecum.store.home import Home
-from vademecum.store.joining import Joining
+from vademecum.store.merge import Joining
 from vademecum.store.records import Found, Records, is_record, key_of
 from vademecum.store.runs import Edit
-from vademecum.store.texts import decode
+from vademecum.store.validate import decode
 from vademecum.types import Entry, Record, Stored
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from vademecum.store.home import Shelf
-    from vademecum.store.joining import Draft
+    from vademecum.store.merge import Draft
 
     _File = tuple[str, str, str, str]
 
@@ -72,7 +72,7 @@ class Staged(Records):
 
     def barred(self, before: bytes, after: bytes | None) -> str:
         """What of a person's a change to a record would take away, and the caller may not."""
-        return standing.barred(self.home, self.caller, before, after)
+        return people.barred(self.home, self.caller, before, after)
 
     def located(self, shelves: Sequence[Shelf], key: str) -> tuple[Shelf, str]:
         """The shelf and file of a key; where there is none, those it would have."""
@@ -134,8 +134,8 @@ class Staged(Records):
             place=shelf.place,
             key=key_of(name),
             num=None,  # given when it is written, since numbers are given once
-            id=ids.new(),
-            verified=self._verified if standing.bound(self.caller) else None,
+            id=names.new_id(),
+            verified=self._verified if people.is_bound(self.caller) else None,
         )
         after = join(current)
         self.put(shelf, archive.RECORDS, name, after)
