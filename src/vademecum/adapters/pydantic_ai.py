@@ -24,7 +24,6 @@ from pydantic_ai.tools import Tool as Offered
 
 from vademecum import Message, Role, Scope, Text, Used, VadeError, WindowFull, is_overflow, shape
 from vademecum.adapters.base import as_agent, opened, told
-from vademecum.context.window import Thread
 from vademecum.interfaces.present.safe import safe_answer
 from vademecum.interfaces.tools.core import (
     memory_get,
@@ -149,8 +148,7 @@ class _Run:
         """Write to the log what was said since the last request."""
         with self.turn:
             if self.engine is not None:
-                log = opened(self.memory, self.session)
-                Thread(log, [*log.events()]).absorb(messages)
+                self.memory.sessions.record(opened(self.memory, self.session), messages)
 
 
 @dataclass

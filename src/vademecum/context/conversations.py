@@ -188,6 +188,12 @@ class Conversations:
         """All that was said in a session and not taken back, for a host that goes on with it."""
         return [each.message for each in self.open(which, all=all).thread()]
 
+    def record(self, log: Log, messages: Sequence[Message]) -> None:
+        """Write to a log what is new in a thread; `messages` is the whole of it."""
+        from vademecum.context.window import Thread
+
+        Thread(log, [*log.events()]).absorb(messages)
+
     def end(self, which: str, *, why: str = "quit", slug: Callable[[str], str] | None = None) -> Ended:
         """End a session, with a note of its last messages in the journal."""
         return replace(self._finder.transcripts, slug=slug).end(which, why=why)
