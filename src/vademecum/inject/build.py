@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.errors import VadeError
 from vademecum.inject import outline, render
-from vademecum.inject.kept import Keeper, Section, Telling
+from vademecum.inject.kept import BlockKeeper, BlockSection, Telling
 from vademecum.inject.outline import (
     DISPUTED,
     DOUBTS,
@@ -63,7 +63,7 @@ class Block(NamedTuple):
     """What an agent is told, and how it came about."""
 
     text: str
-    sections: tuple[Section, ...] = ()
+    sections: tuple[BlockSection, ...] = ()
     waiting: int = 0  # texts that nobody has verified, and that are not shown for that reason
     warnings: tuple[str, ...] = ()
 
@@ -138,13 +138,13 @@ class Builder:
         text = render.block(OPENING, parts, self._closing(kept))
         return Block(text, tuple(kept), self._waiting, tuple(self._warnings))
 
-    def _of_records(self, places: Sequence[Place], wanted: BlockRequest) -> Iterable[Section]:
+    def _of_records(self, places: Sequence[Place], wanted: BlockRequest) -> Iterable[BlockSection]:
         """What records have to tell: as it was made before, as long as that holds."""
         if wanted.relevant is not None:
             return self._told_of_records(places, wanted)
         own, private = self._settings, wanted.audience is Audience.PRIVATE
         numbers = own.solutions, own.discoveries, own.patterns, own.scope_chars, own.max_per_scope
-        keeper = Keeper(self._records, places, numbers, self._half_life, private, wanted.knowledge)
+        keeper = BlockKeeper(self._records, places, numbers, self._half_life, private, wanted.knowledge)
         kept = keeper.recall()
         if kept is None:
             before = self._waiting
@@ -156,7 +156,7 @@ class Builder:
         self._waiting += kept.waiting
         return kept.sections
 
-    def _told_of_records(self, places: Sequence[Place], wanted: BlockRequest) -> Iterator[Section]:
+    def _told_of_records(self, places: Sequence[Place], wanted: BlockRequest) -> Iterator[BlockSection]:
         found = self._outlines(places, knowledge=wanted.knowledge)
         learning = wanted.knowledge and wanted.audience is Audience.PRIVATE
         if learning:
@@ -165,7 +165,7 @@ class Builder:
 
     # ---------------------------------------------------------------- the sections
 
-    def _pinned(self, places: Sequence[Place], *, private: bool) -> Iterator[Section]:
+    def _pinned(self, places: Sequence[Place], *, private: bool) -> Iterator[BlockSection]:
         found: dict[str, list[Pinned]] = {name: [] for name in pinned.NAMES}
         for each in self._documents.all(places):
             if isinstance(each, Finding):
@@ -182,9 +182,9 @@ class Builder:
             items = [self._document(each, sizes[name]) for each in found[name]]
             told = tuple(item for item in items if item is not None)
             if told:
-                yield Section(name.removesuffix(".md").lower(), title, told)
+                yield BlockSection(name.removesuffix(".md").lower(), title, told)
 
-    def _context(self, documents: Sequence[Pinned]) -> Iterator[Section]:
+    def _context(self, documents: Sequence[Pinned]) -> Iterator[BlockSection]:
         """`context.md` of the project over the global one, up to a size that both share."""
         texts = [(each, document_parts(self._standing(each))) for each in documents]
         near = [(each, own) for each, own in texts if each.place.scope is Scope.PROJECT]
@@ -218,7 +218,7 @@ class Builder:
                 f" {self._settings.cut_kib} KiB they are cut: `vade edit context.md`"
             )
         for title, name, item in reversed(told):
-            yield Section(name, title, (item,))
+            yield BlockSection(name, title, (item,))
 
     def _document(self, document: Pinned, chars: int) -> BlockItem | None:
         text, short = cut_document(self._standing(document), chars)
@@ -240,7 +240,7 @@ class Builder:
                 self._waiting += 1
         return "\n\n".join(told)
 
-    def _knowledge(self, found: Sequence[Outline]) -> Iterator[Section]:
+    def _knowledge(self, found: Sequence[Outline]) -> Iterator[BlockSection]:
         caps = {
             RecordType.SOLUTION: self._settings.solutions,
             RecordType.DISCOVERY: self._settings.discoveries,
@@ -256,7 +256,7 @@ class Builder:
             more += told.topics
             entries += told.entries
         if items or more:
-            yield Section("knowledge", "Learned", tuple(items), more, "learned thing", entries)
+            yield BlockSection("knowledge", "Learned", tuple(items), more, "learned thing", entries)
 
     def _by_scope(
         self,
@@ -265,7 +265,7 @@ class Builder:
         wanted: BlockRequest,
         *,
         without_knowledge: bool,
-    ) -> Iterator[Section]:
+    ) -> Iterator[BlockSection]:
         items: list[BlockItem] = []
         more = entries = 0
         for place in places:
@@ -283,7 +283,7 @@ class Builder:
             more += told.topics
             entries += told.entries
         if items or more:
-            yield Section("records", "Remembered", tuple(items), more, entries=entries)
+            yield BlockSection("records", "Remembered", tuple(items), more, entries=entries)
 
     def _by_relevance(self, pool: Pool, place: Place, wanted: BlockRequest) -> Iterator[Outline]:
         """By relevance to the question where there is one, and then in the order of the pool."""
@@ -303,7 +303,7 @@ class Builder:
 
         return iter(sorted(pool.ordered(), key=rank))
 
-    def _attached(self, passages: Sequence[SourcePassage]) -> Iterator[Section]:
+    def _attached(self, passages: Sequence[SourcePassage]) -> Iterator[BlockSection]:
         """What attached folders say, each within the room of a scope."""
         items: list[BlockItem] = []
         more = 0
@@ -316,9 +316,9 @@ class Builder:
             room[each.source] -= item.size
             items.append(item)
         if items or more:
-            yield Section("attached", "Attached", tuple(items), more, "passage")
+            yield BlockSection("attached", "Attached", tuple(items), more, "passage")
 
-    def _days(self, places: Sequence[Place]) -> Iterator[Section]:
+    def _days(self, places: Sequence[Place]) -> Iterator[BlockSection]:
         """Today's notes and yesterday's, the newest of each."""
         today = self._now().date()
         days = {f"{today - timedelta(days=back):%Y-%m-%d}.md": back for back in (0, 1)}
@@ -330,7 +330,7 @@ class Builder:
         for back in (1, 0):
             yield from self._day(notes[back], f"Notes of {today - timedelta(days=back):%Y-%m-%d}")
 
-    def _day(self, notes: Sequence[tuple[str, Entry]], title: str) -> Iterator[Section]:
+    def _day(self, notes: Sequence[tuple[str, Entry]], title: str) -> Iterator[BlockSection]:
         room = self._settings.journal_chars
         items: list[BlockItem] = []
         more = 0
@@ -346,7 +346,7 @@ class Builder:
             items.append(item)
             room -= item.size
         if items or more:
-            yield Section("journal", title, tuple(reversed(items)), more, "note")
+            yield BlockSection("journal", title, tuple(reversed(items)), more, "note")
 
     # ---------------------------------------------------------------- parts
 
@@ -466,7 +466,7 @@ class Builder:
             for name, count in self._records.facts(shelf, SESSIONS, only=names).facts.items()
         }
 
-    def _within(self, sections: Sequence[Section], tokens: int) -> list[Section]:
+    def _within(self, sections: Sequence[BlockSection], tokens: int) -> list[BlockSection]:
         """As much of the sections as there is room for, the first ones first."""
         frame = render.block(OPENING, [render.BlockPart("x", ["x"])], "x" * 300)
         room = int(tokens * DEFAULT_RATIO) - weigh(frame)
@@ -487,7 +487,7 @@ class Builder:
             kept.append(section._replace(items=tuple(items), left_out=section.left_out + cut_off))
         return kept
 
-    def _closing(self, sections: Sequence[Section]) -> str:
+    def _closing(self, sections: Sequence[BlockSection]) -> str:
         counts: dict[str, int] = {}
         for section in sections:
             thing = section.thing if section.items or section.left_out else ""
@@ -502,13 +502,13 @@ class Builder:
         return f"Not shown: {told}. memory_search (or `vade search`) finds them."
 
 
-def _housekeeping(notices: Iterable[Swept]) -> Section:
+def _housekeeping(notices: Iterable[Swept]) -> BlockSection:
     """What memory did by itself, for the agent to pass on; small, and so outside of every budget."""
     items = [
         BlockItem(f"archive/runs/{each.run}.jsonl", tuple(render.item("Tell the user: ", each.message)))
         for each in notices
     ]
-    return Section("notices", "Housekeeping", tuple(items))
+    return BlockSection("notices", "Housekeeping", tuple(items))
 
 
 def overlaps(record: Record, lines: Lines) -> bool:
@@ -523,5 +523,5 @@ def _groups(items: Sequence[BlockItem]) -> Iterator[list[BlockItem]]:
         yield [item for _, item in group]
 
 
-def _lines_of(section: Section) -> list[str]:
+def _lines_of(section: BlockSection) -> list[str]:
     return [line for item in section.items for line in item.lines]

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _VERSION = f"block 1 {__version__}"
 
 
-class Section(NamedTuple):
+class BlockSection(NamedTuple):
     """A heading of the block, what stands below it, and how much there was no room for."""
 
     name: str  # context, memory, profile, knowledge, records, journal
@@ -46,11 +46,11 @@ class Section(NamedTuple):
 class Telling(NamedTuple):
     """Sections that tell of records, and how many texts wait for a person."""
 
-    sections: tuple[Section, ...]
+    sections: tuple[BlockSection, ...]
     waiting: int
 
 
-class Keeper:
+class BlockKeeper:
     """Knows whether what was made of some records, and with some settings, still holds."""
 
     def __init__(self, records: Records, places: Iterable[Place], *given: object) -> None:
@@ -81,7 +81,7 @@ class Keeper:
             return None
         return Telling(
             tuple(
-                Section(name, title, tuple(BlockItem(*item) for item in items), *more)
+                BlockSection(name, title, tuple(BlockItem(*item) for item in items), *more)
                 for name, title, items, *more in sections
             ),
             waiting,

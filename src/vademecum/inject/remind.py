@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from vademecum.inject import render
 from vademecum.inject.build import Block
-from vademecum.inject.kept import Section
+from vademecum.inject.kept import BlockSection
 from vademecum.inject.outline import KNOWLEDGE
 from vademecum.inject.topics import BlockItem, describe_use
 from vademecum.knowledge import trust
@@ -63,7 +63,8 @@ def build_reminder(
         return Block("")
     lines = [line for item in items for line in item.lines]
     return Block(
-        render.block(OPENING, [render.BlockPart(TITLE, lines)]), (Section("records", TITLE, tuple(items)),)
+        render.block(OPENING, [render.BlockPart(TITLE, lines)]),
+        (BlockSection("records", TITLE, tuple(items)),),
     )
 
 
