@@ -1140,41 +1140,6 @@ def key_of(name: str) -> str:
     return stem if names.is_key(stem) else names.slug(stem)
 
 
-def as_json(record: Record) -> dict[str, Any]:
-    """A record as it goes to programs."""
-    return {
-        "key": record.key,
-        "num": record.num,
-        "id": record.id,
-        "scope": str(record.place.scope),
-        "scope_id": record.place.id or None,
-        "type": record.type,
-        "title": record.title,
-        "tags": list(record.tags),
-        "category": record.category,
-        "source": record.source,
-        "confidence": record.confidence,
-        "protected": record.protected,
-        "aliases": list(record.aliases),
-        "trusted": record.trusted,
-        "created": record.created,
-        "updated": record.updated,
-        "path": record.path,
-        "entries": [
-            {
-                "time": entry.time,
-                "text": entry.text,
-                "origin": str(entry.origin) if entry.origin else None,
-                "superseded": entry.superseded,
-                "part": entry.part,
-                "startLine": entry.start,
-                "endLine": entry.end,
-            }
-            for entry in record.entries
-        ],
-    }
-
-
 def _from_front(shelf: Shelf, name: str, values: Mapping[str, Any]) -> Record:
     """What the frontmatter says of a record."""
     return Record(
