@@ -15,7 +15,7 @@ import vademecum
 from vademecum import errors
 
 ROOT = Path(__file__).parent.parent
-PUBLIC = ("vademecum.adapters.", "vademecum.agents")
+PUBLIC = ("vademecum.adapters.", "vademecum.agents.base")
 NAMES = [name for name in vademecum.__all__ if name != "__version__"]
 ERRORS = {
     name

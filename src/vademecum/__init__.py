@@ -1,6 +1,7 @@
 """Vademecum: long-term memory for AI agents, kept in plain Markdown.
 
-What is public is what this module names, and `vademecum.adapters`; every other module may change at any time.
+What is public is what this module names, `vademecum.adapters`, and `vademecum.agents.base` to describe an agent;
+every other module may change at any time.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     from vademecum.context.engine import ContextEngine as ContextEngine
     from vademecum.context.window import Prepared as Prepared
     from vademecum.errors import *  # noqa: F403  all of the tree
+    from vademecum.index.base import Filter as Filter
     from vademecum.inject.build import Block as Block
     from vademecum.llm.base import Call as Call
     from vademecum.llm.base import Limits as Limits
@@ -64,6 +66,7 @@ _HOMES = {
         "NotVisible OutsideMemory OverBudget PendingReview PersonsText Refused ScopeUnresolved "
         "SecretFound StorageFailed UnknownName Untrusted UsageError VadeError WindowFull"
     ),
+    "vademecum.index.base": "Filter",
     "vademecum.inject.build": "Block",
     "vademecum.llm.base": "Call Limits Model ModelUsage",
     "vademecum.llm.select": "resolve:resolve_model",

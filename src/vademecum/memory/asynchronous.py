@@ -234,6 +234,7 @@ class AsyncTransfer(_Noun):
 
     export = _awaited(Transfer.export)
     export_ltm = _awaited(Transfer.export_ltm)
+    import_from = _awaited(Transfer.import_from)
     import_ltm = _awaited(Transfer.import_ltm)
     import_from = _awaited(Transfer.import_from)
     import_pieces = _awaited(Transfer.import_pieces)
