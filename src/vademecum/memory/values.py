@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from vademecum.lifecycle.promote import Promoted as Promoted
     from vademecum.lifecycle.rewrite import Rewritten as Rewritten
     from vademecum.lifecycle.runner import RunOutcome as RunOutcome
+    from vademecum.llm.base import ModelAnswer as ModelAnswer
     from vademecum.store.approvals import Waiting as Waiting
+    from vademecum.store.home import Home as Home
     from vademecum.store.known import KnownProject as KnownProject
     from vademecum.store.pinned import Pinned as Pinned
     from vademecum.store.runs import Brief as Brief

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from vademecum import Call, Prepared
     from vademecum.interfaces.chat.state import Chat
     from vademecum.interfaces.chat.terminal import Prompt
-    from vademecum.llm.base import ModelAnswer
+    from vademecum.memory.values import ModelAnswer
 
 ROUNDS = 50  # of tool calls in one turn
 LONGER = 5  # times `llm.timeout`, for an answer that is read while it comes

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from vademecum.config import Settings
     from vademecum.interfaces.chat.callers import Callers
     from vademecum.interfaces.chat.terminal import Screen
-    from vademecum.knowledge.signals import Signal
+    from vademecum.memory.values import Signal
 
 # What is usual for a provider when nobody says: a local server often has a small window, and Ollama cuts what
 # does not fit without a word.

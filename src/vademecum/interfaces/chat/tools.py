@@ -17,7 +17,7 @@ from vademecum.config import Consent
 from vademecum.errors import PendingReview, Refused, UsageError, VadeError
 from vademecum.interfaces.chat import machine
 from vademecum.interfaces.chat.state import count_tools
-from vademecum.interfaces.present.safe import clean_text, clean_value
+from vademecum.interfaces.present.safe import clean_text, clean_value, gate_secrets
 from vademecum.interfaces.tools import core
 from vademecum.interfaces.tools.declaration import (
     Write,
@@ -25,7 +25,6 @@ from vademecum.interfaces.tools.declaration import (
     input_schema,
     parse_arguments,
 )
-from vademecum.store.secrets import gate
 from vademecum.text.visible import spelled, visible
 from vademecum.tokens import DEFAULT_RATIO
 from vademecum.types import Scope
@@ -263,7 +262,7 @@ def _performed(chat: Chat, write: Write, arguments: Mapping[str, Any], *, agreed
 def _gated(chat: Chat, value: Any, scope: Scope) -> Any:
     """A value as it will be kept: what is secret in it is gone before anybody is asked."""
     if isinstance(value, str):
-        return gate(value, chat.settings.secrets.in_scope(scope))[0]
+        return gate_secrets(value, chat.settings.secrets.in_scope(scope))[0]
     if isinstance(value, list | tuple):
         return [_gated(chat, each, scope) for each in value]
     return value

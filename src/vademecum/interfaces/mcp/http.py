@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-    from vademecum.store.home import Home
+    from vademecum.memory.values import Home
 
 HOST, PORT, PATH = "127.0.0.1", 8377, "/mcp"
 TOKEN = "mcp-token"

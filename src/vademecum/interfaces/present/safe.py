@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from vademecum.store.outgoing import clean_lines, clean_text, clean_value, noticing
 from vademecum.store.secrets import find as find_secrets
+from vademecum.store.secrets import gate as gate_secrets
 from vademecum.store.secrets import mark as mark_secrets
 from vademecum.store.secrets import redact as redact_secrets
 from vademecum.text.visible import visible
@@ -18,6 +19,7 @@ __all__ = [
     "clean_text",
     "clean_value",
     "find_secrets",
+    "gate_secrets",
     "has_secret",
     "mark_secrets",
     "noticing",

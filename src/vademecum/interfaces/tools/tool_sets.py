@@ -15,7 +15,7 @@ from vademecum.types import Scope
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from vademecum.lifecycle.runner import RunOutcome
+    from vademecum.memory.values import RunOutcome
     from vademecum.types import Record
 
     Given = Mapping[str, Any]
