@@ -120,7 +120,7 @@ def test_a_wrong_call_is_one_line_and_an_exit_code(vade: Vade, words: tuple[str,
 
 
 def test_a_badge_is_shown_until_a_person_verifies(vade: Vade) -> None:
-    agent(vade.base, session="s1").learn("discovery", fact="The agent believes this")
+    agent(vade.base, session="s1").knowledge.learn("discovery", fact="The agent believes this")
     assert "[unverified]" in vade("knowledge", "list")
     assert "[unverified]" in vade("show", "the-agent-believes-this")
     assert "The agent believes this" in vade("verify", "the-agent-believes-this")
@@ -133,8 +133,8 @@ def test_a_badge_is_shown_until_a_person_verifies(vade: Vade) -> None:
 def test_old_lessons_are_put_away_when_told_to_and_come_back(vade: Vade) -> None:
     long_ago = datetime.now(UTC) - timedelta(days=200)
     old = agent(vade.base, now=lambda: long_ago)
-    old.learn("discovery", fact="An old belief")
-    old.learn("discovery", fact="A second one, which a person verified")
+    old.knowledge.learn("discovery", fact="An old belief")
+    old.knowledge.learn("discovery", fact="A second one, which a person verified")
     vade("verify", "2")
     vade("learn", "discovery", "A fresh one")
     told = vade("knowledge", "prune")
@@ -156,7 +156,7 @@ def test_a_large_prune_asks_first(vade: Vade) -> None:
     long_ago = datetime.now(UTC) - timedelta(days=200)
     old = agent(vade.base, now=lambda: long_ago)
     for number in range(25):
-        old.learn("discovery", fact=f"Old belief number {number}")
+        old.knowledge.learn("discovery", fact=f"Old belief number {number}")
     vade.fails("knowledge", "prune", "--apply", code=2)
     assert len(vade.json("knowledge")["lessons"]) == 25
     vade("knowledge", "prune", "--apply", "--yes")
