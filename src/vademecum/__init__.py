@@ -1,7 +1,7 @@
 """Vademecum: long-term memory for AI agents, kept in plain Markdown.
 
-What is public is what this module names, `vademecum.adapters`, and `vademecum.agents.base` to describe an agent;
-every other module may change at any time.
+What is public is what this module names, `vademecum.adapters`, and `vademecum.agents.base` to describe an
+agent; every other module may change at any time.
 """
 
 from __future__ import annotations
