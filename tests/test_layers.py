@@ -5,14 +5,16 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from tools import house
 
+from vademecum import store
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 # From the top down; a module may import from its own package and from the layers below it, not from siblings.
 LAYERS = [
@@ -193,3 +195,33 @@ def test_a_command_loads_only_what_it_needs(words: tuple[str, ...], absent: set[
     loaded = loaded_by(*words, home=tmp_path / "home")
     assert not absent & loaded
     assert not {name for name in loaded if name.startswith(("vademecum.search", "vademecum.index"))}
+
+
+DEEP = 391  # imports past the front of the store, from packages above it: may only fall
+
+
+def deep_imports() -> list[str]:
+    """What other packages take from the store past its front: its modules, and names out of them."""
+    source = Path(store.__file__).parent.parent
+    found = []
+    for path in sorted(source.rglob("*.py")):
+        if path.is_relative_to(source / "store"):
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("vademecum.store"):
+                front = store.__all__ if node.module == "vademecum.store" else ()
+                found += [f"{node.module}.{each.name}" for each in node.names if each.name not in front]
+    return found
+
+
+def test_fewer_and_fewer_look_past_the_front_of_the_store() -> None:
+    assert len(deep_imports()) <= DEEP, "import the nouns of `vademecum.store` instead"
+
+
+def test_every_name_of_the_front_is_there_and_loads_nothing_before_it_is_asked_for() -> None:
+    code = "import sys, vademecum.store as s; print(sum('vademecum.store.' in each for each in sys.modules));"
+    code += "print(*(getattr(s, each).__name__ for each in s.__all__))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded, named = done.stdout.strip().split("\n")
+    assert loaded == "0"
+    assert named.split() == store.__all__

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from vademecum.context.todo import TodoList
     from vademecum.context.window import Prepared
     from vademecum.knowledge.finder import Finder
+    from vademecum.store import Workspace
     from vademecum.store.reading import Text
-    from vademecum.store.workspace import Workspace
     from vademecum.transcripts import importing
     from vademecum.transcripts.events import Ended
     from vademecum.transcripts.log import Line, Log

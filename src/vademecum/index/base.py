@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from vademecum.store.backend import Directory
+    from vademecum.store import Directory
     from vademecum.types import Place
 
 MEMORY, JOURNAL, PINNED = "memory", "journal", "pinned"

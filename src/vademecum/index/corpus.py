@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from vademecum.store.backend import Directory
-    from vademecum.store.home import Home, Shelf
+    from vademecum.store import Directory, Home, Shelf
 
 
 # What people decided about what is seen: a change there means another look at everything.

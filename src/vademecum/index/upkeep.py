@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from vademecum.index.sqlite import IndexKind
-    from vademecum.store.home import Home
+    from vademecum.store import Home
 
 WITHOUT = 30.0  # seconds for which an index that cannot be used just now is done without
 

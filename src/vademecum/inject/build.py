@@ -46,10 +46,7 @@ if TYPE_CHECKING:
 
     from vademecum.config import Inject
     from vademecum.knowledge.trust import Trust
-    from vademecum.store.home import Shelf
-    from vademecum.store.journal import Journal
-    from vademecum.store.pinned import Documents, Pinned
-    from vademecum.store.records import Found, Records
+    from vademecum.store import Documents, Found, Journal, Pinned, Records, Shelf
     from vademecum.types import Entry, Place, Record, Swept
 
 OPENING = (

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from vademecum.knowledge.finder import Finder
     from vademecum.search.answer import Answer, Passage
     from vademecum.search.query import Query
-    from vademecum.store.records import Found
-    from vademecum.store.workspace import Workspace
+    from vademecum.store import Found, Workspace
 
 _REMINDERS = 8  # hits that one prompt is held against
 _REMINDER_TOKENS = 600

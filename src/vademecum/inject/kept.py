@@ -19,9 +19,8 @@ from vademecum.store import catalogue, decisions
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from vademecum.store import Records, Shelf
     from vademecum.store.catalogue import Digest
-    from vademecum.store.home import Shelf
-    from vademecum.store.records import Records
     from vademecum.types import Place
 
 _VERSION = f"block 1 {__version__}"

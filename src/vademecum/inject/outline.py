@@ -15,16 +15,14 @@ from vademecum.inject.render import cut_document
 from vademecum.inject.topics import describe_use, last_said
 from vademecum.knowledge import lessons as learned
 from vademecum.knowledge import trust
-from vademecum.store import archive, clock, consolidation, decisions
-from vademecum.store.catalogue import Fact
+from vademecum.store import Fact, archive, clock, consolidation, decisions
 from vademecum.store.consolidation import is_consolidation
 from vademecum.types import Origin, RecordType
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from vademecum.store.home import Shelf
-    from vademecum.store.records import Found, Records
+    from vademecum.store import Found, Records, Shelf
     from vademecum.types import Record
 
 KNOWLEDGE = (RecordType.SOLUTION, RecordType.DISCOVERY, RecordType.PATTERN)

@@ -20,7 +20,7 @@ from vademecum.store.validate import decode
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from vademecum.store.home import Home
+    from vademecum.store import Home
 
 BEGIN, END = "<!-- vade-memory:begin -->", "<!-- vade-memory:end -->"
 _LINE = re.compile(rf"(?m)^[ \t]*(?:{re.escape(BEGIN)}|{re.escape(END)})[ \t]*\r?\n?")

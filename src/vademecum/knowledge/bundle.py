@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
+    from vademecum.store import Pinned
     from vademecum.store.journal import Day
-    from vademecum.store.pinned import Pinned
     from vademecum.types import Entry, Record
 
 

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from vademecum.search.answer import Passage
-    from vademecum.store.home import Home
-    from vademecum.store.scopes import Caller
+    from vademecum.store import Caller, Home
     from vademecum.types import Place
 
 

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from vademecum.knowledge.graph import Sight
     from vademecum.search.engine import Options
     from vademecum.search.searcher import Searcher
+    from vademecum.store import Workspace
     from vademecum.store.reading import Text
-    from vademecum.store.workspace import Workspace
     from vademecum.transcripts.log import Log
     from vademecum.transcripts.search import Earlier
     from vademecum.transcripts.sessions import Sessions

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from vademecum.errors import Malformed, NotFound, OutsideMemory, UnknownName
 from vademecum.search.answer import Passage
-from vademecum.store import archive, clock, decisions, names, outgoing, scopes
-from vademecum.store.catalogue import Fact
+from vademecum.store import Fact, archive, clock, decisions, names, outgoing, scopes
 from vademecum.store.records import is_record
 from vademecum.text import fences
 from vademecum.text.visible import visible
@@ -26,9 +25,8 @@ from vademecum.types import Finding
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
+    from vademecum.store import Home, Records, Shelf
     from vademecum.store.catalogue import Facts
-    from vademecum.store.home import Home, Shelf
-    from vademecum.store.records import Records
     from vademecum.types import Entry, Place, Record
 
     Stamp: TypeAlias = tuple[int, ...]

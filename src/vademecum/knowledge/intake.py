@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from vademecum.store.home import Shelf
+    from vademecum.store import Shelf
     from vademecum.store.staging import Staged
 
 _SIGNED = f"<!-- origin: {Origin.IMPORT} -->"

@@ -12,9 +12,9 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import InvalidText, UnknownName, UsageError
-from vademecum.store import clock, names, validate
+from vademecum.store import Draft, clock, names, validate
 from vademecum.store.consolidation import is_consolidation
-from vademecum.store.merge import Draft, Known, may_supersede
+from vademecum.store.merge import Known, may_supersede
 from vademecum.text import similarity
 from vademecum.text.words import is_same_text
 from vademecum.types import LEARNED, Entry, RecordType

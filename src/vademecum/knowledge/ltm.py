@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import Malformed, SecretFound, VadeError
 from vademecum.knowledge import lessons as learned
-from vademecum.store import clock, secrets
-from vademecum.store.merge import Draft, read_tags
+from vademecum.store import Draft, clock, secrets
+from vademecum.store.merge import read_tags
 from vademecum.text.words import normalise
 from vademecum.types import LEARNED, Finding, RecordType, SecretPolicy
 
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from vademecum.knowledge.lessons import Fields, Lesson
-    from vademecum.store.home import Shelf
-    from vademecum.store.records import Found, Records
+    from vademecum.store import Found, Records, Shelf
     from vademecum.types import Record
 
     Raw = dict[str, Any]

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from vademecum.store import archive, clock, decisions
-from vademecum.store.catalogue import Fact
+from vademecum.store import Fact, archive, clock, decisions
 from vademecum.text import similarity
 from vademecum.text.words import is_same_text
 from vademecum.types import Entry, Origin, Record, RecordType
@@ -23,8 +22,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from vademecum.knowledge.lessons import Lesson
-    from vademecum.store.home import Shelf
-    from vademecum.store.records import Records
+    from vademecum.store import Records, Shelf
 
 
 ENOUGH = 2  # sessions, each with its own eyes on the matter

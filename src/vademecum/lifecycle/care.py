@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from vademecum import config
 from vademecum.errors import NotFound, VadeError
-from vademecum.store import archive, clock, decisions, files, scopes, validate
-from vademecum.store.records import LABELS, LOST, Found
+from vademecum.store import Found, archive, clock, decisions, files, scopes, validate
+from vademecum.store.records import LABELS, LOST
 from vademecum.types import Audience, Finding, Origin, Place, Scope, Swept
 
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from vademecum.lifecycle.rewrite import Rewritten
     from vademecum.llm.base import Model
     from vademecum.search.searcher import Searcher
+    from vademecum.store import Workspace
     from vademecum.store import runs as running
-    from vademecum.store.workspace import Workspace
 
 
 REVIEW = "review"  # what a sitting is called among the runs

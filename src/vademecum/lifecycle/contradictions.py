@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from vademecum.lifecycle.passes import SeenRecord
     from vademecum.llm.base import Limits, Model
-    from vademecum.store.runs import Edit
+    from vademecum.store import Edit
     from vademecum.types import Entry
 
 NAME = "contradiction"

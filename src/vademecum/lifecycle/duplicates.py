@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from vademecum.lifecycle.passes import SeenRecord
-    from vademecum.store.home import Shelf
-    from vademecum.store.runs import Edit
+    from vademecum.store import Edit, Shelf
     from vademecum.types import Record
 
 _RARE = 4  # words by which a text is looked up

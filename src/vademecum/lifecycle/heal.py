@@ -18,8 +18,18 @@ from vademecum.lifecycle.lint import material as materials
 from vademecum.lifecycle.lint import rules
 from vademecum.lifecycle.lint.material import INCOMPLETE, Material, Stopwatch, cite, counter_name
 from vademecum.lifecycle.passes import Proposal
-from vademecum.store import archive, audit, clock, decisions, document, frontmatter, listing, names
-from vademecum.store.runs import Edit, Told
+from vademecum.store import (
+    Edit,
+    Told,
+    archive,
+    audit,
+    clock,
+    decisions,
+    document,
+    frontmatter,
+    listing,
+    names,
+)
 from vademecum.store.validate import decode
 from vademecum.text import similarity
 from vademecum.text.words import is_same_text
@@ -31,8 +41,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from vademecum.lifecycle.passes import SeenRecord
-    from vademecum.store.home import Home, Shelf
-    from vademecum.store.records import Found, Records
+    from vademecum.store import Found, Home, Records, Shelf
     from vademecum.types import Entry, Place, Record
 
 

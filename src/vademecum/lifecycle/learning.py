@@ -9,8 +9,8 @@ from vademecum.errors import Malformed
 from vademecum.knowledge import lessons as learned
 from vademecum.knowledge import trust as trusting
 from vademecum.lifecycle import runner
-from vademecum.store import decisions, files, scopes, validate
-from vademecum.store.records import Found, key_of
+from vademecum.store import Found, decisions, files, scopes, validate
+from vademecum.store.records import key_of
 from vademecum.types import Finding, Record, Scope, Stored
 
 if TYPE_CHECKING:
@@ -22,9 +22,8 @@ if TYPE_CHECKING:
     from vademecum.lifecycle.passes import Proposal
     from vademecum.lifecycle.profile import ProfileDraft
     from vademecum.llm.base import Model
+    from vademecum.store import Pinned, Workspace
     from vademecum.store import runs as running
-    from vademecum.store.pinned import Pinned
-    from vademecum.store.workspace import Workspace
     from vademecum.types import RecordType, Swept
 
 

@@ -7,19 +7,15 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from vademecum.store import archive, clock, consolidation, frontmatter, names
-from vademecum.store.catalogue import Fact
+from vademecum.store import Edit, Fact, Found, archive, clock, consolidation, frontmatter, names
 from vademecum.store.consolidation import Part, is_consolidation
-from vademecum.store.records import Found
-from vademecum.store.runs import Edit
 from vademecum.types import LEARNED, Origin, RecordType, Scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from datetime import datetime
 
-    from vademecum.store.home import Shelf
-    from vademecum.store.records import Records
+    from vademecum.store import Records, Shelf
     from vademecum.types import Place, Record
 
 

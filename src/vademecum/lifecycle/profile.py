@@ -12,8 +12,8 @@ from vademecum.errors import ModelFailed, NotVisible, OutsideMemory, StorageFail
 from vademecum.knowledge import signals
 from vademecum.lifecycle import statements
 from vademecum.llm.base import Limits, read_prompt
-from vademecum.store import archive, clock, decisions, document, frontmatter, pinned, secrets
-from vademecum.store.runs import Edit, Run
+from vademecum.store import Edit, archive, clock, decisions, document, frontmatter, pinned, secrets
+from vademecum.store.runs import Run
 from vademecum.store.validate import decode
 from vademecum.text import fences
 from vademecum.text.visible import visible
@@ -31,9 +31,7 @@ if TYPE_CHECKING:
     from datetime import datetime, tzinfo
 
     from vademecum.llm.base import Model
-    from vademecum.store.home import Home
-    from vademecum.store.pinned import Documents
-    from vademecum.store.runs import Told
+    from vademecum.store import Documents, Home, Told
     from vademecum.transcripts.log import Log
 
 

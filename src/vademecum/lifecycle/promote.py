@@ -18,9 +18,8 @@ from vademecum.knowledge.signals import DeclineReason, SignalKind
 from vademecum.lifecycle import runner, statements
 from vademecum.lifecycle.passes import Proposal
 from vademecum.lifecycle.statements import split_known
-from vademecum.store import archive, clock, document, frontmatter, names, scopes, secrets, versions
+from vademecum.store import Edit, archive, clock, document, frontmatter, names, scopes, secrets, versions
 from vademecum.store import pinned as pinning
-from vademecum.store.runs import Edit
 from vademecum.store.validate import decode
 from vademecum.text import similarity
 from vademecum.text.words import WORD, normalise
@@ -34,9 +33,7 @@ if TYPE_CHECKING:
     from vademecum.lifecycle.passes import SeenRecord
     from vademecum.lifecycle.runner import RunOutcome
     from vademecum.lifecycle.statements import JournalStatement
-    from vademecum.store.home import Shelf
-    from vademecum.store.journal import Journal
-    from vademecum.store.records import Records
+    from vademecum.store import Journal, Records, Shelf
     from vademecum.transcripts.log import Log
     from vademecum.transcripts.messages import Message
     from vademecum.types import Place

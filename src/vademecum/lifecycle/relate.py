@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from vademecum.lifecycle.passes import SeenRecord
     from vademecum.lifecycle.runner import RunOutcome
     from vademecum.llm.base import Model
-    from vademecum.store.records import Records
-    from vademecum.store.runs import Edit
+    from vademecum.store import Edit, Records
     from vademecum.types import Place
 
 NAME = "relate"

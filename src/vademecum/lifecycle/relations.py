@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from vademecum.knowledge.finder import Finder
     from vademecum.lifecycle.relate import ProposedEdges
     from vademecum.llm.base import Model
-    from vademecum.store.workspace import Workspace
+    from vademecum.store import Workspace
     from vademecum.types import Record, Scope
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from vademecum.lifecycle.passes import SeenRecord
     from vademecum.lifecycle.runner import RunOutcome
     from vademecum.llm.base import Model
-    from vademecum.store.records import Records
+    from vademecum.store import Records
     from vademecum.types import Place
 
 NAME = "rewrite"

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.errors import Malformed, OutsideMemory
 from vademecum.lifecycle.passes import SeenRecord
-from vademecum.store import archive, frontmatter, people, scopes, short_numbers
-from vademecum.store.records import Found, is_record, key_of
-from vademecum.store.runs import Run, Told
+from vademecum.store import Found, Told, archive, frontmatter, people, scopes, short_numbers
+from vademecum.store.records import is_record, key_of
+from vademecum.store.runs import Run
 from vademecum.store.validate import decode
 from vademecum.types import Finding
 
@@ -16,9 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from vademecum.lifecycle.passes import Pass, Proposal
-    from vademecum.store.home import Shelf
-    from vademecum.store.records import Records
-    from vademecum.store.runs import Edit
+    from vademecum.store import Edit, Records, Shelf
     from vademecum.types import Place
 
 ASKS_ABOVE = 20  # records retired by one run

@@ -22,7 +22,7 @@ from vademecum.types import Finding, Origin
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from vademecum.store.journal import Journal
+    from vademecum.store import Journal
     from vademecum.types import Place
 
 

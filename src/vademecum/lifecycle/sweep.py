@@ -26,9 +26,7 @@ if TYPE_CHECKING:
 
     from vademecum.config import Settings
     from vademecum.lifecycle.passes import Pass, Proposal
-    from vademecum.store.home import Home
-    from vademecum.store.records import Records
-    from vademecum.store.runs import Edit
+    from vademecum.store import Edit, Home, Records
     from vademecum.types import Place
 
 ASKED, BY_ITSELF = "sweep", "sweep by itself"

@@ -15,8 +15,7 @@ from vademecum.knowledge import lessons as learned
 from vademecum.knowledge import ltm as ltm_json
 from vademecum.knowledge import trust as trusting
 from vademecum.lifecycle import passes, runner
-from vademecum.store import archive, files, names, scopes, staging
-from vademecum.store.records import Found
+from vademecum.store import Found, archive, files, names, scopes, staging
 from vademecum.store.workspace import listing_order
 from vademecum.transcripts import export
 from vademecum.types import Finding, Origin, Scope
@@ -24,8 +23,8 @@ from vademecum.types import Finding, Origin, Scope
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from vademecum.store import Workspace
     from vademecum.store import runs as running
-    from vademecum.store.workspace import Workspace
 
 
 class Transfer:

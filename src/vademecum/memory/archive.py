@@ -5,19 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vademecum.errors import Malformed, NotFound, PendingReview
-from vademecum.store import approvals, archive, pinned, reading, retries, scopes, validate
+from vademecum.store import Found, approvals, archive, pinned, reading, retries, scopes, validate
 from vademecum.store import purge as purging
 from vademecum.store import runs as running
 from vademecum.store import sources as attached
 from vademecum.store import versions as archived
-from vademecum.store.records import Found, key_of
+from vademecum.store.records import key_of
 from vademecum.types import Finding, Record, Scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from vademecum.store.home import Shelf
-    from vademecum.store.workspace import Workspace
+    from vademecum.store import Shelf, Workspace
     from vademecum.types import Entry
 
 _ATTEMPTS = 5  # at clearing a file that somebody keeps saving

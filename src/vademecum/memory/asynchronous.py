@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from vademecum.config import Settings
-    from vademecum.store.home import Home
-    from vademecum.store.scopes import Caller
+    from vademecum.store import Caller, Home
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from vademecum.errors import Malformed, NotFound, OutsideMemory, PendingReview, UnknownName, UsageError
 from vademecum.memory.old_names import old_name
-from vademecum.store import archive, clock, names, outgoing, scopes, validate
-from vademecum.store.merge import Draft, is_guarded
+from vademecum.store import Draft, Workspace, archive, clock, names, outgoing, scopes, validate
+from vademecum.store.merge import is_guarded
 from vademecum.store.names import parse_type
 from vademecum.store.records import key_of
-from vademecum.store.workspace import Workspace, listing_order
+from vademecum.store.workspace import listing_order
 from vademecum.types import Finding, Noted, Origin, Outcome, Record, Scope, Stored
 
 if TYPE_CHECKING:
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from vademecum.memory.review import Review
     from vademecum.memory.status import Status
     from vademecum.search.answer import Answer
+    from vademecum.store import Home, Shelf
     from vademecum.store.audit import AuditLog
-    from vademecum.store.home import Home, Shelf
     from vademecum.store.projects import Projects
     from vademecum.store.reading import Text
     from vademecum.store.sources import Sources

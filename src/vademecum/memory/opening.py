@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from vademecum import config
 from vademecum.errors import OutsideMemory, VadeError
 from vademecum.memory.core import Memory
-from vademecum.store import clock, files, identity, people, scopes
-from vademecum.store.home import Home
+from vademecum.store import Home, clock, files, identity, people, scopes
 from vademecum.store.workspace import parse_audience
 from vademecum.types import Audience, Origin
 

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from vademecum.deprecated import renamed
 from vademecum.errors import Conflict, Malformed, NotFound, OutsideMemory, UsageError, VadeError
 from vademecum.knowledge import trust as trusting
+from vademecum.store import Found, Listed, archive, decisions, document, files, names, pinned, scopes
 from vademecum.store import approvals as approving
-from vademecum.store import archive, decisions, document, files, names, pinned, scopes
 from vademecum.store import runs as running
 from vademecum.store.merge import saying
-from vademecum.store.records import Found, Listed
 from vademecum.store.validate import decode
 from vademecum.types import Audience, Finding, Origin, Scope, parse_origin
 
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from vademecum.memory.core import Memory
-    from vademecum.store.home import Shelf
+    from vademecum.store import Shelf
     from vademecum.types import Entry, Place, Record
 
 KINDS = {  # in the order in which they are shown, and what a yes does

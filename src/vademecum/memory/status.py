@@ -8,9 +8,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import Malformed, NewerFormat, OutsideMemory, StorageFailed
-from vademecum.store import approvals, archive, audit, files, hook_log, scopes, sources, versions
+from vademecum.store import Listed, approvals, archive, audit, files, hook_log, scopes, sources, versions
 from vademecum.store.home import FORMAT_FILE
-from vademecum.store.records import LOST, Listed, key_of
+from vademecum.store.records import LOST, key_of
 from vademecum.types import Audience, Finding, Place
 
 if TYPE_CHECKING:
@@ -19,10 +19,7 @@ if TYPE_CHECKING:
 
     from vademecum.index.sync import Survey
     from vademecum.memory.core import Memory
-    from vademecum.store import identity
-    from vademecum.store.backend import Directory
-    from vademecum.store.pinned import Pinned
-    from vademecum.store.workspace import Workspace
+    from vademecum.store import Directory, Pinned, Workspace, identity
 
 
 class Status(NamedTuple):

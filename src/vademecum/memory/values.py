@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from vademecum.lifecycle.rewrite import Rewritten as Rewritten
     from vademecum.lifecycle.runner import RunOutcome as RunOutcome
     from vademecum.llm.base import ModelAnswer as ModelAnswer
+    from vademecum.store import Home as Home
+    from vademecum.store import Pinned as Pinned
+    from vademecum.store import Told as Told
     from vademecum.store.approvals import Waiting as Waiting
-    from vademecum.store.home import Home as Home
     from vademecum.store.known import KnownProject as KnownProject
-    from vademecum.store.pinned import Pinned as Pinned
     from vademecum.store.runs import Brief as Brief
-    from vademecum.store.runs import Told as Told
     from vademecum.store.sources import Source as Source
     from vademecum.transcripts.importing import ImportedSession as ImportedSession
     from vademecum.transcripts.log import Line as Line

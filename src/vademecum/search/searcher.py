@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from vademecum.index.base import Filter, Index
     from vademecum.index.embed.base import Embedder
     from vademecum.search.query import Query
-    from vademecum.store.home import Home
+    from vademecum.store import Home
     from vademecum.store.state import State
     from vademecum.types import Change
 

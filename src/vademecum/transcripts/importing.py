@@ -32,7 +32,7 @@ from vademecum.types import Scope
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from vademecum.store.home import Home
+    from vademecum.store import Home
     from vademecum.transcripts.messages import Part
     from vademecum.transcripts.reading import Found, Seen
 

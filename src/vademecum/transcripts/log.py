@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from datetime import datetime
 
-    from vademecum.store.home import Home
+    from vademecum.store import Home
     from vademecum.transcripts.messages import Json
 
 FOLDER = "transcripts"

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from vademecum.index.sync import Survey
     from vademecum.search.engine import Options
     from vademecum.search.query import Query
-    from vademecum.store.home import Home
+    from vademecum.store import Home
     from vademecum.transcripts.sessions import Sessions
 
     Progress = Callable[[str, int, int], None]

@@ -24,8 +24,7 @@ from vademecum.errors import (
     UsageError,
     VadeError,
 )
-from vademecum.store import clock, files, names, scopes, secrets
-from vademecum.store.journal import Journal
+from vademecum.store import Journal, clock, files, names, scopes, secrets
 from vademecum.transcripts import views
 from vademecum.transcripts.events import Ended, Event, Renamed, Said, Started
 from vademecum.transcripts.log import ENDING, FOLDER, InMemory, Log, OnDisk
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime
 
-    from vademecum.store.home import Home
+    from vademecum.store import Home
     from vademecum.transcripts.messages import Message
     from vademecum.types import Change
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from vademecum.index.base import ChunkRow, Index
     from vademecum.index.sync import Survey, SyncReport
-    from vademecum.store.home import Home
+    from vademecum.store import Home
     from vademecum.transcripts.log import Raw
     from vademecum.transcripts.messages import Message
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from vademecum.agents.base import Agent, HookEvent, Setup, Where
     from vademecum.interfaces.install.parts import ConfigEdit
-    from vademecum.store.home import Home
+    from vademecum.store import Home
 
 RECEIPTS, BACKUPS = "installs", "backups"
 _LARGEST = 64 * 1024 * 1024

@@ -24,9 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from vademecum.store.backend import Directory
-    from vademecum.store.home import Home, Shelf
-    from vademecum.store.records import Records
+    from vademecum.store import Directory, Home, Records, Shelf
     from vademecum.types import Place, Record
 
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from vademecum.knowledge.graph import Graph
     from vademecum.lifecycle.lint.material import CleanTexts, Material, Page
     from vademecum.lifecycle.passes import SeenRecord
-    from vademecum.store.pinned import Pinned
+    from vademecum.store import Pinned
     from vademecum.types import Entry, Place
 
 

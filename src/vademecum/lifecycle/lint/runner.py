@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 
     from vademecum.lifecycle.lint.material import Material
     from vademecum.llm.base import Model
-    from vademecum.store.home import Home
-    from vademecum.store.pinned import Pinned
+    from vademecum.store import Home, Pinned
     from vademecum.types import Entry
 
 CAPS = {"orphan": 40, "contradiction": contradictions.MOST, "poison_frequency": 50, "graph_density": 50}
