@@ -511,11 +511,8 @@ class Memory:
 
     def _as_agent(self) -> Memory:
         """The same memory, as an agent has it; whoever keeps a shadow of the files is told of its writes."""
-        return self._seen_by(self.caller.as_agent())
-
-    def _seen_by(self, caller: scopes.Caller) -> Memory:
         work = self.workspace
-        other = Memory(work.home, caller, work.loaded, now=work.now, readonly=work.readonly)
+        other = Memory(work.home, work.caller.as_agent(), work.loaded, now=work.now, readonly=work.readonly)
         other.workspace.listeners, other.workspace.index_trouble = work.listeners, work.index_trouble
         return other
 

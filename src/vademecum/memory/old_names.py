@@ -7,98 +7,37 @@ from typing import Any
 
 from vademecum.deprecated import warn_of
 
+# By the noun that they stand behind now; a name that has changed too is followed by the new one.
+_BEHIND = {
+    "archive": "clear forgotten lost_entries purge purge_text versions",
+    "audit": "audit_lines:lines verify_audit:verify",
+    "care": (
+        "compact editable edited heal index lint notices promote runs saw_notices searcher split "
+        "sweep sweep_if_due undo watch write_listing"
+    ),
+    "graph": "export_graph:export propose_edges:propose reject_edge:reject related",
+    "injection": "inject:block remind write_provider_file:write_file",
+    "knowledge": (
+        "applied knowledge_stats:stats learn profile profile_apply:keep_profile "
+        "profile_draft:draft_profile prune_knowledge:prune suggest"
+    ),
+    "projects": "alias elsewhere init moved_here trust",
+    "requests": "answered once perform propose",
+    "review": "approvals approve decide protect reject selected trust_of verifiable verify waiting",
+    "sessions": (
+        "context context_trial:trial current_session:current end_session:end export_session:export "
+        "import_sessions:import_all import_transcript new_session:new rename_session:rename "
+        "session:open session_get:get session_messages:messages session_search:search todo "
+        "transcripts trim_session:trim"
+    ),
+    "sources": "add_source:add remove_source:remove",
+    "transfer": "export_ltm export_memory:export import_ltm import_memory:import_pieces ltm",
+    "workspace": "documents index_trouble journal listeners loaded may_decide now readonly records",
+}
 OLD_NAMES = {
-    "add_source": "sources.add",
-    "alias": "projects.alias",
-    "answered": "requests.answered",
-    "applied": "knowledge.applied",
-    "approvals": "review.approvals",
-    "approve": "review.approve",
-    "audit_lines": "audit.lines",
-    "clear": "archive.clear",
-    "compact": "care.compact",
-    "context": "sessions.context",
-    "context_trial": "sessions.trial",
-    "current_session": "sessions.current",
-    "decide": "review.decide",
-    "documents": "workspace.documents",
-    "editable": "care.editable",
-    "edited": "care.edited",
-    "elsewhere": "projects.elsewhere",
-    "end_session": "sessions.end",
-    "export_graph": "graph.export",
-    "export_ltm": "transfer.export_ltm",
-    "export_memory": "transfer.export",
-    "export_session": "sessions.export",
-    "forgotten": "archive.forgotten",
-    "heal": "care.heal",
-    "import_ltm": "transfer.import_ltm",
-    "import_memory": "transfer.import_pieces",
-    "import_sessions": "sessions.import_all",
-    "import_transcript": "sessions.import_transcript",
-    "index": "care.index",
-    "index_trouble": "workspace.index_trouble",
-    "init": "projects.init",
-    "inject": "injection.block",
-    "journal": "workspace.journal",
-    "knowledge_stats": "knowledge.stats",
-    "learn": "knowledge.learn",
-    "lint": "care.lint",
-    "listeners": "workspace.listeners",
-    "loaded": "workspace.loaded",
-    "lost_entries": "archive.lost_entries",
-    "ltm": "transfer.ltm",
-    "may_decide": "workspace.may_decide",
-    "moved_here": "projects.moved_here",
-    "new_session": "sessions.new",
-    "notices": "care.notices",
-    "now": "workspace.now",
-    "once": "requests.once",
-    "perform": "requests.perform",
-    "profile": "knowledge.profile",
-    "profile_apply": "knowledge.keep_profile",
-    "profile_draft": "knowledge.draft_profile",
-    "promote": "care.promote",
-    "propose": "requests.propose",
-    "propose_edges": "graph.propose",
-    "protect": "review.protect",
-    "prune_knowledge": "knowledge.prune",
-    "purge": "archive.purge",
-    "purge_text": "archive.purge_text",
-    "readonly": "workspace.readonly",
-    "records": "workspace.records",
-    "reject": "review.reject",
-    "reject_edge": "graph.reject",
-    "related": "graph.related",
-    "remind": "injection.remind",
-    "remove_source": "sources.remove",
-    "rename_session": "sessions.rename",
-    "runs": "care.runs",
-    "saw_notices": "care.saw_notices",
-    "searcher": "care.searcher",
-    "selected": "review.selected",
-    "session": "sessions.open",
-    "session_get": "sessions.get",
-    "session_messages": "sessions.messages",
-    "session_search": "sessions.search",
-    "split": "care.split",
-    "suggest": "knowledge.suggest",
-    "sweep": "care.sweep",
-    "sweep_if_due": "care.sweep_if_due",
-    "todo": "sessions.todo",
-    "transcripts": "sessions.transcripts",
-    "trim_session": "sessions.trim",
-    "trust": "projects.trust",
-    "trust_of": "review.trust_of",
-    "undo": "care.undo",
-    "verifiable": "review.verifiable",
-    "verify": "review.verify",
-    "verify_audit": "audit.verify",
-    "versions": "archive.versions",
-    "waiting": "review.waiting",
-    "watch": "care.watch",
-    "write_listing": "care.write_listing",
-    "write_provider_file": "injection.write_file",
+    old: f"{noun}.{new or old}"
+    for noun, names in _BEHIND.items()
+    for old, _, new in (each.partition(":") for each in names.split())
 }
 
 
