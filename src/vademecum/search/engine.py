@@ -141,15 +141,14 @@ class Engine:
             return found
         if query.phrases:
             allowed = self._holding(query.phrases, allowed)
-        asked = words.terms(query.text)
-        legs = Legs(self.index, asked, meaning.vector)
-        self._fill(legs, asked, allowed, mode=options.mode, limit=depth(options))
+        legs = Legs(self.index, words.terms(query.text), meaning.vector)
+        self._fill(legs, allowed, mode=options.mode, limit=depth(options))
         if options.mode in ("hybrid", "vector") and legs.query is None and not legs.unknown:
             found.mode = "bm25"
             if legs.count or self.embedder is None:
                 found.degraded.append(f"keywords only: {legs.lacking or meaning.lacking}")
         if legs.marks:
-            self._rank(query, asked, allowed=allowed, legs=legs, options=options, found=found)
+            self._rank(query, legs, allowed, options, found)
         return found
 
     def _holding(self, phrases: Sequence[str], allowed: Filter) -> Filter:
@@ -193,12 +192,12 @@ class Engine:
 
     # ---------------------------------------------------------------- legs
 
-    def _fill(self, legs: Legs, asked: words.Terms, allowed: Filter, *, mode: str, limit: int) -> None:
+    def _fill(self, legs: Legs, allowed: Filter, *, mode: str, limit: int) -> None:
         """Ask each leg; without vectors there are words to go by."""
         if mode != "vector" or legs.query is None:
             legs.find_words(allowed, limit, wide=True)
         if legs.query is not None and mode == "hybrid" and legs.narrow and self.embedder is not None:
-            legs.unknown = not knows_words(self.embedder, asked)
+            legs.unknown = not knows_words(self.embedder, legs.asked)
             if legs.unknown:  # a model that does not know the question has no vote where words have one
                 legs.query = None
         if legs.query is not None:
@@ -208,63 +207,29 @@ class Engine:
 
     # ---------------------------------------------------------------- order
 
-    def _rank(
-        self,
-        query: Query,
-        asked: words.Terms,
-        *,
-        allowed: Filter,
-        legs: Legs,
-        options: Options,
-        found: Ranking,
-    ) -> None:
+    def _rank(self, query: Query, legs: Legs, allowed: Filter, options: Options, found: Ranking) -> None:
         most = max(MOST_WEIGHED, options.max_results * options.multiplier)
         ordered, merged, lifted = self._ordered(query, legs, options, most)
         spread = dict(ordered)
         scored = dict(spread)
-        rows, weighed, chosen = self._choose(
-            [id_ for id_, _ in ordered[:most]],
-            query.text,
-            asked,
-            allowed=allowed,
-            legs=legs,
-            options=options,
-            found=found,
-        )
+        weigh = _Weigh(self, query.text, legs)
+        rows, weighed, chosen = self._choose([*spread][:most], weigh, allowed, options, found)
         if options.sort_by is not None:
             again = self._sorted(options.sort_by, {id_: rows[id_] for id_ in chosen}, legs.keyword_shares())
             scored.update(again)
             chosen = rank.living_first([*again], rows) if query.as_of is None else [*again]
         for id_ in chosen[: options.max_results]:
-            evidence = merged.of(id_)
-            row = rows[id_]
-            arithmetic = (
-                {
-                    **self._arithmetic(
-                        id_,
-                        legs,
-                        merged,
-                        lowered=query.as_of is None,
-                        lifted=lifted.get(id_, 0.0),
-                        spread=spread[id_],
-                    ),
-                    "score": scored[id_],
-                    **{f"sign_{name}": sign for name, sign in weighed[id_].signs._asdict().items()},
-                    "relevance": weighed[id_].relevance,
-                }
-                if options.explain
-                else None
-            )
-            found.hits.append(
-                RankedRow(
-                    row,
-                    scored[id_],
-                    weighed[id_].relevance,
-                    evidence,
-                    snippet(row.body, asked.words, query.phrases),
-                    arithmetic,
-                )
-            )
+            relevant, signs = weighed[id_]
+            arithmetic = None
+            if options.explain:
+                own = lifted.get(id_, 0.0), spread[id_]
+                arithmetic = self._arithmetic(id_, legs, merged, *own, lowered=query.as_of is None)
+                arithmetic["score"] = scored[id_]
+                arithmetic |= {f"sign_{name}": sign for name, sign in signs._asdict().items()}
+                arithmetic["relevance"] = relevant
+            shown = snippet(rows[id_].body, legs.asked.words, query.phrases)
+            hit = RankedRow(rows[id_], scored[id_], relevant, merged.of(id_), shown, arithmetic)
+            found.hits.append(hit)
 
     def _ordered(
         self, query: Query, legs: Legs, options: Options, most: int
@@ -347,18 +312,10 @@ class Engine:
         return ordered
 
     def _choose(
-        self,
-        ordered: Sequence[int],
-        question: str,
-        asked: words.Terms,
-        *,
-        allowed: Filter,
-        legs: Legs,
-        options: Options,
-        found: Ranking,
+        self, ordered: Sequence[int], weigh: _Weigh, allowed: Filter, options: Options, found: Ranking
     ) -> tuple[dict[int, ChunkRow], dict[int, Weighed], list[int]]:
         """The first in order, with how relevant each is; only a caller's own limit leaves any out."""
-        weigh = _Weigh(self, question, legs)
+        marks = weigh.legs.marks
         weighed: dict[int, Weighed] = {}
         passing: list[int] = []
         chosen: list[int] = []
@@ -372,10 +329,10 @@ class Engine:
                 part = [id_ for id_ in part if weighed[id_].relevance >= options.min_score]
             passing += part
             chosen, full = rank.with_quota(
-                passing, lambda id_: legs.marks[id_].source, wanted, free=frozenset({MEMORY})
+                passing, lambda id_: marks[id_].source, wanted, free=frozenset({MEMORY})
             )
             if len(chosen) >= wanted:  # only what a full source has to make room for can change the page
-                waiting = [id_ for id_ in waiting if legs.marks[id_].source not in full]
+                waiting = [id_ for id_ in waiting if marks[id_].source not in full]
         found.hidden = len(weighed) - len(passing) if weighed else 0
         rows = self.index.rows(chosen, allowed)
         weighed.update(weigh({id_: row for id_, row in rows.items() if id_ not in weighed}))
@@ -409,7 +366,7 @@ class Engine:
         return {id_: numbers[id_] for id_ in order}
 
     def _arithmetic(
-        self, id_: int, legs: Legs, merged: fuse.MergedLegs, *, lowered: bool, lifted: float, spread: float
+        self, id_: int, legs: Legs, merged: fuse.MergedLegs, lifted: float, spread: float, *, lowered: bool
     ) -> dict[str, float]:
         """Every number that made a hit's score, so that it can be worked out again."""
         mark, total = legs.marks[id_], merged.of(id_).score
@@ -462,7 +419,7 @@ class _Weigh:
     """How relevant chunks are to one question."""
 
     def __init__(self, engine: Engine, question: str, legs: Legs) -> None:
-        self._engine, self._legs = engine, legs
+        self._engine, self.legs = engine, legs
         self._weigh = legs.weigher(question)
         # A word that is none has no mark, and nothing holds it.
         self._marks = [legs.stems[word] or NO_MARK for word in legs.asked.words]
@@ -471,7 +428,7 @@ class _Weigh:
         """Weigh chunks."""
         if not chunks:
             return {}
-        legs = self._legs
+        legs = self.legs
         alike = self._engine.alike(list(chunks), legs)
         # Words alone do without the embedder: naming it would load it.
         embedder = None if alike is None else self._engine.embedder
