@@ -29,7 +29,7 @@ LAYERS = [
     ["store"],
     ["llm", "config"],
     ["text"],
-    ["types", "errors", "lazy", "deprecated", "tokens"],
+    ["types", "errors", "stand_ins", "tokens"],
 ]
 
 # The same inside the interfaces: the command line starts all others, what they share knows none of them.
@@ -51,7 +51,7 @@ YET = {
     ("interfaces.install", "interfaces.hooks"),
     ("interfaces.present", "interfaces.install"),
 }
-BOTTOM = {"types", "errors", "lazy", "tokens"}  # nouns and words that may know each other
+BOTTOM = {"types", "errors", "stand_ins", "tokens"}  # nouns and words that may know each other
 
 # Inside the store: what may not be known.
 BLIND = {

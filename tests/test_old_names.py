@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from vademecum import Memory, Origin, connect, deprecated
+from vademecum import Memory, Origin, connect, stand_ins
 from vademecum.memory.old_names import OLD_NAMES
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ KEPT = set(BEFORE) - set(OLD_NAMES) - set(NOUNS_CALLED)
 
 @pytest.fixture
 def memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Memory]:
-    monkeypatch.setattr(deprecated, "_WARNED", set())
+    monkeypatch.setattr(stand_ins, "_WARNED", set())
     with connect(home=tmp_path / "home", project=tmp_path, origin=Origin.USER, terminal=True) as opened:
         yield opened
 

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from vademecum.errors import NotFound
 from vademecum.interfaces.cli.app import cli
-from vademecum.text import sentences, similarity
+from vademecum.text import similarity
 from vademecum.types import Outcome
 
 if TYPE_CHECKING:
@@ -30,7 +30,9 @@ def careless(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """A version that takes whatever is alike in its letters for one statement, as earlier ones did."""
 
     def alike(one: str, other: str, *, threshold: float = 85) -> float | None:
-        return similarity.likeness(sentences.read(one), sentences.read(other), threshold=threshold)
+        return similarity.likeness(
+            similarity.read_statement(one), similarity.read_statement(other), threshold=threshold
+        )
 
     monkeypatch.setattr(similarity, "same", alike)
     return monkeypatch

@@ -106,7 +106,7 @@ def test_no_other_module_has_an_idea_of_its_own() -> None:
     """A pattern with three marks in it is a second idea of a fence, unless it stands in this list."""
     known = {
         "text/fences.py",
-        "text/sentences.py",  # a run of backticks inside a line is code as well when texts are compared
+        "text/similarity.py",  # a run of backticks inside a line is code as well when texts are compared
         "lifecycle/profile.py",  # counts who writes code at all, spans included
     }
     source = Path(vademecum.__file__).parent

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import vademecum
-from vademecum.text import inflection, sentences, vocabulary
+from vademecum.text import lexicon, similarity
 from vademecum.text.similarity import same
 
 TEXT = Path(vademecum.__file__).parent / "text"
@@ -153,7 +153,7 @@ def test_a_text_with_one_word_replaced_by_another_is_another_statement(data: st.
     word = data.draw(st.sampled_from(WORDS))
     if spot[0].lower() in ("that", "please") or word in ("that", "please"):
         return
-    if inflection.same_word(spot[0].lower(), word, language="en"):
+    if lexicon.same_word(spot[0].lower(), word, language="en"):
         return
     changed = word.capitalize() if spot[0][0].isupper() else word
     assert not is_one(pair.one, pair.one[: spot.start()] + changed + pair.one[spot.end() :], threshold=50)
@@ -165,9 +165,9 @@ def test_the_store_knows_the_words_of_the_shipped_vocabulary() -> None:
     )
     whole = {word for word in shipped if word.isascii() and word.isalpha() and len(word) > 2}
     assert set((TEXT / "english.txt").read_text().split()) == whole
-    assert vocabulary.is_word("lockfile")
-    assert vocabulary.is_word("unlinked")
-    assert not vocabulary.is_word("biuld")
+    assert lexicon.is_word("lockfile")
+    assert lexicon.is_word("unlinked")
+    assert not lexicon.is_word("biuld")
 
 
 @pytest.mark.parametrize(
@@ -182,4 +182,4 @@ def test_the_store_knows_the_words_of_the_shipped_vocabulary() -> None:
     ],
 )
 def test_the_language_of_a_text_is_told_by_its_commonest_words(text: str, language: str) -> None:
-    assert sentences.read(text).language == language
+    assert similarity.read_statement(text).language == language

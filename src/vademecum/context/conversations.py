@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from vademecum.deprecated import renamed
 from vademecum.errors import NotFound, ScopeUnresolved, Untrusted, UsageError, VadeError
+from vademecum.stand_ins import renamed
 from vademecum.store import names
 from vademecum.tokens import Estimator
 from vademecum.transcripts import recall as recalling

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.store.outgoing import clean_text
 from vademecum.text import fences
-from vademecum.text.visible import visible
+from vademecum.text.words import visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -18,8 +18,7 @@ from vademecum.search.answer import Passage
 from vademecum.store import Fact, archive, clock, decisions, names, outgoing, scopes
 from vademecum.store.records import is_record
 from vademecum.text import fences
-from vademecum.text.visible import visible
-from vademecum.text.words import LETTERS
+from vademecum.text.words import LETTERS, visible
 from vademecum.types import Finding
 
 if TYPE_CHECKING:

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.store import secrets
 from vademecum.text import fences
-from vademecum.text.visible import visible
-from vademecum.text.words import SPOKEN, sentence_spans
+from vademecum.text.words import SPOKEN, sentence_spans, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

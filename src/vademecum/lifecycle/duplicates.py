@@ -16,7 +16,7 @@ from vademecum.lifecycle.passes import Proposal, last_renewed
 from vademecum.store import clock, frontmatter
 from vademecum.store.consolidation import is_consolidation
 from vademecum.store.validate import decode
-from vademecum.text import sentences, similarity
+from vademecum.text import similarity
 from vademecum.types import Origin
 
 if TYPE_CHECKING:
@@ -39,14 +39,14 @@ _TRUST = list(Origin)
 class SaidRecord(NamedTuple):
     """One statement, and by what it is looked up."""
 
-    statement: sentences.Statement
+    statement: similarity.Statement
     words: frozenset[str]  # their beginnings
     exact: tuple[str, ...]  # what no wording changes: numbers and negations
 
 
 def take_apart(text: str) -> SaidRecord:
     """A statement with its words."""
-    statement = sentences.read(text)
+    statement = similarity.read_statement(text)
     words = [token.text for token in statement.tokens]
     exact = [word for word in words if word in _TELLING or any(map(str.isdigit, word))]
     return SaidRecord(statement, frozenset(word[:_STEM] for word in words), tuple(sorted(exact)))

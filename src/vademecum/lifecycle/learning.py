@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vademecum.deprecated import renamed
 from vademecum.errors import Malformed
 from vademecum.knowledge import lessons as learned
 from vademecum.knowledge import trust as trusting
 from vademecum.lifecycle import runner
+from vademecum.stand_ins import renamed
 from vademecum.store import Found, decisions, files, scopes, validate
 from vademecum.store.records import key_of
 from vademecum.types import Finding, Record, Scope, Stored

@@ -16,8 +16,7 @@ from vademecum.store import Edit, archive, clock, decisions, document, frontmatt
 from vademecum.store.runs import Run
 from vademecum.store.validate import decode
 from vademecum.text import fences
-from vademecum.text.visible import visible
-from vademecum.text.words import LETTERS, SPOKEN
+from vademecum.text.words import LETTERS, SPOKEN, visible
 from vademecum.transcripts import views
 from vademecum.transcripts.events import Said, Started
 from vademecum.transcripts.importing import ASIDE, without_injected

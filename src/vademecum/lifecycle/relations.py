@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vademecum.deprecated import renamed
 from vademecum.errors import NotFound, UsageError
 from vademecum.knowledge import graph as graphs
+from vademecum.stand_ins import renamed
 from vademecum.store import outgoing, scopes
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import reduce
 from typing import Any
 
-from vademecum.deprecated import warn_of
+from vademecum.stand_ins import warn_of
 
 # By the noun that they stand behind now; a name that has changed too is followed by the new one.
 _BEHIND = {

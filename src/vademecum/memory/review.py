@@ -10,9 +10,9 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from vademecum.deprecated import renamed
 from vademecum.errors import Conflict, Malformed, NotFound, OutsideMemory, UsageError, VadeError
 from vademecum.knowledge import trust as trusting
+from vademecum.stand_ins import renamed
 from vademecum.store import Found, Listed, archive, decisions, document, files, names, pinned, scopes
 from vademecum.store import approvals as approving
 from vademecum.store import runs as running

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vademecum.deprecated import renamed
 from vademecum.errors import NotFound, NotVisible, UsageError
+from vademecum.stand_ins import renamed
 from vademecum.store import known, names, scopes
 from vademecum.types import Audience, Finding, Origin
 

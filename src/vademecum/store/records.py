@@ -18,7 +18,7 @@ from vademecum.errors import (
     Untrusted,
     VadeError,
 )
-from vademecum.lazy import LazyModule
+from vademecum.stand_ins import LazyModule
 from vademecum.store import (
     archive,
     audit,

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vademecum.deprecated import renamed
 from vademecum.errors import Collision, NotFound, UsageError
+from vademecum.stand_ins import renamed
 from vademecum.store import decisions, names, outgoing, scopes
 from vademecum.store.files import DiskFolder
 from vademecum.types import Audience, Place, Scope

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from vademecum.errors import VadeError
-from vademecum.lazy import LazyModule
+from vademecum.stand_ins import LazyModule
 from vademecum.store import locks
 
 if TYPE_CHECKING:

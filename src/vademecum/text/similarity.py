@@ -9,16 +9,18 @@ Whatever is in doubt is another statement: keeping two costs a line, and taking 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import functools
+import itertools
+import re
+import unicodedata
+from typing import TYPE_CHECKING, NamedTuple
 
-from vademecum.text import grammar, inflection, sentences, vocabulary
-from vademecum.text.grammar import ENGLISH, GERMAN
-from vademecum.text.words import is_same_text
+from vademecum.text import lexicon
+from vademecum.text.lexicon import ENGLISH, FRENCH, GERMAN
+from vademecum.text.words import LETTERS, is_same_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-
-    from vademecum.text.sentences import Statement, Token
 
 THRESHOLD = 85.0
 LONGEST = 20_000  # characters; a longer text is a document, and only its own copy is the same
@@ -36,8 +38,8 @@ def same(one: str | Statement, other: str | Statement, *, threshold: float = THR
     """How alike two texts that say the same are, out of 100; None when they say different things."""
     if isinstance(one, str) and isinstance(other, str) and not _worth_reading(one, other, threshold):
         return None
-    first = sentences.read(one) if isinstance(one, str) else one
-    second = sentences.read(other) if isinstance(other, str) else other
+    first = read_statement(one) if isinstance(one, str) else one
+    second = read_statement(other) if isinstance(other, str) else other
     if first.redacted or second.redacted:
         return None  # what stood there is unknown, so nobody can say that it was the same
     if max(len(first.text), len(second.text)) > LONGEST:
@@ -73,17 +75,17 @@ def _in_one_language(one: Statement, other: Statement) -> tuple[Statement, State
     if len(shared) != 1:
         return one, other
     language = min(shared)
-    return sentences.read(one.text, language=language), sentences.read(other.text, language=language)
+    return read_statement(one.text, language=language), read_statement(other.text, language=language)
 
 
 def is_redacted(text: str) -> bool:
     """Whether a secret was taken out of a text: nobody can say then that another text is the same."""
-    return sentences.REDACTED in text
+    return REDACTED in text
 
 
 def is_negation(word: str) -> bool:
     """Whether a word, in small letters and without apostrophes, turns a statement round."""
-    return word in grammar.NEGATIONS
+    return word in lexicon.NEGATIONS
 
 
 # -------------------------------------------------------------------- comparing
@@ -150,16 +152,16 @@ def _rotations(row: Sequence[Token], language: str) -> Iterator[Sequence[Token]]
 def _is_movable(row: Sequence[Token], at: int, language: str) -> bool:
     """Whether what begins here belongs to the sentence as a whole."""
     word = row[at].text
-    if word in grammar.CLAUSE_WORDS.get(language, ()):
+    if word in lexicon.CLAUSE_WORDS.get(language, ()):
         return True
-    if word in grammar.ADVERBS:
+    if word in lexicon.ADVERBS:
         return at == len(row) - 1  # "always pass tests" is not "tests always pass"
-    if word in grammar.EACH:
-        return at + 1 < len(row) and any(base in grammar.TIMES for base in inflection.bases(row[at + 1].text))
-    if word not in grammar.PHRASE_WORDS.get(language, ()):
+    if word in lexicon.EACH:
+        return at + 1 < len(row) and any(base in lexicon.TIMES for base in lexicon.bases(row[at + 1].text))
+    if word not in lexicon.PHRASE_WORDS.get(language, ()):
         return False
     # "Test on A and deploy on B": the phrase belongs to the last part alone.
-    return row[at].opens or not any(token.text in grammar.JOINING for token in row[:at])
+    return row[at].opens or not any(token.text in lexicon.JOINING for token in row[:at])
 
 
 def _moves(row: Sequence[Token], at: int) -> bool:
@@ -171,20 +173,20 @@ def _moves(row: Sequence[Token], at: int) -> bool:
 
 
 def _is_condition(clause: str) -> bool:
-    return clause.startswith(grammar.ASIAN_CONDITIONS)
+    return clause.startswith(lexicon.ASIAN_CONDITIONS)
 
 
 def _stands_alone(clause: Sequence[Token]) -> bool:
     words = [token.text for token in clause]
-    if not words or len(words) < 3 or grammar.SEQUENCE & set(words):
+    if not words or len(words) < 3 or lexicon.SEQUENCE & set(words):
         return False
-    return words[0] not in grammar.REFERRING
+    return words[0] not in lexicon.REFERRING
 
 
 def _declares(sentence: Sequence[Token]) -> bool:
     """Whether a sentence begins with who it is about: else it may be a step, before or after another."""
     begin, verb, following = sentence[:3]
-    if begin.article or begin.text in grammar.SUBJECTS or begin.name:
+    if begin.article or begin.text in lexicon.SUBJECTS or begin.name:
         return True
     return verb.text.endswith("s") and bool(following.article)  # "Alice owns the parser"
 
@@ -219,10 +221,10 @@ def _same_token(one: Token, other: Token) -> bool:
         # A capital that only begins the sentence is none of the name's own.
         begins = one.first or other.first
         return begins and one.raw[1:] == other.raw[1:] and not any(map(str.isdigit, one.raw))
-    if one.raw.isupper() != other.raw.isupper() and len(one.raw) > 1 and one.text in grammar.SHOUTED:
+    if one.raw.isupper() != other.raw.isupper() and len(one.raw) > 1 and one.text in lexicon.SHOUTED:
         return False
     inside = not (one.first or other.first)
-    return not (inside and one.text in grammar.CAPITAL and one.raw[:1].isupper() != other.raw[:1].isupper())
+    return not (inside and one.text in lexicon.CAPITAL and one.raw[:1].isupper() != other.raw[:1].isupper())
 
 
 def _other_article(one: Sequence[Token], other: Sequence[Token], at: int, language: str) -> bool:
@@ -243,7 +245,7 @@ def _is_form(
         return False
     if language == ENGLISH:
         return _is_english_form(one, other, at)
-    if not inflection.same_word(mine.text, theirs.text, language=language):
+    if not lexicon.same_word(mine.text, theirs.text, language=language):
         return False
     if mine.first or theirs.first:
         return bool(mine.article and theirs.article)
@@ -279,7 +281,7 @@ def _acronym(one: Token, other: Token) -> str:
 
 
 def _bases(token: Token) -> frozenset[str]:
-    return inflection.gerund_bases(token.text) if token.gerund else inflection.bases(token.text)
+    return lexicon.gerund_bases(token.text) if token.gerund else lexicon.bases(token.text)
 
 
 def _is_slip(one: Token, other: Token, language: str) -> bool:
@@ -290,10 +292,10 @@ def _is_slip(one: Token, other: Token, language: str) -> bool:
         return False  # written as a name, or the first word, which may be one
     if not (one.text + other.text).isascii():
         return False
-    if vocabulary.is_word(one.text) == vocabulary.is_word(other.text):
+    if lexicon.is_word(one.text) == lexicon.is_word(other.text):
         return False
-    right, wrong = (one, other) if vocabulary.is_word(one.text) else (other, one)
-    return any(map(vocabulary.is_listed, _bases(right))) and _mistyped(right.text, wrong.text)
+    right, wrong = (one, other) if lexicon.is_word(one.text) else (other, one)
+    return any(map(lexicon.is_listed, _bases(right))) and _mistyped(right.text, wrong.text)
 
 
 def _mistyped(right: str, wrong: str) -> bool:
@@ -327,12 +329,8 @@ def _wordings(row: Sequence[Token]) -> Iterator[tuple[Token, ...]]:
 def _lasting(row: Sequence[Token]) -> Iterator[tuple[Token, ...]]:
     """ "is running" as "runs", where there is one."""
     for at in range(len(row) - 1):
-        verb = at + 2 if at + 2 < len(row) and row[at + 1].text in grammar.BETWEEN else at + 1
-        if (
-            row[at].text in inflection.BE
-            and inflection.gerund_bases(row[verb].text)
-            and not row[verb].article
-        ):
+        verb = at + 2 if at + 2 < len(row) and row[at + 1].text in lexicon.BETWEEN else at + 1
+        if row[at].text in lexicon.BE and lexicon.gerund_bases(row[verb].text) and not row[verb].article:
             marked = row[verb]._replace(gerund=True)
             yield (*row[:at], *row[at + 1 : verb], marked, *row[verb + 1 :])
             return
@@ -340,25 +338,25 @@ def _lasting(row: Sequence[Token]) -> Iterator[tuple[Token, ...]]:
 
 def _fronted(row: Sequence[Token]) -> Iterator[int]:
     """Where a phrase that stands before the subject may end."""
-    if row and row[0].text in grammar.MOVABLE[ENGLISH] | grammar.EACH:
+    if row and row[0].text in lexicon.MOVABLE[ENGLISH] | lexicon.EACH:
         yield from range(2, min(len(row) - 3, 8))
 
 
 def _active(row: Sequence[Token]) -> Iterator[tuple[Token, ...]]:
     """What "B is called by A" says, as "A calls B": the doer may end anywhere before the end."""
     for be, token in enumerate(row):
-        if be == 0 or token.text not in inflection.BE:
+        if be == 0 or token.text not in lexicon.BE:
             continue
         verb = be + 1
-        while verb < len(row) and (row[verb].text in grammar.BETWEEN or row[verb].text == "being"):
+        while verb < len(row) and (row[verb].text in lexicon.BETWEEN or row[verb].text == "being"):
             verb += 1
-        if verb >= len(row) or not inflection.is_participle(row[verb].text):
+        if verb >= len(row) or not lexicon.is_participle(row[verb].text):
             continue
         by = next((at for at in range(verb + 1, len(row)) if row[at].text == "by"), None)
         if by is None or by + 1 >= len(row):
             continue
         start = be
-        while start > 1 and row[start - 1].text in grammar.HELPING:
+        while start > 1 and row[start - 1].text in lexicon.HELPING:
             start -= 1
         whom, helping = row[:start], (*row[start:be], *(t for t in row[be + 1 : verb] if t.text != "being"))
         how = row[verb + 1 : by]
@@ -368,3 +366,259 @@ def _active(row: Sequence[Token]) -> Iterator[tuple[Token, ...]]:
             if how and rest:
                 yield (*doer, *helping, row[verb], *whom, *rest, *how)
         return
+
+
+# -------------------------------------------------------------------- a text taken apart
+# Sentences of words, numbers, signs and pieces of code. Articles, contractions, punctuation and phrases that
+# say nothing are gone; what has to be taken to the letter is marked so.
+
+
+REDACTED = "[REDACTED:"
+_CACHED = 2_000  # characters of a text that is remembered as it was taken apart
+_UNIT = 3  # letters of a unit at most
+_LOUD = 20  # characters of a text in capitals that is more than an abbreviation
+
+
+class Token(NamedTuple):
+    """A word, number, sign or piece of code, with what is known of its place."""
+
+    raw: str
+    text: str  # in small letters
+    exact: bool = False  # to be taken to the letter: code, an identifier, a number, a sign
+    name: bool = False  # written as a name: a capital inside a sentence
+    first: bool = False  # the first of its sentence, where a capital tells nothing
+    opens: bool = False  # the first of its clause
+    article: str = ""  # the one before it
+    loud: bool = False  # of a text that is written in capitals alone
+    gerund: bool = False  # it stood after a form of "to be": "is running"
+
+
+class Statement(NamedTuple):
+    """A text, taken apart for comparing."""
+
+    text: str
+    plain: str  # its words alone, as likeness is measured
+    language: str
+    sentences: tuple[tuple[Token, ...], ...]
+    redacted: bool
+    languages: frozenset[str] = frozenset()  # those it may be written in
+
+    @property
+    def tokens(self) -> tuple[Token, ...]:
+        """All of it in a row."""
+        return tuple(itertools.chain.from_iterable(self.sentences))
+
+
+_LEAD = re.compile(
+    r"(?:^|(?<=[.!?\n]\s))(?:please\s+)?(?:"
+    r"(?:note|remember|be aware|keep in mind|bear in mind)(?:\s+that\b|\s*:)|"
+    r"(?:as (?:a|one more) (?:reminder|note)|by the way|for the record|for your information|just so you know|"
+    r"as mentioned(?: before| earlier| above)?)\s*[,:]?|(?:btw|fyi|reminder)\s*[,:]|fyi(?=\s)|"
+    r"it (?:is|should be) (?:worth noting|noted|important to note)\s+that\b"
+    r")\s*",
+    re.IGNORECASE,
+)
+_PLEASE = re.compile(r"\bplease\b,?\s*", re.IGNORECASE)
+_EMPHASIS = re.compile(r"(?<![\w*])(\*\*|\*)(?=[\w\"'`])([^*\n]+?)(?<=\S)\1(?!\w)")
+_RAISED = str.maketrans({raised: f"^{digit}" for digit, raised in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")})
+_SHORT_IS = re.compile(r"(?<=\w)'s(?=\s+(?:a|an|the|not)\b)")
+_RANGE = re.compile(r"(?<=\d)[–—](?=\d)")
+_BULLET = re.compile(r"^\s*(?:[-*+]|#{1,6})\s+(?!\[)", re.MULTILINE)
+_RUN = r"```.*?(?:```|\Z)"  # not `fences`: here a run of backticks inside a line is code as well
+_CODE = r"`[^`\n]*`"
+_CJK = r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"  # scripts that set no spaces; in Korean a space tells
+_ASIAN = re.compile(rf"[{_CJK}]")
+_GAP = re.compile(rf"(?<=[{_CJK}])\s+|\s+(?=[{_CJK}])")
+_SEAM = re.compile(rf"(?<=[{_CJK}])(?=[A-Za-z0-9])|(?<=[A-Za-z0-9%])(?=[{_CJK}])")
+
+# Letters and digits with what joins them into one name: 1.5, pre-commit, src/a.py, a_b, user@host, don't.
+_WORD = r"[^\W_]+(?:(?:[._/:@'+-]+|(?<=\d),(?=\d))[^\W_]+|_+[^\W_]*)*|_\w+"
+_PATH = rf"(?<![\w./~])(?:~?/|\.{{1,2}}/|\.)(?:{_WORD})"
+_FLAG = r"(?<!\S)--?[A-Za-z][\w-]*"
+# What is no letter, no space and no mark that only sets words apart: <, %, C#, a tick, a question, a
+# leading dot.
+_SIGN = (
+    r"[^\w\s.,;:!'\"“”„‘«»「」『』()\[\]{}/*–—…`¡¿、。，；：！-]|(?<!\w)-(?=\d)|!(?==)|(?<!\w)!(?=\w)|"
+    r"\*(?=[./])|(?<=\[)-(?=\])|(?<=\w\s)[*/](?=\s\w)|(?<=\w)\*(?=\w)"
+)
+_BREAK = r"[.!?;。！？；]+(?=\s|\Z|[^\x00-\x7f])|\n+"
+_COMMA = r"[,:()、，：]+(?=\s|\Z|[^\x00-\x7f])|\s[–—-]\s|[–—]|\(|\.\.\.|…"
+_PIECES = re.compile(
+    rf"(?P<fence>{_RUN})|(?P<code>{_CODE})|(?P<flag>{_FLAG})|(?P<path>{_PATH})|(?P<word>{_WORD})|"
+    rf"(?P<comma>{_COMMA})|(?P<sign>{_SIGN})|(?P<break>{_BREAK})",
+    re.DOTALL,
+)
+_IN_CODE = re.compile(rf"{_FLAG}|{_WORD}|[^\w\s]")
+_AMOUNT = re.compile(r"(\d+(?:[.,]\d+)*)([^\W\d_]{1,4})")
+
+
+def read_statement(text: str, *, language: str | None = None) -> Statement:
+    """Take a text apart, as one of a language or of the one it seems to be written in."""
+    return (_read_short if len(text) <= _CACHED else _read)(text, language)
+
+
+def _read(text: str, language: str | None) -> Statement:
+    whole = unicodedata.normalize("NFKC", text.translate(_RAISED)).strip()
+    whole = _RANGE.sub("-", re.sub("[’‘ʼ´]", "'", whole))
+    whole = _SHORT_IS.sub(" is", whole)
+    asian = _ASIAN.search(whole) is not None
+    prose = _PLEASE.sub("", _LEAD.sub("", _EMPHASIS.sub(r"\2", _BULLET.sub("", whole))))
+    if asian:
+        prose = _SEAM.sub(" ", _GAP.sub("", prose))
+    loud = prose.isupper() and len(prose) > _LOUD
+    languages = _languages(prose) if language is None else frozenset({language})
+    language = min(languages) if len(languages) == 1 else ""
+    sentences = [*_sentences(prose.lower() if loud else prose, language, asian=asian)]
+    if loud:
+        sentences = [tuple(token._replace(loud=True) for token in sentence) for sentence in sentences]
+    plain = " ".join(token.text for sentence in sentences for token in sentence)
+    return Statement(whole, plain, language, tuple(sentences), REDACTED in whole, languages)
+
+
+_read_short = functools.lru_cache(maxsize=4_096)(_read)
+
+
+def _languages(text: str) -> frozenset[str]:
+    """Which of the languages that are known here a text may be written in, by its commonest words."""
+    if _ASIAN.search(text):
+        return frozenset()
+    words = LETTERS.findall(text.lower())
+    counts = {
+        name: sum(word in known or word in lexicon.MOVABLE[name] for word in words)
+        for name, known in lexicon.COMMON.items()
+    }
+    best = max(counts.values(), default=0)
+    if not best:
+        known = sum(map(lexicon.is_listed, words))
+        return frozenset({ENGLISH} if words and text.isascii() and known * 2 > len(words) else ())
+    return frozenset(name for name, count in counts.items() if count == best)
+
+
+def _sentences(text: str, language: str, *, asian: bool) -> Iterator[tuple[Token, ...]]:
+    sentence: list[Token] = []
+    opens = True
+    for match in _PIECES.finditer(text):
+        kind = str(match.lastgroup)
+        piece = match[kind]
+        if kind == "break":
+            if sentence:
+                yield _finished(sentence, language)
+            sentence, opens = [], True
+        elif kind == "comma":
+            opens = True
+        else:
+            made = [*_tokens(piece, kind, language, first=not sentence)]
+            if made and sentence and len(made[0].raw) <= _UNIT and sentence[-1].raw[-1].isdigit():
+                made[0] = made[0]._replace(exact=True)  # Mb is no MB
+            if made and opens and sentence and asian:
+                sentence.append(
+                    Token(",", ",", exact=True)
+                )  # between signs that have no spaces it may divide
+            if made:
+                sentence += [made[0]._replace(opens=opens), *made[1:]]
+                opens = False
+    if sentence:
+        yield _finished(sentence, language)
+
+
+def _tokens(piece: str, kind: str, language: str, *, first: bool) -> Iterator[Token]:
+    """The tokens of one piece of text."""
+    if kind == "code":
+        for each in _IN_CODE.findall(piece.strip("`")):
+            yield Token(each, each.lower(), exact=True)
+    elif kind in ("fence", "flag", "path", "sign"):
+        yield Token(piece, piece.lower(), exact=True)
+    else:
+        for number, word in enumerate(_words(piece, language)):
+            yield _token(word, first=first and number == 0)
+
+
+def _words(piece: str, language: str) -> Iterator[str]:
+    """The words of a piece: a contraction is several, and so are words that a hyphen joins."""
+    if re.fullmatch(r"[^\W\d_]+(?:-[^\W\d_]+)+", piece):
+        yield from piece.split("-")
+        return
+    amount = _AMOUNT.fullmatch(piece)
+    if amount:
+        yield from amount.groups()
+        return
+    low = piece.lower()
+    if low in lexicon.SHORT.get(language, {}):
+        yield from _cased(piece, lexicon.SHORT[language][low])
+    elif language == ENGLISH and "'" in piece:
+        yield from _uncontracted(piece)
+    elif "'" in piece and language in (FRENCH, ""):
+        head, _, rest = piece.partition("'")
+        yield from (lexicon.ELIDED.get(head.lower(), head), rest)
+    else:
+        yield piece
+
+
+def _uncontracted(piece: str) -> Iterator[str]:
+    low = piece.lower()
+    for ending, word in lexicon.SHORT_ENDINGS.items():
+        if low.endswith(ending) and len(low) > len(ending):
+            yield from (piece[: -len(ending)], word)
+            return
+    host, _, rest = piece.partition("'")
+    if rest.lower() == "s":
+        yield host
+        if host.lower() in lexicon.WITH_IS:
+            yield "is"
+    else:
+        yield piece
+
+
+def _cased(piece: str, words: str) -> Iterator[str]:
+    """Words that stand for a piece, the first written as large as it was."""
+    first, *rest = words.split()
+    yield first.capitalize() if piece[:1].isupper() else first
+    yield from rest
+
+
+def _token(word: str, *, first: bool) -> Token:
+    folded = word.casefold()
+    joined = not word.isalpha()
+    inner = any(letter.isupper() for letter in word[1:]) and not word.isupper()
+    plural_of_letters = word[:-1].isupper() and word.endswith("s") and len(word) > 2
+    exact = joined or (inner and not plural_of_letters) or _ASIAN.search(word) is not None
+    name = word[:1].isupper() and not first and not lexicon.is_calendar(folded)
+    return Token(word, folded, exact=exact, name=name or plural_of_letters, first=first)
+
+
+def _finished(sentence: Sequence[Token], language: str) -> tuple[Token, ...]:
+    """A sentence without articles, each noted at the word it stood before, and without a helping "do"."""
+    known = lexicon.ARTICLES.get(language, frozenset())
+    found: list[Token] = []
+    article, opens = "", False
+    for at, token in enumerate(sentence):
+        following = sentence[at + 1] if at + 1 < len(sentence) else None
+        opens = opens or token.opens
+        drops = token.text in known and not token.exact and following is not None
+        if drops and not _abbreviates(token) and following and following.text not in lexicon.QUANTITIES:
+            article = token.text
+            continue
+        if language == ENGLISH and _only_helps(token, following):
+            continue
+        found.append(token._replace(article=article, opens=opens))
+        article, opens = "", False
+    return tuple(_marked(found))
+
+
+def _abbreviates(token: Token) -> bool:
+    """Whether an article is written like a name of one letter, as the A of "A calls B"."""
+    return token.raw == "A" and not token.first
+
+
+def _only_helps(token: Token, following: Token | None) -> bool:
+    return token.text in ("do", "does", "did") and following is not None and following.text == "not"
+
+
+def _marked(sentence: Sequence[Token]) -> Iterator[Token]:
+    """The tokens, a clause that is nothing but a no marked as such: "No, deploy" is not "no deploy"."""
+    for at, token in enumerate(sentence):
+        alone = token.opens and at + 1 < len(sentence) and sentence[at + 1].opens
+        if alone and token.text in lexicon.ANSWERS:
+            yield token._replace(text=f"{token.text},", exact=True)
+        else:
+            yield token

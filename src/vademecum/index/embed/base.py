@@ -10,7 +10,7 @@ import math
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeGuard
 
-from vademecum.lazy import LazyModule
+from vademecum.stand_ins import LazyModule
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

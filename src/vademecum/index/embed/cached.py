@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from vademecum.errors import EmbedderChanged, EmbedderFailed
 from vademecum.index.embed.base import PROBES, gather, unit
-from vademecum.lazy import LazyModule
+from vademecum.stand_ins import LazyModule
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -22,7 +22,7 @@ from vademecum.index.embed.static import (
     unreadable,
     words_of,
 )
-from vademecum.lazy import LazyModule
+from vademecum.stand_ins import LazyModule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -16,8 +16,8 @@ from urllib.parse import quote, urlsplit
 
 from vademecum.errors import EmbedderChanged, EmbedderFailed
 from vademecum.index.embed.base import gather, patience, unit
-from vademecum.lazy import LazyModule
 from vademecum.llm import net
+from vademecum.stand_ins import LazyModule
 from vademecum.store.outgoing import clean_text
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from vademecum.errors import EmbedderFailed
 from vademecum.index.embed.base import unit
-from vademecum.lazy import LazyModule
+from vademecum.stand_ins import LazyModule
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -20,7 +20,7 @@ from vademecum.interfaces.present.to_text import (
 from vademecum.interfaces.tools.core import LESSONS
 from vademecum.interfaces.tools.declaration import quoted
 from vademecum.store.approvals import SHOWN, whose
-from vademecum.text.visible import spelled
+from vademecum.text.words import spelled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -18,7 +18,7 @@ from vademecum.errors import VadeError
 from vademecum.interfaces.present import output
 from vademecum.interfaces.present.safe import has_secret
 from vademecum.text import fences
-from vademecum.text.visible import visible
+from vademecum.text.words import visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from vademecum.interfaces.present.shape import VERSION
-from vademecum.text.visible import visible
+from vademecum.text.words import visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -1,13 +1,32 @@
-"""Old names, which answer in this version and warn once each."""
+"""Names that stand for something else: a module until it is needed, a method under its old name.
+
+A command pays only for what it runs: `vade store` needs neither purge nor sources. Old names answer in this
+version and warn once each.
+"""
 
 from __future__ import annotations
 
 import functools
 import warnings
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+
+class LazyModule:
+    """Stands for a module until it is needed."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._module: Any = None
+
+    def __getattr__(self, name: str) -> Any:
+        if self._module is None:
+            self._module = import_module(self._name)
+        return getattr(self._module, name)
+
 
 _WARNED: set[str] = set()
 
