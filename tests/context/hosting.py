@@ -11,8 +11,7 @@ from vademecum.context.units import estimate_request, gather
 from vademecum.store.outgoing import clean_value
 from vademecum.transcripts.events import TAKEN_BACK, Compacted, Flushed, Said, Summary, Trimmed, Used
 from vademecum.transcripts.log import InMemory, Log
-from vademecum.transcripts.messages import Message, Role, ToolCall, ToolResult, to_json
-from vademecum.transcripts.small_talk import is_substantive
+from vademecum.transcripts.messages import Message, Role, ToolCall, ToolResult, is_substantive, to_json
 
 from .conversations import orphans
 from .hosts import ScriptedHost

@@ -21,8 +21,7 @@ from vademecum.context.summary import (
     render_summary,
     summarize,
 )
-from vademecum.transcripts.messages import Message, Role, Text, ToolCall, ToolResult
-from vademecum.transcripts.small_talk import is_substantive
+from vademecum.transcripts.messages import Message, Role, Text, ToolCall, ToolResult, is_substantive
 
 from .conversations import SMALL_TALK, conversations
 

@@ -635,7 +635,7 @@ def test_a_late_piece_of_an_answer_adds_only_what_was_not_counted(tmp_path: Path
 
 
 def test_pieces_that_never_end_do_not_pile_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vademecum.transcripts.blocks.LONGEST", 10_000)
+    monkeypatch.setattr("vademecum.transcripts.reading.LONGEST", 10_000)
     many = [claude("assistant", at, message=answer("m1", words("x" * 1000), output=3)) for at in range(50)]
     found = read("claude-code", tmp_path, as_lines(many))
     assert max(len(each.text) for each in messages(found)) < 12_000

@@ -26,8 +26,7 @@ from vademecum.transcripts.events import (
     Used,
 )
 from vademecum.transcripts.log import InMemory, Log
-from vademecum.transcripts.messages import Message, Role, Text, ToolCall, ToolResult
-from vademecum.transcripts.small_talk import says_something
+from vademecum.transcripts.messages import Message, Role, Text, ToolCall, ToolResult, says_something
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -27,12 +27,12 @@ from vademecum.errors import VadeError
 from vademecum.knowledge import ltm
 from vademecum.knowledge.intake import LessonsPiece, SectionPiece, Skipped, TopicPiece, TranscriptPiece
 from vademecum.store import pinned
-from vademecum.transcripts.blocks import chat_message
 from vademecum.transcripts.messages import SUMMARY, Role
 from vademecum.transcripts.reading import (
     FactsSoFar,
     TranscriptUsage,
     Unread,
+    chat_message,
     count,
     document,
     listed,

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from vademecum.agents.base import Agent, TranscriptFormat
 from vademecum.errors import VadeError
-from vademecum.transcripts.blocks import chat_message
 from vademecum.transcripts.reading import (
     FactsSoFar,
     TranscriptUsage,
     Unread,
+    chat_message,
     count,
     document,
     first_records,

@@ -26,19 +26,22 @@ from vademecum.agents.base import Agent, TranscriptFormat
 from vademecum.agents.memories import date_in, fronted, reference, titled
 from vademecum.knowledge.intake import NotesPiece, SectionPiece, Skipped
 from vademecum.store import pinned
-from vademecum.transcripts.blocks import Fragment, joined, parts_of, result_parts
 from vademecum.transcripts.messages import LEFT, META, SUMMARY, Message, Role, Text, ToolResult
 from vademecum.transcripts.reading import (
     FactsSoFar,
+    Fragment,
     JsonLine,
     TranscriptUsage,
     Unread,
     amount,
     count,
     first_records,
+    joined,
     lines,
     mapping,
     moment,
+    parts_of,
+    result_parts,
     text,
     unseen,
     without,
@@ -51,9 +54,8 @@ if TYPE_CHECKING:
 
     from vademecum.agents.memories import FileTree, Importing, TextFile
     from vademecum.knowledge.intake import Piece
-    from vademecum.transcripts.blocks import Stream
     from vademecum.transcripts.messages import Json, Part
-    from vademecum.transcripts.reading import Found, Seen
+    from vademecum.transcripts.reading import Found, Seen, Stream
 
 _SILENT = frozenset(
     {"model_change", "thinking_level_change", "label", "custom", "leaf", "active_tools_change"}

@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from vademecum.context import todo as todos
 from vademecum.context.units import is_request, measure
 from vademecum.tokens import count
-from vademecum.transcripts.messages import Message, Role, Text
-from vademecum.transcripts.small_talk import is_command, is_substantive, telling
+from vademecum.transcripts.messages import Message, Role, Text, is_command, is_substantive, telling
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

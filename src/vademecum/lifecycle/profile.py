@@ -20,9 +20,8 @@ from vademecum.text.words import LETTERS, SPOKEN, visible
 from vademecum.transcripts import views
 from vademecum.transcripts.events import Said, Started
 from vademecum.transcripts.importing import ASIDE, without_injected
-from vademecum.transcripts.messages import Role
+from vademecum.transcripts.messages import Role, is_command
 from vademecum.transcripts.sessions import IMPORT
-from vademecum.transcripts.small_talk import is_command
 from vademecum.types import Audience, Origin, Scope
 
 if TYPE_CHECKING:

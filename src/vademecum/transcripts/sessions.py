@@ -28,8 +28,7 @@ from vademecum.store import Journal, clock, files, names, scopes, secrets
 from vademecum.transcripts import views
 from vademecum.transcripts.events import Ended, Event, Renamed, Said, Started
 from vademecum.transcripts.log import ENDING, FOLDER, InMemory, Log, OnDisk
-from vademecum.transcripts.messages import Role
-from vademecum.transcripts.small_talk import is_command
+from vademecum.transcripts.messages import Role, is_command
 from vademecum.types import Audience, Origin, Scope, SecretPolicy
 
 if TYPE_CHECKING:

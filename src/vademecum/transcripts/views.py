@@ -35,8 +35,8 @@ from vademecum.transcripts.messages import (
     Message,
     Role,
     Text,
+    says_something,
 )
-from vademecum.transcripts.small_talk import says_something
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

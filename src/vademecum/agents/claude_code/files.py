@@ -31,7 +31,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from vademecum.agents.memories import fronted, key_of, reference, text_of, unmarked
 from vademecum.knowledge.intake import SectionPiece, Skipped, TopicPiece
 from vademecum.store import pinned
-from vademecum.transcripts.blocks import Fragment, joined, parts_of
 from vademecum.transcripts.messages import (
     META,
     NOTHING,
@@ -45,14 +44,17 @@ from vademecum.transcripts.messages import (
 )
 from vademecum.transcripts.reading import (
     FactsSoFar,
+    Fragment,
     TranscriptUsage,
     Unread,
     amount,
     count,
     first_records,
+    joined,
     lines,
     mapping,
     moment,
+    parts_of,
     text,
     unseen,
     without,
@@ -64,9 +66,8 @@ if TYPE_CHECKING:
 
     from vademecum.agents.memories import FileTree, Importing, TextFile
     from vademecum.knowledge.intake import Piece
-    from vademecum.transcripts.blocks import Stream
     from vademecum.transcripts.messages import Json, Part
-    from vademecum.transcripts.reading import Found, JsonLine, Seen
+    from vademecum.transcripts.reading import Found, JsonLine, Seen, Stream
 
 _TITLES = {"summary": "summary", "ai-title": "aiTitle", "custom-title": "customTitle"}
 _SPOKEN = frozenset({"user", "assistant"})

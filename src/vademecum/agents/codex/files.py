@@ -32,7 +32,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from vademecum.agents.memories import date_in, fronted, key_of, reference, titled, unmarked
 from vademecum.knowledge.intake import NotesPiece, SectionPiece, Skipped, TopicPiece
 from vademecum.store import pinned
-from vademecum.transcripts.blocks import Fragment, joined, parts_of, result_parts, texts_of
 from vademecum.transcripts.messages import (
     META,
     SIDE,
@@ -49,15 +48,20 @@ from vademecum.transcripts.messages import (
 from vademecum.transcripts.reading import (
     LONGEST,
     FactsSoFar,
+    Fragment,
     TranscriptUsage,
     Unread,
     count,
     first_records,
+    joined,
     lines,
     listed,
     mapping,
     moment,
+    parts_of,
+    result_parts,
     text,
+    texts_of,
     unseen,
     without,
     written,
@@ -70,9 +74,8 @@ if TYPE_CHECKING:
 
     from vademecum.agents.memories import FileTree, Importing, TextFile
     from vademecum.knowledge.intake import Piece
-    from vademecum.transcripts.blocks import Bit, Stream
     from vademecum.transcripts.messages import Json, Part
-    from vademecum.transcripts.reading import Found, JsonLine, Seen, SessionFacts
+    from vademecum.transcripts.reading import Bit, Found, JsonLine, Seen, SessionFacts, Stream
 
     Result = tuple[Text | Image | Opaque, ...]
 

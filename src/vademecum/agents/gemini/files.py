@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vademecum.transcripts.blocks import parts_of, result_parts
 from vademecum.transcripts.messages import (
     LEFT,
     META,
@@ -43,6 +42,8 @@ from vademecum.transcripts.reading import (
     listed,
     mapping,
     moment,
+    parts_of,
+    result_parts,
     text,
     unseen,
     without,
