@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vademecum.context.units import flatten, gather, trim
-from vademecum.transcripts.shapes import anthropic, openai_chat
+from vademecum.transcripts.shapes import anthropic
+from vademecum.transcripts.shapes.openai import openai_chat
 
 from .conversations import conversations
 

@@ -28,7 +28,7 @@ from vademecum.transcripts.messages import (
     ToolCall,
     ToolResult,
 )
-from vademecum.transcripts.shapes.round_trip import ROLES
+from vademecum.transcripts.shapes import ROLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

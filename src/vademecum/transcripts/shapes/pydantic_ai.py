@@ -11,9 +11,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from vademecum.transcripts import shapes
 from vademecum.transcripts.messages import Image, Message, Opaque, Role, Text, Thinking, ToolCall, ToolResult
-from vademecum.transcripts.shapes import objects
-from vademecum.transcripts.shapes import round_trip as trip
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,10 +31,10 @@ _STANDARD = str.maketrans("-_", "+/")
 def read(messages: Sequence[Json]) -> list[Message]:
     """Theirs as ours."""
     found: list[Message] = []
-    for given in objects(messages, name=name):
+    for given in shapes.objects(messages, name=name):
         pieces = _read_message(given)
         if found and _asks(found[-1]) and _asks(pieces[0]) and not pieces[0].extra:
-            pieces[0] = pieces[0]._replace(extra=trip.as_extra(name, {"apart": True}))
+            pieces[0] = pieces[0]._replace(extra=shapes.as_extra(name, {"apart": True}))
         found += pieces
     return found
 
@@ -43,7 +42,7 @@ def read(messages: Sequence[Json]) -> list[Message]:
 def write(messages: Sequence[Message]) -> list[Json]:
     """Ours as theirs."""
     tools = {call.id: call.name for message in messages for call in message.calls}
-    return [item for group in trip.grouped(messages, _joins) for item in _write_group(group, tools)]
+    return [item for group in shapes.grouped(messages, _joins) for item in _write_group(group, tools)]
 
 
 def recognises(messages: Sequence[Json]) -> bool:
@@ -56,29 +55,29 @@ def recognises(messages: Sequence[Json]) -> bool:
 
 def _asks(message: Message) -> bool:
     """Whether it belongs in a request."""
-    return message.role is not Role.ASSISTANT and not trip.whole(name, message)
+    return message.role is not Role.ASSISTANT and not shapes.whole(name, message)
 
 
 def _joins(before: Message, message: Message) -> bool:
-    return _asks(before) and _asks(message) and not trip.note_of(name, message)
+    return _asks(before) and _asks(message) and not shapes.note_of(name, message)
 
 
 def _read_message(given: dict[str, Json]) -> list[Message]:
     listed = given.get("parts")
     if given.get("kind") not in ("request", "response") or not isinstance(listed, list):
-        return [Message(Role.USER, (trip.opaque(name, "message", given),))]
+        return [Message(Role.USER, (shapes.opaque(name, "message", given),))]
     if given["kind"] == "response":
         parts = tuple(_read_said(each) for each in listed)
-        time = _UTC.fullmatch(trip.text_of(given.get("timestamp")))
+        time = _UTC.fullmatch(shapes.text_of(given.get("timestamp")))
         whole = Message(
             Role.ASSISTANT,
             parts,
-            id=trip.text_of(given.get("provider_response_id")),
+            id=shapes.text_of(given.get("provider_response_id")),
             time=f"{time[1]}Z" if time else "",
-            model=trip.text_of(given.get("model_name")),
+            model=shapes.text_of(given.get("model_name")),
         )
         plain = _plain_response(whole, {})
-        return [whole._replace(extra=trip.as_extra(name, trip.difference(given, plain)))]
+        return [whole._replace(extra=shapes.as_extra(name, shapes.difference(given, plain)))]
     pieces: list[tuple[Role, list[Part]]] = []
     for each in listed:
         role, asked = _read_asked(each, inside=bool(pieces) and _in_prompt(pieces[-1][1][-1]))
@@ -87,13 +86,15 @@ def _read_message(given: dict[str, Json]) -> list[Message]:
             pieces.append((role, []))
         pieces[-1][1].extend(asked)
     made = [Message(role, tuple(parts)) for role, parts in pieces] or [Message(Role.USER, ())]
-    made[0] = made[0]._replace(extra=trip.as_extra(name, trip.difference(given, _plain_request(made, {}))))
+    made[0] = made[0]._replace(
+        extra=shapes.as_extra(name, shapes.difference(given, _plain_request(made, {})))
+    )
     return made
 
 
 def _in_prompt(part: Part) -> bool:
     """Whether a part stands inside a user's prompt, so that the next prompt must say that it begins."""
-    note = trip.note_of(name, part)
+    note = shapes.note_of(name, part)
     if isinstance(part, Opaque):
         return "block" in note
     return isinstance(part, Text | Image) and note.get("kind", "text-content") == "text-content"
@@ -103,7 +104,7 @@ def _read_asked(given: Json, *, inside: bool) -> tuple[Role | None, list[Part]]:
     """The parts of one part of a request, and whose they are; None for what is anybody's."""
     kind = given.get("part_kind") if isinstance(given, dict) else None
     if kind == "system-prompt" and isinstance(given.get("content"), str):
-        return Role.SYSTEM, [trip.keep(name, given, Text(given["content"]), _plain_words, kind=kind)]
+        return Role.SYSTEM, [shapes.keep(name, given, Text(given["content"]), _plain_words, kind=kind)]
     if kind == "user-prompt" and (parts := _read_prompt(given, inside=inside)):
         return Role.USER, parts
     if kind == "tool-return" or (kind == "retry-prompt" and isinstance(given.get("tool_name"), str)):
@@ -111,18 +112,18 @@ def _read_asked(given: Json, *, inside: bool) -> tuple[Role | None, list[Part]]:
     if kind in _RETRIES and (content := _content_in(given.get("content"))) is not None:
         said, marks = content
         if len(said) == 1 and isinstance(said[0], Text):
-            return Role.USER, [trip.keep(name, given, Text(said[0].text), _plain_words, kind=kind, **marks)]
-    return None, [trip.opaque(name, "part", given)]
+            return Role.USER, [shapes.keep(name, given, Text(said[0].text), _plain_words, kind=kind, **marks)]
+    return None, [shapes.opaque(name, "part", given)]
 
 
 def _read_prompt(given: dict[str, Json], *, inside: bool) -> list[Part]:
-    parts, marks = trip.content_in(given.get("content"), _read_block, name=name)
+    parts, marks = shapes.content_in(given.get("content"), _read_block, name=name)
     if not parts:
         return []
-    note = {**marks, **trip.difference(given, _plain_prompt(parts, form=marks.get("form")))}
+    note = {**marks, **shapes.difference(given, _plain_prompt(parts, form=marks.get("form")))}
     if not note and not inside:
         return list(parts)
-    marked = {name: {**trip.note_of(name, parts[0]), "part": note}}
+    marked = {name: {**shapes.note_of(name, parts[0]), "part": note}}
     first = parts[0]
     return [Opaque(marked) if isinstance(first, Opaque) else first._replace(extra=marked), *parts[1:]]
 
@@ -132,18 +133,22 @@ def _read_block(given: Json) -> Part:
         return Text(given)
     kind = given.get("kind") if isinstance(given, dict) else None
     if kind == "text-content" and isinstance(given.get("content"), str):
-        return trip.keep(name, given, Text(given["content"]), _plain_text_content, kind=kind)
+        return shapes.keep(name, given, Text(given["content"]), _plain_text_content, kind=kind)
     image = _read_image(given)
-    return trip.opaque(name, "block", given) if image is None else trip.keep(name, given, image, _plain_image)
+    return (
+        shapes.opaque(name, "block", given)
+        if image is None
+        else shapes.keep(name, given, image, _plain_image)
+    )
 
 
 def _read_image(given: Json) -> Image | None:
     if not isinstance(given, dict):
         return None
-    media = trip.text_of(given.get("media_type"))
+    media = shapes.text_of(given.get("media_type"))
     if given.get("kind") == "image-url" and isinstance(given.get("url"), str):
         return Image(media_type=media, url=given["url"])
-    if given.get("kind") == "binary" and media.startswith("image/") and trip.text_of(given.get("data")):
+    if given.get("kind") == "binary" and media.startswith("image/") and shapes.text_of(given.get("data")):
         return Image(media_type=media, data=given["data"].translate(_STANDARD))
     return None
 
@@ -153,16 +158,16 @@ def _read_result(given: dict[str, Json]) -> ToolResult:
     parts, marks = _content_in(given.get("content")) or ((), {})
     content = tuple(part for part in parts if isinstance(part, Text | Image | Opaque))
     found = ToolResult(
-        trip.text_of(given.get("tool_call_id")),
+        shapes.text_of(given.get("tool_call_id")),
         content,
-        name=trip.text_of(given.get("tool_name")),
+        name=shapes.text_of(given.get("tool_name")),
         error=retry or given.get("outcome") in ("failed", "denied", "interrupted", "retried"),
     )
     if retry:
         marks = {**marks, "kind": "retry-prompt"}
     if not found.name:
         marks = {**marks, "unnamed": True}
-    return trip.keep(name, given, found, lambda part: _plain_result(part, {}), **marks)
+    return shapes.keep(name, given, found, lambda part: _plain_result(part, {}), **marks)
 
 
 def _content_in(value: Json) -> tuple[tuple[Part, ...], dict[str, Json]] | None:
@@ -171,50 +176,50 @@ def _content_in(value: Json) -> tuple[tuple[Part, ...], dict[str, Json]] | None:
         all(isinstance(each, str) for each in value) or any(map(_is_file, value))
     )
     if isinstance(value, str) or shown:
-        return trip.content_in(value, _read_block, name=name)
+        return shapes.content_in(value, _read_block, name=name)
     if _is_file(value):
         return (_read_block(value),), {"form": "file"}
-    text = None if value is None else trip.dumps(value)
+    text = None if value is None else shapes.dumps(value)
     return None if text is None else ((Text(text),), {"form": "json"})
 
 
 def _is_file(value: Json) -> bool:
-    return isinstance(value, dict) and trip.text_of(value.get("kind")) in _FILES
+    return isinstance(value, dict) and shapes.text_of(value.get("kind")) in _FILES
 
 
 def _content_out(parts: Sequence[Part], form: Json) -> Json:
     if form == "json" and len(parts) == 1 and isinstance(parts[0], Text):
-        value = trip.loads(parts[0].text)
+        value = shapes.loads(parts[0].text)
         return parts[0].text if value is None else value
-    made = trip.content_out(parts, _write_block, name=name, form=form)
+    made = shapes.content_out(parts, _write_block, name=name, form=form)
     return made[0] if form == "file" and isinstance(made, list) and len(made) == 1 else made
 
 
 def _read_said(given: Json) -> Part:
     kind = given.get("part_kind") if isinstance(given, dict) else None
     if kind == "text" and isinstance(given.get("content"), str):
-        return trip.keep(name, given, Text(given["content"]), _plain_said)
+        return shapes.keep(name, given, Text(given["content"]), _plain_said)
     if kind == "thinking" and isinstance(given.get("content"), str):
-        return trip.keep(name, given, Thinking(given["content"]), _plain_thinking, kind="thinking")
+        return shapes.keep(name, given, Thinking(given["content"]), _plain_thinking, kind="thinking")
     if kind == "tool-call":
-        arguments, marks = trip.arguments_in(given.get("args"))
+        arguments, marks = shapes.arguments_in(given.get("args"))
         call = ToolCall(
-            trip.text_of(given.get("tool_call_id")), trip.text_of(given.get("tool_name")), arguments
+            shapes.text_of(given.get("tool_call_id")), shapes.text_of(given.get("tool_name")), arguments
         )
-        return trip.keep(name, given, call, _plain_call, **marks)
+        return shapes.keep(name, given, call, _plain_call, **marks)
     if kind == "file" and (image := _read_image(given.get("content"))) is not None:
-        return trip.keep(name, given, image, _plain_file)
-    return trip.opaque(name, "part", given)
+        return shapes.keep(name, given, image, _plain_file)
+    return shapes.opaque(name, "part", given)
 
 
 def _write_group(group: list[Message], tools: Mapping[str, str]) -> list[Json]:
-    if kept := trip.whole(name, group[0]):
+    if kept := shapes.whole(name, group[0]):
         return [kept["message"]]
     spoken = group[0].role is Role.ASSISTANT
     plain = _plain_response(group[0], tools) if spoken else _plain_request(group, tools)
     if not plain["parts"] and any(each.parts for each in group):
         return []  # nothing in it that this shape can say
-    return [trip.restored(plain, trip.note_of(name, group[0]))]
+    return [shapes.restored(plain, shapes.note_of(name, group[0]))]
 
 
 def _plain_request(group: Sequence[Message], tools: Mapping[str, str]) -> dict[str, Json]:
@@ -225,7 +230,7 @@ def _plain_response(message: Message, tools: Mapping[str, str]) -> dict[str, Jso
     written = [_write_said(part, tools) for part in message.parts]
     made: dict[str, Json] = {
         "kind": "response",
-        "parts": [each for each in written if each is not trip.LEFT_OUT],
+        "parts": [each for each in written if each is not shapes.LEFT_OUT],
     }
     named = {"model_name": message.model, "timestamp": message.time}
     return {**made, **{key: value for key, value in named.items() if value}}
@@ -235,32 +240,32 @@ def _write_asked(message: Message, tools: Mapping[str, str]) -> list[Json]:
     found: list[Json] = []
     run: list[Part] = []
     for part in message.parts:
-        note = trip.note_of(name, part)
+        note = shapes.note_of(name, part)
         alone = _write_alone(part, message.role, tools)
         if run and (alone is not None or "part" in note):
             found += _write_prompt(run)
             run = []
         if alone is None:
             run.append(part)
-        elif alone is not trip.LEFT_OUT:
+        elif alone is not shapes.LEFT_OUT:
             found.append(alone)
     return found + _write_prompt(run)
 
 
 def _write_alone(part: Part, role: Role, tools: Mapping[str, str]) -> Json:
     """The part of a request that a part is by itself; None for what stands in a user's prompt."""
-    note = trip.note_of(name, part)
+    note = shapes.note_of(name, part)
     match part:
         case Text() if "kind" in note and note["kind"] != "text-content":
-            return trip.restored(_plain_words(part), note)
+            return shapes.restored(_plain_words(part), note)
         case Text() if role is Role.SYSTEM:
             return {"part_kind": "system-prompt", "content": part.text}
         case Text() | Image():
             return None
-        case Opaque() if "block" in note or trip.stand_in(part):
+        case Opaque() if "block" in note or shapes.stand_in(part):
             return None
         case Opaque():
-            return note.get("part", trip.LEFT_OUT)
+            return note.get("part", shapes.LEFT_OUT)
         case _:
             return _write_said(part, tools)
 
@@ -268,49 +273,49 @@ def _write_alone(part: Part, role: Role, tools: Mapping[str, str]) -> Json:
 def _write_prompt(run: list[Part]) -> list[Json]:
     if not run:
         return []
-    note = trip.note_of(name, run[0]).get("part")
+    note = shapes.note_of(name, run[0]).get("part")
     note = note if isinstance(note, dict) else {}
-    return [trip.restored(_plain_prompt(tuple(run), form=note.get("form")), note)]
+    return [shapes.restored(_plain_prompt(tuple(run), form=note.get("form")), note)]
 
 
 def _write_block(part: Part) -> Json:
-    note = trip.note_of(name, part)
+    note = shapes.note_of(name, part)
     match part:
         case Text():
-            return trip.restored(_plain_text_content(part), note) if "kind" in note else part.text
+            return shapes.restored(_plain_text_content(part), note) if "kind" in note else part.text
         case Image():
-            return trip.restored(_plain_image(part), note)
+            return shapes.restored(_plain_image(part), note)
         case Opaque():
-            return note["block"] if "block" in note else trip.stand_in(part) or trip.LEFT_OUT
+            return note["block"] if "block" in note else shapes.stand_in(part) or shapes.LEFT_OUT
         case _:
-            return trip.LEFT_OUT
+            return shapes.LEFT_OUT
 
 
 def _write_said(part: Part, tools: Mapping[str, str]) -> Json:
-    note = trip.note_of(name, part)
+    note = shapes.note_of(name, part)
     match part:
         case Text():
-            return trip.restored(_plain_said(part), note)
+            return shapes.restored(_plain_said(part), note)
         case Thinking():
-            return trip.restored(_plain_thinking(part), note) if note else trip.LEFT_OUT
+            return shapes.restored(_plain_thinking(part), note) if note else shapes.LEFT_OUT
         case Image():
-            return trip.restored(_plain_file(part), note)
+            return shapes.restored(_plain_file(part), note)
         case ToolCall():
-            return trip.restored(_plain_call(part), note)
+            return shapes.restored(_plain_call(part), note)
         case ToolResult():
-            return trip.restored(_plain_result(part, tools), note)
+            return shapes.restored(_plain_result(part, tools), note)
         case Opaque():
-            return note.get("part", trip.LEFT_OUT)
+            return note.get("part", shapes.LEFT_OUT)
 
 
 def _plain_words(part: Text) -> dict[str, Json]:
-    note = trip.note_of(name, part)
+    note = shapes.note_of(name, part)
     bare = part._replace(extra={})
     return {"part_kind": note["kind"], "content": _content_out((bare,), note.get("form"))}
 
 
 def _plain_prompt(parts: tuple[Part, ...], *, form: Json) -> dict[str, Json]:
-    content = trip.content_out(parts, _write_block, name=name, form=form)
+    content = shapes.content_out(parts, _write_block, name=name, form=form)
     return {"part_kind": "user-prompt", "content": content}
 
 
@@ -338,12 +343,12 @@ def _plain_file(part: Image) -> dict[str, Json]:
 
 
 def _plain_call(part: ToolCall) -> dict[str, Json]:
-    args = trip.arguments_out(part, trip.note_of(name, part).get("form"))
+    args = shapes.arguments_out(part, shapes.note_of(name, part).get("form"))
     return {"part_kind": "tool-call", "tool_name": part.name, "args": args, "tool_call_id": part.id}
 
 
 def _plain_result(part: ToolResult, tools: Mapping[str, str]) -> dict[str, Json]:
-    note = trip.note_of(name, part)
+    note = shapes.note_of(name, part)
     retry = note.get("kind") == "retry-prompt"
     made: dict[str, Json] = {
         "part_kind": "retry-prompt" if retry else "tool-return",
