@@ -24,7 +24,7 @@ from vademecum.adapters.langgraph_store import RecordStore
 from vademecum.adapters.openai_agents import TranscriptSession
 from vademecum.adapters.pydantic_ai import memory_toolset
 from vademecum.index.embed import remote as embedding
-from vademecum.interfaces.chat import callers, conversation
+from vademecum.interfaces.chat import conversation, state
 from vademecum.interfaces.chat.state import Chat, Flags
 from vademecum.interfaces.chat.terminal import Plain
 from vademecum.interfaces.cli.app import run
@@ -365,7 +365,7 @@ def test_a_chat_sends_no_secret_to_its_model(
         )
     ]
     model = Scripted(tuple(calls), "done", "done")
-    doors = callers.open_callers(home=str(planted.home), cwd=str(planted.project), actor="human:ada")
+    doors = state.open_callers(home=str(planted.home), cwd=str(planted.project), actor="human:ada")
     flags = Flags(allow=("read_file", "run_command", "grep"), window=10_000_000)
     chat = Chat(doors, screen, model=model, flags=flags, session=planted.session)
     try:

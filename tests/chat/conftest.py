@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from vademecum.interfaces.chat import callers
+from vademecum.interfaces.chat import state
 from vademecum.interfaces.chat.state import Chat, Flags
 from vademecum.interfaces.chat.terminal import Plain
 
@@ -46,7 +46,7 @@ class Room:
         asks = given.pop("asks", True)
         opened = {name: given.pop(name) for name in ("incognito", "readonly", "audience") if name in given}
         fresh = given.pop("fresh", False)
-        doors = callers.open_callers(home=str(self.home), cwd=str(self.project), actor="human:ada", **opened)
+        doors = state.open_callers(home=str(self.home), cwd=str(self.project), actor="human:ada", **opened)
         screen = Plain(self.person.answer if asks else None)
         made = Chat(doors, screen, model=model, flags=Flags(**given), session=session, fresh=fresh)
         self.chats.append(made)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from vademecum.errors import NotFound, UsageError
-from vademecum.interfaces.chat import conversation, machine, tools
+from vademecum.interfaces.chat import conversation, tools
 from vademecum.llm.base import Call
 from vademecum.llm.scripted import Scripted
 from vademecum.transcripts.messages import Role
@@ -29,9 +29,9 @@ def results(chat: Chat) -> list[str]:
 
 def test_a_file_is_read_with_its_line_numbers(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one\ntwo\nthree\n")
-    assert machine.read_file(tmp_path, path="a.txt") == "1\tone\n2\ttwo\n3\tthree"
-    assert machine.read_file(tmp_path, path="a.txt", start=2, lines=1) == "2\ttwo"
-    assert machine.read_file(tmp_path, path="a.txt", start=9) == "[no lines there]"
+    assert tools.read_file(tmp_path, path="a.txt") == "1\tone\n2\ttwo\n3\tthree"
+    assert tools.read_file(tmp_path, path="a.txt", start=2, lines=1) == "2\ttwo"
+    assert tools.read_file(tmp_path, path="a.txt", start=9) == "[no lines there]"
 
 
 def test_what_is_no_text_file_is_refused_and_never_waited_for(tmp_path: Path) -> None:
@@ -39,60 +39,60 @@ def test_what_is_no_text_file_is_refused_and_never_waited_for(tmp_path: Path) ->
     (tmp_path / "binary").write_bytes(b"\0\1\2")
     for path in ("pipe", ".", "binary"):
         with pytest.raises(UsageError):
-            machine.read_file(tmp_path, path=path)
+            tools.read_file(tmp_path, path=path)
     with pytest.raises(NotFound):
-        machine.read_file(tmp_path, path="gone")
+        tools.read_file(tmp_path, path="gone")
     with pytest.raises(NotFound):
-        machine.read_file(tmp_path, path="a\0b")
+        tools.read_file(tmp_path, path="a\0b")
 
 
 def test_a_large_result_keeps_its_beginning_and_end(tmp_path: Path) -> None:
     (tmp_path / "large.txt").write_text("begin\n" + "x" * 900_000 + "\nend\n")
-    said = machine.read_file(tmp_path, path="large.txt")
+    said = tools.read_file(tmp_path, path="large.txt")
     assert said.startswith("1\tbegin")
     assert said.endswith("3\tend")
-    assert len(said) < machine.LARGEST + 100
+    assert len(said) < tools.LARGEST + 100
 
 
 def test_a_folder_is_listed(tmp_path: Path) -> None:
     (tmp_path / "b").mkdir()
     (tmp_path / "a.txt").touch()
-    assert machine.list_files(tmp_path) == "a.txt\nb/"
-    assert machine.list_files(tmp_path, path="b") == "[empty]"
+    assert tools.list_files(tmp_path) == "a.txt\nb/"
+    assert tools.list_files(tmp_path, path="b") == "[empty]"
     with pytest.raises(UsageError):
-        machine.list_files(tmp_path, path="a.txt")
+        tools.list_files(tmp_path, path="a.txt")
 
 
 def test_a_pattern_is_found_with_its_places(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("import os\nimport sys\n")
     (tmp_path / ".git").mkdir()
     (tmp_path / ".git" / "b.py").write_text("import sys\n")
-    assert machine.grep(tmp_path, pattern=r"import s\w+") == "a.py:2: import sys"
-    assert machine.grep(tmp_path, pattern="xyzzy") == "[no line matches]"
+    assert tools.grep(tmp_path, pattern=r"import s\w+") == "a.py:2: import sys"
+    assert tools.grep(tmp_path, pattern="xyzzy") == "[no line matches]"
     with pytest.raises(UsageError, match="regular expression"):
-        machine.grep(tmp_path, pattern="(")
+        tools.grep(tmp_path, pattern="(")
 
 
 def test_what_lies_in_the_project_is_never_run_by_looking_through_it(tmp_path: Path) -> None:
     for name in ("re.py", "vademecum/__init__.py", "sitecustomize.py"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("open('run', 'w').close()  # needle\n")
-    assert machine.grep(tmp_path, pattern="needle").count("needle") == 3
+    assert tools.grep(tmp_path, pattern="needle").count("needle") == 3
     assert not (tmp_path / "run").exists()
 
 
 def test_a_pattern_that_never_ends_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.txt").write_text("a" * 60 + "!")
-    monkeypatch.setattr(machine, "GREP_SECONDS", 1.0)
-    assert machine.grep(tmp_path, pattern=r"(a+)+$") == ("[stopped after 1 s: not everything was looked at]")
+    monkeypatch.setattr(tools, "GREP_SECONDS", 1.0)
+    assert tools.grep(tmp_path, pattern=r"(a+)+$") == ("[stopped after 1 s: not everything was looked at]")
 
 
 def test_what_was_found_before_the_stop_is_told_with_a_note(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "a.txt").write_text("aaa\n" + "a" * 60 + "!")
-    monkeypatch.setattr(machine, "GREP_SECONDS", 3.0)
-    assert machine.grep(tmp_path, pattern=r"^(a+)+$") == (
+    monkeypatch.setattr(tools, "GREP_SECONDS", 3.0)
+    assert tools.grep(tmp_path, pattern=r"^(a+)+$") == (
         "a.txt:1: aaa\n[stopped after 3 s: not everything was looked at]"
     )
 
@@ -103,20 +103,20 @@ def test_files_too_large_to_look_through_are_counted(tmp_path: Path) -> None:
             file.truncate(5 * 1024 * 1024)
     (tmp_path / "a.txt").write_text("needle\n")
     note = "[2 files too large, not looked at]"
-    assert machine.grep(tmp_path, pattern="needle") == f"a.txt:1: needle\n{note}"
-    assert machine.grep(tmp_path, pattern="xyzzy") == f"[no line matches]\n{note}"
-    said = machine.grep(tmp_path, pattern="xyzzy", path="large.txt")
+    assert tools.grep(tmp_path, pattern="needle") == f"a.txt:1: needle\n{note}"
+    assert tools.grep(tmp_path, pattern="xyzzy") == f"[no line matches]\n{note}"
+    said = tools.grep(tmp_path, pattern="xyzzy", path="large.txt")
     assert said == "[no line matches]\n[1 file too large, not looked at]"
 
 
 def test_a_command_says_what_it_printed_and_how_it_ended(tmp_path: Path) -> None:
-    assert machine.run_command(tmp_path, command="echo hello; exit 3") == "hello\n[exit code 3]"
-    assert machine.run_command(tmp_path, command="cat") == "[exit code 0]"  # there is no input
+    assert tools.run_command(tmp_path, command="echo hello; exit 3") == "hello\n[exit code 3]"
+    assert tools.run_command(tmp_path, command="cat") == "[exit code 0]"  # there is no input
 
 
 def test_a_command_that_hangs_is_stopped_with_all_it_started(tmp_path: Path) -> None:
     command = "sleep 300 & echo $! > child; echo begun; sleep 300"
-    said = machine.run_command(tmp_path, command=command, seconds=1)
+    said = tools.run_command(tmp_path, command=command, seconds=1)
     assert said == "begun\n[stopped after 1 s]"
     child = int((tmp_path / "child").read_text())
     for _ in range(200):
@@ -139,16 +139,16 @@ def alive(pid: int) -> bool:
 
 
 def test_a_command_that_prints_without_end_gives_a_bearable_result(tmp_path: Path) -> None:
-    said = machine.run_command(tmp_path, command="yes | head -c 3000000; echo the end")
-    assert len(said) < 2 * machine.LARGEST
+    said = tools.run_command(tmp_path, command="yes | head -c 3000000; echo the end")
+    assert len(said) < 2 * tools.LARGEST
     assert "the end" in said
 
 
 def test_a_command_that_never_stops_printing_is_stopped_by_how_much_it_printed(tmp_path: Path) -> None:
-    said = machine.run_command(tmp_path, command="yes", seconds=600)
+    said = tools.run_command(tmp_path, command="yes", seconds=600)
     assert said.startswith("y\ny\n")
     assert said.endswith("[stopped: it printed more than 16 MiB]")
-    assert len(said) < 2 * machine.LARGEST
+    assert len(said) < 2 * tools.LARGEST
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_a_command_that_never_stops_printing_is_stopped_by_how_much_it_printed(t
 )
 def test_what_leads_out_of_the_project_is_known(tmp_path: Path, path: str, is_inside: bool) -> None:
     (tmp_path / "link").symlink_to("/etc")
-    assert machine.inside(tmp_path, path) is is_inside
+    assert tools.inside(tmp_path, path) is is_inside
 
 
 def test_each_tool_asks_until_it_is_allowed_for_good(room: Room) -> None:

@@ -6,7 +6,7 @@ import contextlib
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from vademecum.interfaces.chat import callers, conversation
+from vademecum.interfaces.chat import conversation, state
 from vademecum.llm.scripted import Scripted
 from vademecum.transcripts import views
 
@@ -51,7 +51,7 @@ def next_day(memory: Memory) -> None:
 @contextlib.contextmanager
 def other(room: Room) -> Iterator[Memory]:
     """The memory of a process that comes the day after."""
-    doors = callers.open_callers(home=str(room.home), cwd=str(room.project))
+    doors = state.open_callers(home=str(room.home), cwd=str(room.project))
     next_day(doors.person)
     yield doors.person
     doors.close()

@@ -1,27 +1,57 @@
 """What a person can type instead of words, as `/status`: find the command, run it, offer what comes next.
 
-The commands themselves stand in the modules of their groups, each in its own `COMMANDS`.
+First what all of them share, then those about the chat itself, then those about what is remembered, which is
+the person's own word; each group has its table.
 """
 
 from __future__ import annotations
 
 import functools
+import os
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from vademecum.errors import UnknownName, UsageError, VadeError
+from vademecum import Ambiguous, NotFound, Refused, UnknownName, UsageError, VadeError
+from vademecum.interfaces.chat import state
+from vademecum.interfaces.chat.state import NO_MODEL, count_tools, find_model, known_providers, local_models
 from vademecum.interfaces.present import output
+from vademecum.interfaces.present.editor import discard, from_editor
+from vademecum.interfaces.present.to_text import (
+    figures_row,
+    list_sessions,
+    show_lessons,
+    show_lint,
+    show_merged,
+    show_outcome,
+    show_waiting,
+)
+from vademecum.interfaces.tools.core import LESSONS
+from vademecum.interfaces.tools.declaration import quoted
+from vademecum.store.approvals import SHOWN, whose
+from vademecum.text.words import spelled
+from vademecum.tokens import Size, count, weigh
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from vademecum import Status, Stored
     from vademecum.interfaces.chat.state import Chat
 
     Run = Callable[[Chat, str], None]
     Complete = Callable[[Chat, Sequence[str]], Iterable[str]]
 
 _ALSO = {"exit": "quit", "q": "quit", "h": "help", "?": "help"}
+_BAR = 24
+_SESSION = "show|list|switch ID|rename NAME|trim|export FILE"
+FOOTERS = ("off", "tokens", "full")
+PROFILE = "profile.md"
+_MEMORY = "list|search QUERY|show KEY|stats|prune [--yes]"
+_KNOWLEDGE = "list [TYPE]|stats|prune [--yes]"
+# What a person prefers holds everywhere, the rest in the project it was said of.
+_PLACES = {"preference": ("user", "global"), "correction": ("feedback", "project")}
+_SHORT = 100
+_ID = 4  # characters of an id
 
 
 def nothing(chat: Chat, words: Sequence[str]) -> Iterable[str]:
@@ -85,6 +115,581 @@ def below(**options: Complete) -> Complete:
     return complete
 
 
+# ---------------------------------------------------------------- the window
+
+
+def bar(part: int, whole: int) -> str:
+    """How full something is."""
+    share = min(part / whole, 1.0) if whole else 1.0
+    full = round(share * _BAR)
+    return f"[{'█' * full}{'░' * (_BAR - full)}] {share:.0%}"
+
+
+def status(chat: Chat, rest: str) -> None:
+    """How everything stands."""
+    look, tokens = chat.engine.inspect(), chat.engine.filled(chat.thread[:1], chat.offered())
+    found = chat.person.status()
+    name = chat.log.title()
+    rows = [
+        ("model", chat.model_name or "none"),
+        ("window", f"{bar(tokens.total, tokens.context)} {tokens.total:,} of {tokens.context:,} tokens"),
+        ("compactions", f"{look.cycles:,}" + (f", last flush {look.outcome}" if look.outcome else "")),
+        ("session", f"{chat.log.session}{f' ({name})' if name else ''}, {chat.said:,} messages"),
+        ("memory", chat.mode),
+        ("records", ", ".join(f"{n} {scope}" for scope, n in found.records.items()) or "none"),
+        ("index", _coverage(found)),
+        ("tools", "allowed: " + ", ".join(sorted(chat.allowed)) if chat.allowed else "each asks first"),
+        ("used", spent(chat)),
+    ]
+    for title, told in rows:
+        output.line(f"{title:<12}{told}")
+
+
+def _coverage(status: Status) -> str:
+    found = status.coverage
+    if found is None:
+        return "not looked at"
+    if found.trouble:
+        return found.trouble
+    waits = f", {found.pending + found.stale:,} waiting" if found.pending + found.stale else ""
+    return f"{found.indexed:,} of {found.files:,} files{waits}"
+
+
+def spent(chat: Chat) -> str:
+    """What this chat took so far."""
+    total = chat.spent.total
+    about = "" if total.counted else "about "
+    cost = f", ${total.cost:.4f}" if total.cost is not None else ""
+    return f"{about}{total.input:,} tokens in, {total.output:,} out, {chat.spent.calls:,} calls{cost}"
+
+
+def context(chat: Chat, rest: str) -> None:
+    """What the model is sent."""
+    which, more = parted(rest or "list")
+    if which not in ("list", "detail") or more:
+        raise wrong("context", "list|detail")
+    look, tokens, offered = (
+        chat.engine.inspect(),
+        chat.engine.filled(chat.thread[:1], chat.offered()),
+        chat.offered(),
+    )
+    ratio = look.ratio
+
+    def size(text: str) -> int:
+        return count(Size(weigh(text)), ratio)
+
+    system = size(chat.thread[0].text)
+    rows = [["system prompt", f"{system - size(chat.block.text):,}", ""]]
+    for section in chat.block.sections:
+        if section.items:
+            lines = "\n".join(line for item in section.items for line in item.lines)
+            rows.append([f"memory: {section.title}", f"{size(lines):,}", f"{len(section.items)} items"])
+        if which == "detail":
+            for item in section.items:
+                rows.append([f"  {item.key or item.path}", f"{size(chr(10).join(item.lines)):,}", item.path])
+    rows.append(["tool schemas", f"{tokens.schemas:,}", f"{len(offered)} tools"])
+    if which == "detail":
+        rows += [[f"  {each['name']}", f"{count_tools([each], ratio):,}", ""] for each in offered]
+    rows.append(["summary", f"{tokens.summary:,}", ""])
+    rows.append(["messages", f"{tokens.messages:,}", f"{len(look.rows):,} in the window"])
+    if which == "detail":
+        rows += [[f"  {row.role}", f"{row.tokens:,}", f"{row.state} {row.id}"] for row in look.rows]
+    output.table(rows, ["what", "tokens", "text"])
+    output.line(f"{bar(tokens.total, tokens.context)} of {tokens.context:,} tokens")
+    for each in chat.block.warnings:
+        output.line(each)
+    if chat.block.waiting:
+        output.line(f"{chat.block.waiting} not shown to the model until you verify them (`vade verify KEY`)")
+
+
+def usage(chat: Chat, rest: str) -> None:
+    """What is said about tokens below each answer."""
+    if rest and rest not in FOOTERS:
+        raise wrong("usage", "|".join(FOOTERS))
+    if rest:
+        chat.footer = rest
+    output.line(f"below each answer: {chat.footer}; so far {spent(chat)}")
+
+
+def compact(chat: Chat, rest: str) -> None:
+    """Make room now."""
+    before = chat.engine.inspect().tokens.total
+    made = chat.engine.compact(rest or None)
+    if not made.trimmed and not made.cut:
+        output.line("nothing to compact: what is in the window is new")
+        return
+    how = "the model" if made.compacted == "model" else "extraction"
+    flushed = f"; memory flush: {made.flushed}" if made.flushed else ""
+    output.line(
+        f"🧹 Compacted by {how}: {output.plural(len(made.trimmed), 'message')} left,"
+        f" {before:,} → {made.tokens.total:,} tokens{flushed}; the transcript has all of them"
+    )
+
+
+WINDOW = (
+    SlashCommand("status", "", "model, window, session and memory at a glance", status),
+    SlashCommand(
+        "context",
+        "list|detail",
+        "what the model is sent, and what each part takes",
+        context,
+        first_of("list", "detail"),
+    ),
+    SlashCommand(
+        "usage", "off|tokens|full", "what is said about tokens below each answer", usage, first_of(*FOOTERS)
+    ),
+    SlashCommand("compact", "[FOCUS]", "summarize all but the newest messages now", compact),
+)
+
+# ---------------------------------------------------------------- sessions
+
+
+def new(chat: Chat, rest: str) -> None:
+    """Another session, with a note of this one."""
+    note = chat.begin(why="new", note=True)
+    said = f"; the last one is noted in {note}" if "/" in note else ""
+    output.line(f"a new session: {chat.log.session}{said}")
+
+
+def reset(chat: Chat, rest: str) -> None:
+    """Another session, without a note of this one."""
+    chat.begin(why="reset", note=False)
+    output.line(f"a new session: {chat.log.session}; the last one is in its transcript alone")
+
+
+def session(chat: Chat, rest: str) -> None:
+    """Look at sessions, and change between them."""
+    which, more = parted(rest or "show")
+    if which == "show" and not more:
+        _show(chat)
+    elif which == "list" and not more:
+        list_sessions(chat.person.sessions.list(), as_json=False)
+    elif which == "switch" and more:
+        _switch(chat, more)
+    elif which == "rename" and more:
+        _written(chat)
+        chat.person.sessions.rename(chat.log.session, more)
+        output.line(f"this session is now called {more}")
+    elif which == "trim" and not more:
+        _trim(chat)
+    elif which == "export" and more:
+        _written(chat)
+        output.line(f"wrote {chat.person.sessions.export(chat.log.session, more)}")
+    else:
+        raise wrong("session", _SESSION)
+
+
+def _written(chat: Chat) -> None:
+    if not chat.log.path:
+        raise Refused("this session is kept in memory only", hint="leave `--incognito` and `--readonly` away")
+
+
+def _show(chat: Chat) -> None:
+    used = chat.log.usage()
+    output.line(f"session     {chat.log.session}")
+    output.line(f"name        {chat.log.title() or '-'}")
+    output.line(f"begun       {chat.log.begun() or '-'}")
+    output.line(f"transcript  {chat.log.path or 'in memory only'}")
+    output.line(f"messages    {chat.said:,}")
+    cost = f", ${used.cost:.4f}" if used.cost else ""
+    output.line(f"used        {used.total:,} tokens in {used.calls:,} calls{cost}")
+    output.line(f"compactions {chat.engine.inspect().cycles:,}")
+
+
+def _switch(chat: Chat, which: str) -> None:
+    if chat.person.workspace.readonly or chat.settings.incognito:
+        raise Refused("this chat keeps to itself", hint="leave `--incognito` and `--readonly` away")
+    newest = state.newest_session(chat.person) if which == state.LAST else None
+    log = chat.person.sessions.open(newest.id if newest else which)
+    if log.session == chat.log.session:
+        output.line("that is this session")
+        return
+    chat.enter(log, state.hold_session(chat.person, log.session))
+    chat.named = True
+    name = chat.log.title()
+    output.line(f"going on with {log.session}{f' ({name})' if name else ''}: {chat.said:,} messages")
+
+
+def _trim(chat: Chat) -> None:
+    """Without a model: what leaves is summed up by extraction."""
+    before = chat.engine.inspect().tokens.total
+    made = chat.person.sessions.context(
+        chat.log, window=max(before, 1), model=chat.model_name, reply=chat.reply
+    ).compact()
+    chat.renew()
+    if not made.trimmed and not made.cut:
+        output.line("nothing to trim: what is in the window is new")
+        return
+    output.line(
+        f"{output.plural(len(made.trimmed), 'message')} left the window: {before:,} → {made.tokens.total:,}"
+        " tokens; the transcript has all of them"
+    )
+
+
+def todo(chat: Chat, rest: str) -> None:
+    """The list of things to do."""
+    which, more = parted(rest or "list")
+    if which == "list" and not more:
+        output.line(chat.engine.todo({"operation": "list"}))
+    elif which == "add" and more:
+        output.line(chat.engine.todo({"operation": "add", "title": more}))
+    elif which == "done" and more:
+        output.line(chat.engine.todo({"operation": "done", "id": more}))
+    else:
+        raise wrong("todo", "list|add TEXT|done NUM")
+
+
+def ids(chat: Chat, words: Sequence[str]) -> Iterable[str]:
+    """The sessions there are."""
+    return () if words else [state.LAST, *(each.id for each in chat.person.sessions.list()[:50])]
+
+
+SESSIONS = (
+    SlashCommand("new", "", "end this session with a note in the journal, and begin another", new),
+    SlashCommand("reset", "", "begin another session, without a note of this one", reset),
+    SlashCommand(
+        "session",
+        _SESSION,
+        "look at sessions, go on with another, name, trim or export this one",
+        session,
+        below(show=nothing, list=nothing, switch=ids, rename=nothing, trim=nothing, export=nothing),
+    ),
+    SlashCommand(
+        "todo", "list|add TEXT|done NUM", "the list of things to do", todo, first_of("list", "add", "done")
+    ),
+)
+
+# ---------------------------------------------------------------- the model, the end
+
+
+def model(chat: Chat, rest: str) -> None:
+    """Which model answers."""
+    if rest == "list":
+        _list_models()
+        return
+    if " " in rest:
+        raise wrong("model", "[PROVIDER:NAME|list]")
+    if rest:
+        chosen = find_model(chat.settings, rest)
+        chat.model, chat.tools_on = chosen, True
+        chat.renew()
+    if chat.model is None:
+        output.line(NO_MODEL)
+    else:
+        output.line(f"{chat.model.name}, a window of {chat.window:,} tokens")
+
+
+def _list_models() -> None:
+    found = local_models()
+    for endpoint, name in found:
+        output.line(f"{name}  {endpoint}")
+    if not found:
+        output.line("no Ollama or llama.cpp server runs on this machine")
+    output.line(f"providers: {', '.join(known_providers())}")
+
+
+def providers(chat: Chat, words: Sequence[str]) -> Iterable[str]:
+    """The beginnings of names."""
+    return () if words else ["list", *(f"{each}:" for each in known_providers())]
+
+
+def quit_(chat: Chat, rest: str) -> None:
+    """The end."""
+    chat.over = True
+
+
+TALK = (
+    SlashCommand(
+        "model", "[PROVIDER:NAME|list]", "which model answers; another one from now on", model, providers
+    ),
+    SlashCommand("quit", "", "end the session; Ctrl-D does the same", quit_),
+)
+
+
+# ---------------------------------------------------------------- what is remembered
+
+
+def memory(chat: Chat, rest: str) -> None:
+    """What is remembered."""
+    which, more = parted(rest or "list")
+    if which == "list" and not more:
+        _list(chat)
+    elif which == "search" and more:
+        _search(chat, more)
+    elif which == "show" and more:
+        record = chat.person.show(more)
+        output.line(f"{record.key} (#{record.num}) · {record.place.scope} · {record.type}")
+        output.line(chat.person.get(more).text)
+    elif which == "stats" and not more:
+        _stats(chat)
+    elif which == "prune" and more in ("", "--yes"):
+        prune(chat, more)
+    else:
+        raise wrong("memory", _MEMORY)
+
+
+def _list(chat: Chat) -> None:
+    found = chat.person.list()
+    rows = [
+        [
+            f"#{record.num or '-'}",
+            record.key,
+            str(record.place.scope),
+            record.type + (" 🔒" if record.protected else ""),
+            output.age(record.updated or record.created),
+            " ".join(record.text.split())[:_SHORT],
+        ]
+        for record in found.records
+    ]
+    if rows:
+        output.table(rows, ["num", "key", "scope", "type", "age", "text"])
+    else:
+        output.line("nothing is remembered yet: /remember TEXT keeps the first")
+
+
+def _search(chat: Chat, query: str) -> None:
+    answer = chat.person.search(query)
+    for each in answer.results:
+        output.line(f"{each.path}#L{each.start}-L{each.end} · {each.match}")
+        output.line("\n".join(f"  {line}" for line in each.snippet.split("\n")))
+    if not answer.results:
+        output.line("nothing found")
+    output.line(f"({answer.mode}, {answer.coverage.indexed} of {answer.coverage.files} files)")
+    for said in (*answer.notes, *answer.degraded):
+        output.line(said)
+
+
+def _stats(chat: Chat) -> None:
+    records = chat.person.list().records
+    scopes = {str(record.place.scope) for record in records}
+    for scope in sorted(scopes):
+        own = [record for record in records if record.place.scope == scope]
+        output.line(f"{scope}: {output.plural(len(own), 'record')}")
+    knowledge_stats(chat)
+
+
+def knowledge_stats(chat: Chat) -> None:
+    """How much was learned."""
+    found = chat.person.knowledge.stats()
+    rows = [figures_row("all", kind, figures) for kind, figures in found.by_type.items() if figures.count]
+    if rows:
+        output.table(
+            rows, ["scope", "type", "count", "sure", "newest", "oldest", "average", "bytes", "used", "trust"]
+        )
+    else:
+        output.line("nothing was learned yet")
+
+
+def prune(chat: Chat, rest: str) -> None:
+    """What was learned and is too old or doubtful; it goes once the person agrees."""
+    outcome = chat.person.knowledge.prune()
+    if not outcome.proposals:
+        output.line("nothing is too old or too doubtful")
+        return
+    for each in outcome.proposals:
+        output.line(f"  {each.where}: {each.why}")
+    if outcome.large:
+        output.line(outcome.large)
+    if not _agreed(chat, f"Put {output.plural(len(outcome.proposals), 'lesson')} into the archive?", rest):
+        output.line("nothing was changed")
+        return
+    done = chat.person.knowledge.prune(apply=True, large=True)
+    output.line(f"put away; `vade undo {done.run}` brings it back")
+
+
+def forget(chat: Chat, rest: str) -> None:
+    """Move a record to the archive."""
+    name, _, _ = rest.removesuffix("--yes").strip().partition(" ")
+    if not name:
+        raise wrong("forget", "KEY|NUM [--yes]")
+    record = chat.person.show(name)
+    output.line(f"{record.key} (#{record.num}, {record.place.scope}): {' '.join(record.text.split())[:300]}")
+    if not _agreed(chat, "Forget it?", rest):
+        output.line("nothing was changed")
+        return
+    chat.person.forget(name)
+    output.line(f"forgot {record.key}; `vade restore {record.key}` brings it back")
+
+
+def protect(chat: Chat, rest: str) -> None:
+    """Keep a record from being removed by age or number."""
+    name, how = parted(rest)
+    if not name or how not in ("", "off"):
+        raise wrong("protect", "KEY|NUM [off]")
+    record = chat.person.review.protect(name, on=not how)
+    output.line(f"{record.key} is {'no longer ' if how else ''}protected")
+
+
+def remember(chat: Chat, rest: str) -> None:
+    """Keep what was proposed, or a text of the person's own."""
+    if rest and not (rest.isdecimal() and chat.proposed):
+        kept(chat.person.store(rest))
+        return
+    if not chat.proposed:
+        raise UsageError("nothing is proposed", hint="/remember TEXT keeps a text of your own")
+    number = int(rest) if rest else 0
+    if number > len(chat.proposed):
+        raise NotFound(f"there is no proposal {number}", hint=f"there are {len(chat.proposed)}")
+    chosen = chat.proposed[number - 1 : number] if number else chat.proposed
+    for each in chosen:
+        kind, scope = _PLACES.get(str(each.kind), ("project", "project"))
+        kept(chat.person.store(each.text, type=kind, scope=scope, tags=[str(each.kind)]))
+    chat.proposed = tuple(each for each in chat.proposed if each not in chosen)
+
+
+def kept(stored: Stored) -> None:
+    """Say what became of a text."""
+    hidden = f"; a secret was redacted: {', '.join(stored.secrets)}" if stored.secrets else ""
+    output.line(f"{stored.outcome}: {stored.key} (#{stored.num}, {stored.place.scope}){hidden}")
+    show_merged(stored.merged)
+    if stored.swept is not None:
+        output.line(stored.swept.message)
+
+
+def approve(chat: Chat, rest: str) -> None:
+    """Decide about writes that wait."""
+    which, how = parted(rest)
+    if how not in ("", "yes", "no"):
+        raise wrong("approve", "[ID [yes|no]]")
+    if not which:
+        show_waiting(chat.person.review.approvals(), as_json=False)
+    elif how == "no":
+        output.line(f"{chat.person.review.reject(which).id[:SHOWN]}: refused")
+    else:
+        asked = {each.id: each for each in chat.person.review.approvals()}
+        found = asked[_chosen(asked, which)]
+        if how != "yes":
+            show_waiting([found], as_json=False)
+        if not found.trouble and not _agreed(chat, "Write it?", how, word="yes"):
+            output.line(f"nothing was changed; `/approve {found.id[:SHOWN]} no` refuses it for good")
+            return
+        request, _ = chat.person.review.approve(found.id)
+        output.line(f"{request.operation} was done, as {whose(request)}")
+
+
+def _chosen(ids: Iterable[str], which: str) -> str:
+    """The one that begins so; four characters are the least, so that nobody approves by a slip."""
+    found = [each for each in ids if each.startswith(which.lower())]
+    if len(which) < _ID or not found:
+        raise NotFound(f"nothing waits under {quoted(which)}", hint="/approve shows what waits")
+    if len(found) > 1:
+        raise Ambiguous(f"{len(found)} writes begin with {quoted(which)}", hint="give more of the id")
+    return found[0]
+
+
+def waiting(chat: Chat, words: Sequence[str]) -> Iterable[str]:
+    """The writes that wait."""
+    if len(words) == 1:
+        return ("yes", "no")
+    return () if words else [each.id[:SHOWN] for each in chat.person.review.approvals()]
+
+
+def profile(chat: Chat, rest: str) -> None:
+    """The person's profile: look at it, or change it."""
+    which, more = parted(rest or "show")
+    if which == "show" and not more:
+        try:
+            found = chat.person.get(PROFILE)
+        except NotFound:
+            found = None
+        text = found.text if found and found.text else "no profile yet: /profile edit, or /profile add TEXT"
+        output.line(text)
+    elif which == "add" and more:
+        _, before = chat.person.care.editable(PROFILE, scope="global")
+        after = f"{before.rstrip()}\n- {more}\n".lstrip()
+        chat.person.care.edited(PROFILE, before, after, scope="global")
+        output.line(f"added to {PROFILE}: {spelled(more)}")
+    elif which == "edit" and not more:
+        _edit(chat)
+    else:
+        raise wrong("profile", "show|edit|add TEXT")
+
+
+def _edit(chat: Chat) -> None:
+    path, before = chat.person.care.editable(PROFILE, scope="global")
+    after, draft = from_editor(before, os.path.basename(path), quiet=False)
+    if after is None or after == before:
+        discard(draft)
+        output.line("nothing changed")
+        return
+    try:
+        chat.person.care.edited(PROFILE, before, after, scope="global")
+    except VadeError as error:
+        raise type(error)(f"{error}; your text is kept in {draft}", hint=error.hint) from error
+    discard(draft)
+    output.line(f"saved {path}; the next session is told")
+
+
+def knowledge(chat: Chat, rest: str) -> None:
+    """What was learned."""
+    which, more = parted(rest or "list")
+    if which == "list" and (not more or more in LESSONS):
+        show_lessons(chat.person, more or None, None, as_json=False)
+    elif which == "stats" and not more:
+        knowledge_stats(chat)
+    elif which == "prune" and more in ("", "--yes"):
+        prune(chat, more)
+    else:
+        raise wrong("knowledge", _KNOWLEDGE)
+
+
+def _agreed(chat: Chat, question: str, rest: str, *, word: str = "--yes") -> bool:
+    """Whether the person agrees; where nobody can be asked, a word behind the command says so."""
+    if rest.endswith(word):
+        return True
+    if not chat.screen.asks():
+        raise UsageError("nobody can be asked here", hint=f"add {word} to say so")
+    return chat.screen.ask(question, "yn") == "y"
+
+
+def lint(chat: Chat, rest: str) -> None:
+    """What is wrong."""
+    if rest:
+        raise wrong("lint", "")
+    show_lint(chat.person.care.lint())
+
+
+def heal(chat: Chat, rest: str) -> None:
+    """What takes no person to mend."""
+    if rest not in ("", "apply"):
+        raise wrong("heal", "[apply]")
+    outcome = chat.person.care.heal(apply=bool(rest))
+    show_outcome(outcome, applied=bool(rest), command="vade heal")
+
+
+MEMORY = (
+    SlashCommand(
+        "memory",
+        _MEMORY,
+        "what is remembered: list, find, read, count, tidy up",
+        memory,
+        below(list=nothing, search=nothing, show=keys, stats=nothing, prune=first_of("--yes")),
+    ),
+    SlashCommand("remember", "[TEXT|NUM]", "keep a text, or what was proposed", remember),
+    SlashCommand("forget", "KEY|NUM [--yes]", "move a record to the archive", forget, keys),
+    SlashCommand("protect", "KEY|NUM [off]", "keep a record from being removed by age", protect, keys),
+    SlashCommand("approve", "[ID [yes|no]]", "decide about writes that wait", approve, waiting),
+    SlashCommand(
+        "profile", "show|edit|add TEXT", "what is known of you", profile, first_of("show", "edit", "add")
+    ),
+    SlashCommand(
+        "knowledge",
+        _KNOWLEDGE,
+        "what was learned",
+        knowledge,
+        below(list=first_of(*LESSONS), stats=nothing, prune=first_of("--yes")),
+    ),
+    SlashCommand("lint", "", "look for what is wrong with memory", lint),
+    SlashCommand(
+        "heal",
+        "[apply]",
+        "mend what takes no person; without `apply` it is only told",
+        heal,
+        first_of("apply"),
+    ),
+)
+
+
 # ---------------------------------------------------------------- all of them
 
 
@@ -109,14 +714,7 @@ def names(chat: Chat, words: Sequence[str]) -> Iterable[str]:
 @functools.cache
 def every() -> Mapping[str, SlashCommand]:
     """All commands by their names, in the order of the help."""
-    from vademecum.interfaces.chat import memory_commands, session_commands
-
-    groups = (
-        session_commands.WINDOW,
-        session_commands.SESSIONS,
-        memory_commands.COMMANDS,
-        session_commands.TALK,
-    )
+    groups = (WINDOW, SESSIONS, MEMORY, TALK)
     shown = SlashCommand("help", "[COMMAND]", "what can be typed", help_, names)
     return {each.name: each for each in (shown, *(each for group in groups for each in group))}
 

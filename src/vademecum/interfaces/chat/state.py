@@ -10,24 +10,35 @@ from dataclasses import dataclass, field, replace
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from vademecum import Limits, Message, ModelUsage, Role, Text, Used, VadeError, shape
+from vademecum import (
+    Limits,
+    Locked,
+    Memory,
+    Message,
+    ModelUsage,
+    NotFound,
+    Origin,
+    Role,
+    Text,
+    Used,
+    VadeError,
+    connect,
+    shape,
+)
 from vademecum.context.units import measure_schemas
-from vademecum.interfaces.chat import callers as calling
 from vademecum.llm.select import ALSO, PROVIDERS, discover_servers, resolve
 from vademecum.store.guarded_model import guarded
 from vademecum.tokens import count
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
 
-    from vademecum import Block, ContextEngine, Log, Memory, Model
+    from vademecum import Block, ContextEngine, Log, Model, Session
     from vademecum.config import Settings
-    from vademecum.interfaces.chat.callers import Callers
     from vademecum.interfaces.chat.terminal import Screen
     from vademecum.memory.values import Signal
 
-# What is usual for a provider when nobody says: a local server often has a small window, and Ollama cuts what
-# does not fit without a word.
 WINDOWS = {"anthropic": 200_000, "openai": 128_000, "google": 200_000, "ollama": 8_192, "compatible": 8_192}
 WINDOW = 32_000
 LONGEST_REPLY = 8_192
@@ -37,6 +48,155 @@ NO_MODEL = (
     "there is no model to talk to: start Ollama or llama.cpp on this machine, or name one with `/model"
     " provider:name`, `--model`, VADE_MODEL or `model` in config.toml; commands such as /memory work without"
 )
+LAST = "last"
+_OPEN = "the session is open in another chat"
+
+# ---------------------------------------------------------------- whose word it is
+
+
+@dataclass(frozen=True, slots=True)
+class Callers:
+    """The same memory, as the person and as the model call it.
+
+    What a person types in a chat is theirs, what the model asks for through tools is not.
+    """
+
+    person: Memory
+    agent: Memory
+
+    def reader(self) -> Memory:
+        """The model's memory with the person's index: to have one loaded is enough."""
+        self.agent.care.share_index(self.person.care)
+        return self.agent
+
+    def close(self) -> None:
+        """Let go of indexes and counters."""
+        self.person.close()
+        self.agent.close()
+
+
+def open_callers(
+    *,
+    home: str | None = None,
+    cwd: str | None = None,
+    agent: str | None = None,
+    audience: str | None = None,
+    incognito: bool | None = None,
+    readonly: bool = False,
+    actor: str = "human:user",
+    terminal: bool | None = None,
+) -> Callers:
+    """Both, before a session is chosen."""
+    return _pair(
+        connect(
+            home=home,
+            cwd=cwd,
+            agent=agent,
+            audience=audience,
+            incognito=incognito,
+            readonly=readonly,
+            origin=Origin.USER,
+            actor=actor,
+            terminal=terminal,
+        )
+    )
+
+
+def in_session(callers: Callers, session: str) -> Callers:
+    """Both as they are in a session, whose own records are then in sight."""
+    memory = callers.person
+    if memory.caller.session == session:
+        return callers
+    callers.close()
+    return _pair(_again(memory, session=session))
+
+
+def _pair(person: Memory) -> Callers:
+    agent = _again(person, agent=True)
+    # One index for both: what one writes, the other finds.
+    agent.workspace.listeners, agent.workspace.index_trouble = (
+        person.workspace.listeners,
+        person.workspace.index_trouble,
+    )
+    return Callers(person, agent)
+
+
+def _again(memory: Memory, *, agent: bool = False, session: str = "") -> Memory:
+    """The same memory as the agent sees it, or in a session."""
+    caller = memory.caller.as_agent() if agent else replace(memory.caller, session=session)
+    return Memory(
+        memory.home,
+        caller,
+        memory.workspace.loaded,
+        now=memory.workspace.now,
+        readonly=memory.workspace.readonly,
+    )
+
+
+# ---------------------------------------------------------------- which session
+
+
+def choose_session(
+    memory: Memory, wanted: str | None, *, fresh: bool, model: str
+) -> tuple[Log, AbstractContextManager[object]]:
+    """The session to talk in, and the hold on it: no two chats write to one.
+
+    Named, it is that one, or a new one of that name; `last` is the newest; without a name it is the one that
+    `session.reset` says to go on with, unless another chat has it.
+    """
+    if memory.settings.incognito or memory.workspace.readonly:
+        return _in_memory(memory, wanted, model), contextlib.nullcontext()
+    if wanted == LAST:
+        newest = newest_session(memory)
+        if newest is None:
+            raise NotFound("there is no session to go on with yet", hint="leave `--session last` away")
+        return _held(memory, lambda: memory.sessions.open(newest.id))
+    if wanted:
+        return _held(memory, lambda: _named(memory, wanted, model))
+    if not fresh:
+        with contextlib.suppress(Locked):
+            return _held(memory, lambda: memory.sessions.current(model=model))
+    return _held(memory, lambda: memory.sessions.new(model=model))
+
+
+def newest_session(memory: Memory) -> Session | None:
+    """The session of this project and agent in which something was said last."""
+    return next((each for each in memory.sessions.list() if not each.trouble), None)
+
+
+def hold_session(memory: Memory, session: str) -> AbstractContextManager[object]:
+    """Hold a session among all chats of a home; raises Locked when another one has it."""
+    try:
+        return memory.sessions.transcripts.hold(session)
+    except Locked as error:
+        raise Locked(
+            f"{_OPEN}: {session}", hint="end that one, or begin another without `--session`"
+        ) from error
+
+
+def _held(memory: Memory, find: Callable[[], Log]) -> tuple[Log, AbstractContextManager[object]]:
+    log = find()
+    return log, hold_session(memory, log.session)
+
+
+def _named(memory: Memory, name: str, model: str) -> Log:
+    try:
+        return memory.sessions.open(name)
+    except NotFound:
+        return memory.sessions.new(id=name, model=model)
+
+
+def _in_memory(memory: Memory, wanted: str | None, model: str) -> Log:
+    """A log that leaves nothing behind; where memory may be read, with all that an earlier one says."""
+    if wanted and not memory.settings.incognito:
+        newest = newest_session(memory) if wanted == LAST else None
+        return memory.sessions.open(newest.id if newest else wanted).copy_in_memory()
+    return replace(memory.sessions.transcripts, incognito=True).new(model=model)
+
+
+# What is usual for a provider when nobody says: a local server often has a small window, and Ollama cuts what
+# does not fit without a word.
+# ---------------------------------------------------------------- the chat
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +294,7 @@ class Chat:
         self.log: Log
         self.block: Block
         self.engine: ContextEngine
-        log, held = calling.choose_session(self.person, session, fresh=fresh, model=self.model_name)
+        log, held = choose_session(self.person, session, fresh=fresh, model=self.model_name)
         self.enter(log, held)
 
     # ---------------------------------------------------------------- what it is made of
@@ -203,7 +363,7 @@ class Chat:
         """Go on with a session: its thread, its window, and the system prompt as it is now."""
         self._hold.__exit__(None, None, None)
         self._hold, self.log = held, log
-        self.callers = calling.in_session(self.callers, log.session)
+        self.callers = in_session(self.callers, log.session)
         self.thread = [each.message for each in log.thread()]
         self.proposed = ()
         self.block = self._injected()
@@ -233,7 +393,7 @@ class Chat:
     def begin(self, *, why: str, note: bool, named: bool = True) -> str:
         """End this session and begin another; returns where its note is, or why there is none."""
         told = self.end(why=why, note=note, named=note and named)
-        log, held = calling.choose_session(self.person, None, fresh=True, model=self.model_name)
+        log, held = choose_session(self.person, None, fresh=True, model=self.model_name)
         self.named = False
         self.enter(log, held)
         return told

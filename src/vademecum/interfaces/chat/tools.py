@@ -6,20 +6,28 @@ the result of its call.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from vademecum import Text, ToolResult
 from vademecum.config import Consent
-from vademecum.errors import PendingReview, Refused, UsageError, VadeError
-from vademecum.interfaces.chat import machine
+from vademecum.errors import NotFound, PendingReview, Refused, UsageError, VadeError
 from vademecum.interfaces.chat.state import count_tools
-from vademecum.interfaces.present.safe import clean_text, clean_value, gate_secrets
+from vademecum.interfaces.present.safe import clean_lines, clean_text, clean_value, gate_secrets
 from vademecum.interfaces.tools import core
 from vademecum.interfaces.tools.declaration import (
+    Span,
     Write,
     arguments_of,
     input_schema,
@@ -36,6 +44,14 @@ if TYPE_CHECKING:
     from vademecum.interfaces.chat.state import Chat
     from vademecum.interfaces.tools.declaration import Argument, Tool
 
+LARGEST = 256 * 1024  # characters of a result
+SECONDS = 60.0
+GREP_SECONDS = 20.0
+_ENTRIES = 2000
+_READ = 8 * 1024 * 1024  # bytes of a file that are looked at
+_PRINTED = 16 * 1024 * 1024  # bytes that a program may print
+_PAUSE = 0.02  # seconds between two looks at how much that is
+Root = os.PathLike[str]
 NO = Refused("the person said no to this", hint="leave it as it is, and do not ask again in other words")
 STOPPED = "[stopped by the person before it was done]"
 TODO = core.todo.name
@@ -44,6 +60,161 @@ _NEEDED = ("memory_store", "memory_search", "memory_get", "read_file", "run_comm
 _LINE = 100
 _TAKES = ("forget", "clear", "prune_knowledge")  # operations that take away, each of which is asked about
 _OWN = ("slug", "scope")  # arguments of ours that say nothing to a person
+
+# ---------------------------------------------------------------- the tools that touch the machine
+# Each has a time limit and a limit to what it gives back, is declared by its signature, and asks nobody:
+# whoever calls has.
+
+
+class Ran(NamedTuple):
+    """What a program printed, and its exit code or why it was stopped."""
+
+    said: str
+    code: int | None
+    stopped: str = ""
+
+
+def inside(root: Root, path: str) -> bool:
+    """Whether a path leads into the project, links followed."""
+    real = os.path.realpath(os.path.join(root, os.path.expanduser(path)))
+    top = os.path.realpath(root)
+    return real == top or real.startswith(top.rstrip(os.sep) + os.sep)
+
+
+def read_file(
+    root: Root,
+    path: Annotated[str, "The file, relative to the project."],
+    start: Annotated[int | None, "The first line, counted from 1.", Span(1)] = None,
+    lines: Annotated[int | None, "How many lines; all when left out.", Span(1)] = None,
+) -> str:
+    """Lines of a text file with their numbers."""
+    found = _found(root, path)
+    if not stat.S_ISREG(os.stat(found).st_mode):  # a pipe would be waited for, a device never ends
+        raise UsageError(f"{path} is no plain file", hint="use list_files for a folder")
+    with open(found, "rb") as file:
+        content = file.read(_READ + 1)
+    if b"\0" in content[:8192]:
+        raise UsageError(f"{path} is no text", hint="run_command may have a tool for it")
+    first = (start or 1) - 1
+    written = clean_lines(content[:_READ].decode(errors="replace")).splitlines()
+    chosen = written[first : None if lines is None else first + lines]
+    told = "\n".join(f"{number}\t{line}" for number, line in enumerate(chosen, first + 1))
+    more = "\n[the file goes on]" if len(content) > _READ else ""
+    return capped(told + more) or "[no lines there]"
+
+
+def list_files(
+    root: Root,
+    path: Annotated[str | None, "The folder, relative to the project; its top when left out."] = None,
+) -> str:
+    """The names in a folder, folders with a slash."""
+    found = _found(root, path or ".")
+    if not os.path.isdir(found):
+        raise UsageError(f"{path} is no folder", hint="use read_file for a file")
+    with os.scandir(found) as inside:
+        names = sorted(each.name + ("/" if each.is_dir() else "") for each in inside)
+    more = f"\n[{len(names) - _ENTRIES} more]" if len(names) > _ENTRIES else ""
+    return ("\n".join(names[:_ENTRIES]) + more) or "[empty]"
+
+
+def grep(
+    root: Root,
+    pattern: Annotated[str, "A Python regular expression."],
+    path: Annotated[str | None, "A file or folder, relative to the project; all of it when left out."] = None,
+) -> str:
+    """Lines that match a regular expression.
+
+    In a process of its own: a pattern that never ends cannot be stopped in this one.
+    """
+    _found(root, path or ".")
+    # -P: what lies in the project is looked through, never imported.
+    program = [sys.executable, "-P", "-m", "vademecum.interfaces.chat.grep"]
+    ran = run([*program, pattern, path or "."], root, seconds=GREP_SECONDS)
+    if ran.code == 2:
+        raise UsageError(ran.said.strip() or "the pattern cannot be used")
+    note = f"[{ran.stopped}: not everything was looked at]" if ran.stopped else ""
+    return f"{ran.said.strip()}\n{note}".strip()
+
+
+def run_command(
+    root: Root,
+    command: Annotated[str, "The command."],
+    seconds: Annotated[int | None, "How long it may take; 60 when left out.", Span(1, 600)] = None,
+) -> str:
+    """What a shell command prints, and how it ended."""
+    shell = ["cmd", "/c"] if sys.platform == "win32" else ["/bin/sh", "-c"]
+    ran = run([*shell, command], root, seconds=seconds or SECONDS)
+    ended = ran.stopped or f"exit code {ran.code}"
+    return f"{ran.said.rstrip()}\n[{ended}]".lstrip()
+
+
+def run(command: list[str], root: Root, *, seconds: float) -> Ran:
+    """Run a program, and everything it starts, for so long and until it has printed so much at most."""
+    with tempfile.TemporaryFile() as out:  # not a pipe: who leaves a process behind would keep it open
+        process = subprocess.Popen(
+            command,
+            cwd=root,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            code, stopped = _waited(process, out.fileno(), seconds)
+        finally:  # also when a person presses Ctrl-C
+            _end(process)
+        size = out.tell() if out.seek(0, os.SEEK_END) else 0
+        out.seek(0)
+        head = out.read(LARGEST * 2)
+        if size > len(head):
+            out.seek(max(len(head), size - LARGEST // 2))
+            head += b"\n" + out.read()
+    return Ran(capped(head.decode(errors="replace")), code, stopped)
+
+
+def _waited(process: subprocess.Popen[bytes], out: int, seconds: float) -> tuple[int | None, str]:
+    """The exit code, or why there is none yet and the program has to be stopped.
+
+    How much is printed is looked at, not limited by the kernel: its limit would hold for every file.
+    """
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            return process.wait(max(0.0, min(_PAUSE, end - time.monotonic()))), ""
+        except subprocess.TimeoutExpired:
+            if os.fstat(out).st_size > _PRINTED:
+                return None, f"stopped: it printed more than {_PRINTED // (1024 * 1024)} MiB"
+            if time.monotonic() >= end:
+                return None, f"stopped after {seconds:g} s"
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a program with all that it started."""
+    if sys.platform == "win32":
+        process.kill()
+    else:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def capped(text: str) -> str:
+    """A text of bearable length: its beginning and its end, without what looks like a secret."""
+    text = clean_text(text)
+    if len(text) <= LARGEST:
+        return text
+    half = LARGEST // 2
+    return f"{text[:half]}\n[… {len(text) - 2 * half:,} characters left out …]\n{text[-half:]}"
+
+
+def _found(root: Root, path: str) -> str:
+    found = os.path.join(root, os.path.expanduser(path))
+    if "\0" in found or not os.path.exists(found):
+        raise NotFound(f"there is no {path[:200]!r}", hint="use list_files to see what is there")
+    return found
+
+
+# ---------------------------------------------------------------- what is offered
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,16 +241,14 @@ class MachineTool:
 
 
 MACHINE = (
+    MachineTool(read_file, "Read a text file of the project, or lines of it. The person may be asked first."),
+    MachineTool(list_files, "List a folder of the project. The person may be asked first."),
     MachineTool(
-        machine.read_file, "Read a text file of the project, or lines of it. The person may be asked first."
-    ),
-    MachineTool(machine.list_files, "List a folder of the project. The person may be asked first."),
-    MachineTool(
-        machine.grep,
+        grep,
         "Look for a regular expression in the project's files. The person may be asked first.",
     ),
     MachineTool(
-        machine.run_command,
+        run_command,
         "Run a shell command in the project and read what it prints. The person may be asked first.",
     ),
 )
@@ -154,7 +323,7 @@ def _done(chat: Chat, asked: Call) -> str:
     plan = _MEMORY[asked.name].planned(given)
     if isinstance(plan, Write):
         return _told(_written(chat, asked.name, plan))
-    return machine.capped(_told(plan.do(chat.callers.reader())))
+    return capped(_told(plan.do(chat.callers.reader())))
 
 
 def _arguments(text: str) -> dict[str, Any]:
@@ -182,7 +351,7 @@ def _on_machine(chat: Chat, tool: MachineTool, sent: Mapping[str, Any]) -> str:
     given = parse_arguments(tool.arguments, sent)
     project = chat.person.caller.project
     root = project.root if project is not None else Path.cwd()
-    leads_out = "path" in given and not machine.inside(root, given["path"] or ".")
+    leads_out = "path" in given and not inside(root, given["path"] or ".")
     if leads_out or tool.name not in chat.allowed:
         _agreed(chat, tool, given, leads_out=leads_out)
     said = tool.run(root, **given)

@@ -16,8 +16,7 @@ from vademecum.interfaces.present import output, to_json
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from vademecum.interfaces.chat.callers import Callers
-    from vademecum.interfaces.chat.state import Chat, Flags
+    from vademecum.interfaces.chat.state import Callers, Chat, Flags
     from vademecum.interfaces.chat.terminal import Screen
     from vademecum.interfaces.cli.options import Door
     from vademecum.memory import Memory
@@ -130,10 +129,10 @@ def _begun(
 
 
 def _doors(options: dict[str, Any], readonly: bool) -> Callers:
-    from vademecum.interfaces.chat import callers
+    from vademecum.interfaces.chat import state
 
     given = {name: options[name] for name in ("home", "agent", "audience", "incognito")}
-    return callers.open_callers(**given, readonly=readonly, actor=actor(), terminal=has_terminal())
+    return state.open_callers(**given, readonly=readonly, actor=actor(), terminal=has_terminal())
 
 
 def _options() -> dict[str, Any]:
