@@ -374,13 +374,13 @@ def test_claude_code_instructions_of_a_repository_become_its_context(vade: Vade,
 def test_what_a_memory_wrote_between_its_markers_is_not_taken_for_the_users(
     vade: Vade, tmp_path: Path
 ) -> None:
-    from vademecum.inject import provider_files
+    from vademecum.inject import injection
     from vademecum.interfaces.install import parts
 
-    blocks = [(provider_files.BEGIN, provider_files.END), (parts.BEGIN, parts.END)]
+    blocks = [(injection.BEGIN, injection.END), (parts.BEGIN, parts.END)]
     blocks += [("<vade-memory>", "</vade-memory>"), ("<!-- cao-memory:begin -->", "<!-- cao-memory:end -->")]
     text = "# Mine\n\n" + "".join(f"{a}\nnot mine\n{b}\nmine {n}\n" for n, (a, b) in enumerate(blocks))
-    text += f"{parts.END}\nbetween an orphan and a beginning\n{provider_files.BEGIN}\n"
+    text += f"{parts.END}\nbetween an orphan and a beginning\n{injection.BEGIN}\n"
     for name, system in (("CLAUDE.md", "claude-code"), ("AGENTS.md", "codex")):
         top = samples.write(tmp_path / system, {name: text})
         vade("import", system, top, "--scope", "global")

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from vademecum.agents import registry
 from vademecum.errors import OutsideMemory, UnknownName
-from vademecum.inject import provider_files
-from vademecum.inject.provider_files import BEGIN, END, placed
+from vademecum.inject import injection
+from vademecum.inject.injection import BEGIN, END, placed
 from vademecum.memory import connect
 from vademecum.types import Origin
 
@@ -127,4 +127,4 @@ def test_windows_line_ends_stay(memory: Memory, tmp_path: Path) -> None:
     content = path.read_bytes()
     assert content.startswith(b"# Mine\r\n\r\ntext\r\n")
     assert content.count(b"\n") == content.count(b"\r\n")
-    assert provider_files.BEGIN.encode() in content
+    assert injection.BEGIN.encode() in content

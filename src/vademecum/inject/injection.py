@@ -1,27 +1,36 @@
-"""What an agent is told before it begins, and with a question."""
+"""What an agent is told before it begins and with a question, and the files that keep it for agents.
+
+Everything outside of the marks in such a file is the user's and stays byte for byte. A mark without its other
+half is taken out, and nothing else with it: whoever broke the pair may have typed between them.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import os
+import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from vademecum.errors import VadeError
+from vademecum.errors import OutsideMemory, UnknownName, VadeError
 from vademecum.inject import build as injecting
-from vademecum.store import consolidation, outgoing, scopes
+from vademecum.inject.render import CLOSE, OPEN
+from vademecum.store import consolidation, files, names, outgoing, scopes
 from vademecum.store import decisions as unseen
+from vademecum.store.folders import Folder
+from vademecum.store.validate import decode
 from vademecum.store.workspace import parse_audience
 from vademecum.types import LEARNED, Audience, Place
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
+    from pathlib import Path
 
-    from vademecum.inject.provider_files import ProviderFile
     from vademecum.knowledge.finder import Finder
     from vademecum.search.answer import Answer, Passage
     from vademecum.search.query import Query
-    from vademecum.store import Found, Workspace
+    from vademecum.store import Found, Home, Workspace
 
 _REMINDERS = 8  # hits that one prompt is held against
 _REMINDER_TOKENS = 600
@@ -87,10 +96,9 @@ class Injection:
 
         `without` are the marks of what the session has been told already.
         """
-        from vademecum.inject import remind as reminding
         from vademecum.search import query as querying
 
-        words = reminding.extract_question(prompt)
+        words = injecting.extract_question(prompt)
         if not words or self._work.settings.incognito or not self._work.settings.inject.enabled:
             return injecting.Block("")
         # Quotation marks in a prompt quote somebody: only who searches asks for a phrase with them.
@@ -103,7 +111,7 @@ class Injection:
             likely = (each for each in answer.results if each.match != "weak")
             shown = (each for each in likely if told or each.type not in LEARNED)
             hits = ((self._behind(each), each.time) for each in shown)
-            block = reminding.build_reminder(
+            block = injecting.build_reminder(
                 ((found, time) for found, time in hits if found is not None),
                 self._work.records,
                 tokens=budget or _REMINDER_TOKENS,
@@ -128,14 +136,13 @@ class Injection:
         self, agent: str, *, query: str = "", budget: int | None = None, audience: str | Audience = "group"
     ) -> ProviderFile:
         """Keep the block in the file that an agent reads by itself, between marks; no secret goes with it."""
-        from vademecum.inject import provider_files
 
         self._work.may_write()
         self._work.at_a_command_line("write files of a project", f"vade inject --write {agent}")
         project = self._work.project()
         block = self.block(query=query, budget=budget, audience=audience, session=False)
         with self._work.reported(f"write the file of {agent}"):
-            kept = provider_files.write(self._work.home, project.root, agent, block.text)
+            kept = write_provider_file(self._work.home, project.root, agent, block.text)
         return kept._replace(warnings=block.warnings)
 
     def _relevant(self, query: str, place: Place) -> Sequence[injecting.Lines]:
@@ -179,3 +186,86 @@ def _with_warning(block: injecting.Block, hidden: Collection[str]) -> injecting.
         return block
     said = f"what looks like a secret was redacted ({', '.join(sorted(hidden))}): `vade lint` says where"
     return block._replace(warnings=(*block.warnings, said))
+
+
+# ------------------------------------------------------------ files that agents read by themselves
+
+BEGIN, END = "<!-- vade-memory:begin -->", "<!-- vade-memory:end -->"
+_LINE = re.compile(rf"(?m)^[ \t]*(?:{re.escape(BEGIN)}|{re.escape(END)})[ \t]*\r?\n?")
+_PAIR = re.compile(
+    rf"(?m)^[ \t]*{re.escape(BEGIN)}[ \t]*\r?\n(?P<inner>(?:(?![ \t]*{re.escape(BEGIN)}).*\n)*?)"
+    rf"[ \t]*{re.escape(END)}[ \t]*(?:\r?\n|\Z)"
+)
+
+
+class ProviderFile(NamedTuple):
+    """What became of a provider's file."""
+
+    path: Path
+    changed: bool
+    warnings: tuple[str, ...] = ()  # what is to be known of what was written
+
+
+def write_provider_file(home: Home, root: Path, agent: str, block: str) -> ProviderFile:
+    """Keep a block in the file that an agent reads; an empty one takes what was there away again."""
+    from vademecum.agents import registry
+
+    found = registry.find(agent)
+    if found is None or found.instructions is None:
+        listed = ", ".join(registry.having("instructions"))
+        raise UnknownName(
+            f"{names.shown(agent)} is not an agent whose file is known", hint=f"one of {listed}"
+        )
+    known = found.instructions
+    parts = _real(root, known.parts)
+    path = root.joinpath(*parts)
+
+    def put(content: bytes | None) -> bytes:
+        return placed(decode(content or b""), block, opening=known.opening).encode()
+
+    with home.lock(f"provider {path}"), Folder.at(root) as top:
+        if not block and not os.path.lexists(path):
+            return ProviderFile(path, False)
+        with top.enter(*parts[:-1], create=True, mode=0o755) as folder:
+            written = files.update(folder, parts[-1], put, mode=0o644)
+    return ProviderFile(path, written.changed)
+
+
+def placed(text: str, block: str, *, opening: str = "") -> str:
+    """A file's text with the block between its marks: where they are, or else at its end."""
+    newline = "\r\n" if text.count("\n") == text.count("\r\n") > 0 else "\n"
+    body = f"{BEGIN}\n{block}{END}\n".replace("\n", newline) if block else ""
+    pairs = list(_PAIR.finditer(text))
+    if not pairs:
+        rest = _LINE.sub("", text)
+        if not body:
+            return rest
+        gap = "" if not rest or rest.endswith(newline * 2) else newline
+        lead = "" if not rest or rest.endswith("\n") else newline
+        return f"{rest or opening.replace(chr(10), newline)}{lead}{gap}{body}"
+    made = []
+    at = 0
+    for number, pair in enumerate(pairs):
+        made.append(_LINE.sub("", text[at : pair.start()]))
+        if number == 0:
+            made.append(body)
+        elif not _is_ours(pair["inner"]):
+            made.append(pair["inner"])  # somebody's text between a copy of our marks
+        at = pair.end()
+    return "".join([*made, _LINE.sub("", text[at:])])
+
+
+def _is_ours(inner: str) -> bool:
+    told = inner.strip()
+    return not told or (told.startswith(OPEN) and told.endswith(CLOSE))
+
+
+def _real(root: Path, parts: tuple[str, ...]) -> tuple[str, ...]:
+    """The file itself where its name is a link to another file of the same project, as many have it."""
+    path = root.joinpath(*parts)
+    if not path.is_symlink():
+        return parts
+    top, target = os.path.realpath(root), os.path.realpath(path)
+    if not target.startswith(top + os.sep):
+        raise OutsideMemory(f"{path} leads out of the project", hint="put a file of its own in its place")
+    return tuple(os.path.relpath(target, top).split(os.sep))

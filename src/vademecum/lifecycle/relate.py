@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import ModelFailed, ModelUnauthorised, OverBudget
-from vademecum.knowledge import graph
+from vademecum.knowledge import graph as graphs
 from vademecum.knowledge.graph import Relation
 from vademecum.lifecycle import runner
 from vademecum.lifecycle.passes import Proposal, last_renewed
@@ -69,7 +69,7 @@ class ProposedEdges(NamedTuple):
 def relate_places(records: Records, places: Iterable[Place], model: Model, *, apply: bool) -> ProposedEdges:
     """The edges that a model sees between the records of each place: only told, or written."""
     seen, findings = runner.read_places(records, places)
-    proposals, refused = propose(seen, model, rejected=graph.rejections(records.home))
+    proposals, refused = propose(seen, model, rejected=graphs.rejections(records.home))
     outcome = runner.RunOutcome(tuple(proposals), findings=tuple(findings))
     if apply and proposals:
         run, told = runner.apply(records, proposals, what=NAME)
@@ -159,14 +159,14 @@ def _problem(
         return "a record is not related to itself"
     if named.relation not in set(Relation):
         return f"{named.relation[:60]!r} is no relation"
-    if graph.is_rejected(source.record, other.record, rejected):
+    if graphs.is_rejected(source.record, other.record, rejected):
         return None
     return None if frozenset((source.record.path, other.record.path)) in standing else ""
 
 
 def _standing(newest: Sequence[SeenRecord]) -> set[frozenset[str]]:
     """The pairs that are joined already by what their files say."""
-    found = graph.build_graph([each.record for each in newest], by_tags=False)
+    found = graphs.build_graph([each.record for each in newest], by_tags=False)
     return {frozenset((edge.source, edge.target)) for edge in found.edges}
 
 

@@ -139,7 +139,7 @@ def _prompt(memory: Memory, hooks: Hooks, told: HookInput) -> str:
 
 
 def _marks(block: Block) -> Iterator[str]:
-    from vademecum.inject.remind import mark_item
+    from vademecum.inject.build import mark_item
 
     for section in block.sections:
         yield from map(mark_item, section.items)
