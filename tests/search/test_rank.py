@@ -6,7 +6,7 @@ import pytest
 
 from vademecum.index.base import Mark
 from vademecum.index.speech import NUMBER, TIME, Speech, wanted
-from vademecum.search import fuse, rank
+from vademecum.search import rank
 
 
 def mark(file: int, *, superseded: bool = False, source: str = "memory") -> Mark:
@@ -110,19 +110,19 @@ FILES = {1: 7, 2: 8, 3: 8}
 
 
 def test_each_leg_is_divided_by_its_best_and_weighed() -> None:
-    merged = fuse.weighted(FILES, **LEGS, weights=fuse.Weights(0.35, 0.30, 0.35, 1.0))
+    merged = rank.weighted(FILES, **LEGS, weights=rank.Weights(0.35, 0.30, 0.35, 1.0))
     assert merged.scores == pytest.approx([0.175 + 0.30 + 0.35, 0.35, 0.15 + 0.25])
     assert merged.of(1).score == pytest.approx(merged.scores[0])
 
 
 def test_a_leg_of_words_that_every_text_has_is_not_blown_up() -> None:
     legs = {**LEGS, "narrow": {1: 0.1}, "wide": {}}
-    merged = fuse.weighted(FILES, **legs, weights=fuse.Weights())
+    merged = rank.weighted(FILES, **legs, weights=rank.Weights())
     assert merged.of(1).narrow == pytest.approx(0.30 * 0.1)
 
 
 def test_reciprocal_ranks_count_places_and_not_scores() -> None:
-    merged = fuse.reciprocal(FILES, **LEGS, weights=fuse.Weights(), k=60)
+    merged = rank.reciprocal(FILES, **LEGS, weights=rank.Weights(), k=60)
     assert merged.of(1)[:3] == pytest.approx((1 / 62, 1 / 61, 1 / 61))
     assert merged.of(3)[:3] == pytest.approx((0, 1 / 62, 0))
 

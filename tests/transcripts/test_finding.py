@@ -23,7 +23,7 @@ from vademecum.errors import NotVisible, OutsideMemory
 from vademecum.index.base import EVERYTHING, Filter
 from vademecum.index.sqlite import SESSIONS, SqliteIndex
 from vademecum.memory import Memory, connect
-from vademecum.search.snippet import PREVIEW, window
+from vademecum.search.legs import PREVIEW, window
 from vademecum.store import reading
 from vademecum.transcripts import sync as following
 from vademecum.transcripts.events import Renamed, Said, Unknown

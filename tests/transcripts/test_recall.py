@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vademecum.errors import NotFound, UnknownName, UsageError
-from vademecum.search.snippet import PREVIEW
+from vademecum.search.legs import PREVIEW
 from vademecum.store import identity, scopes
 from vademecum.store.home import Home
 from vademecum.transcripts.events import Said

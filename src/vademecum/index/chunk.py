@@ -96,11 +96,6 @@ def chunks(text: str, *, kind: str, tokens: int = TOKENS, overlap: int = OVERLAP
     return [*hidden, *cut(page, hidden[-1].end + 1 if hidden else 1, len(page.lines))]
 
 
-def tokens_of(text: str) -> int:
-    """About how many tokens a text has: four characters make one, and so does each CJK character."""
-    return (_weight(text) + 3) // 4
-
-
 # --- lines and their weight, in quarters of a token ---------------------------------------------------------
 
 
@@ -131,13 +126,14 @@ def _page(text: str, *, tokens: int, overlap: int) -> _Page:
         lines.pop()
     if "\r" in text:
         lines = [line.removesuffix("\r") for line in lines]
-    sizes = map(len, lines) if text.isascii() else map(_weight, lines)
+    sizes = map(len, lines) if text.isascii() else map(weight_of, lines)
     sums = list(accumulate((size + 1 for size in sizes), initial=0))
     tokens = max(tokens, SMALLEST)
     return _Page(lines, sums, tokens * 4, tokens * 5, max(0, min(overlap * 4, tokens * 2)))
 
 
-def _weight(text: str) -> int:
+def weight_of(text: str) -> int:
+    """The quarters of a token in a text: four characters make a token, and so does each CJK character."""
     if text.isascii():
         return len(text)
     return len(text) + 3 * sum(map(len, _CJK.findall(text)))
@@ -205,7 +201,7 @@ def _unit(
     page: _Page, whole: TextChunk, body: int, signature: int, *, base: tuple[str, ...], lists: bool = False
 ) -> Iterator[TextChunk]:
     """An entry or section: one chunk, or the pieces of its text between two hidden ones for its frame."""
-    if _weight(whole.text) <= page.limit:
+    if weight_of(whole.text) <= page.limit:
         yield replace(whole, hidden=not whole.text.strip())
         return
     if body > whole.start:
@@ -517,13 +513,13 @@ def _shortened(title: str) -> str:
 
 def _parts(page: _Page, line: str) -> Iterator[str]:
     """A long line in pieces: cut after a sentence, else after white space, else between characters."""
-    at, left = 0, _weight(line)
+    at, left = 0, weight_of(line)
     while left > page.limit:
         window = line[at : at + page.target + 1]  # one more, to see what a cut would stand before
         part = window[: _cut(window, _reach(window, page.target))]
         yield part
         at += len(part)
-        left -= _weight(part)
+        left -= weight_of(part)
     yield line[at:]
 
 

@@ -302,7 +302,7 @@ class Finder:
     ) -> Options:
         """How to answer: what the call asks for, else the settings."""
         from vademecum.search.engine import MODES, MOST_RESULTS, ORDERS, Options
-        from vademecum.search.fuse import Weights
+        from vademecum.search.rank import Weights
 
         if mode is not None and mode not in MODES:
             raise UnknownName(f"{names.shown(mode)} is not a mode", hint=f"the modes are {', '.join(MODES)}")

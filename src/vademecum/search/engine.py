@@ -14,10 +14,9 @@ from vademecum.errors import EmbedderChanged, EmbedderFailed
 from vademecum.index import documents, speech, words
 from vademecum.index.base import MEMORY
 from vademecum.index.embed.base import common_direction, family, likeness
-from vademecum.search import fuse, rank, relevance
-from vademecum.search.legs import Legs, knows_words
+from vademecum.search import rank, relevance
+from vademecum.search.legs import Legs, knows_words, snippet
 from vademecum.search.query import Query, narrowed
-from vademecum.search.snippet import snippet
 from vademecum.store import clock
 from vademecum.text.words import WORD
 from vademecum.types import Scope
@@ -42,7 +41,7 @@ RARE, RARE_SHARE = 3, 0.01  # one that stands in so many chunks at most, or in s
 NO_MARK = bytes(5)  # longer than any mark can match by chance
 MOST_WEIGHED = 24  # candidates at least among which a caller's own limit looks for answers
 SAME = 1e-9  # scores that lie no further apart are the same
-DEFAULT_WEIGHTS = fuse.Weights()
+DEFAULT_WEIGHTS = rank.Weights()
 _PRECEDENCE = {str(scope): number for number, scope in enumerate(Scope)}
 
 
@@ -52,7 +51,7 @@ class RankedRow(NamedTuple):
     row: ChunkRow
     score: float
     relevance: float
-    evidence: fuse.Evidence
+    evidence: rank.Evidence
     snippet: str
     arithmetic: dict[str, float] | None = None
 
@@ -75,7 +74,7 @@ class Options(NamedTuple):
     max_results: int = 6
     min_score: float = 0.0
     fusion: str = "weighted"
-    weights: fuse.Weights = DEFAULT_WEIGHTS
+    weights: rank.Weights = DEFAULT_WEIGHTS
     multiplier: int = 4
     sort_by: str | None = None
     explain: bool = False
@@ -168,7 +167,7 @@ class Engine:
         if units:
             ids = self._labelled(units, ids, wide)
         rows = self.index.rows(ids, allowed)
-        blank = fuse.Evidence(0.0, 0.0, 0.0, 0.0, 0.0)
+        blank = rank.Evidence(0.0, 0.0, 0.0, 0.0, 0.0)
         scores = self._sorted(options.sort_by, {id_: rows[id_] for id_ in ids}, {})
         order = [*scores, *(each for each in ids if each not in scores)]
         if query.as_of is None:
@@ -233,10 +232,10 @@ class Engine:
 
     def _ordered(
         self, query: Query, legs: Legs, options: Options, most: int
-    ) -> tuple[list[tuple[int, float]], fuse.MergedLegs, dict[int, float]]:
+    ) -> tuple[list[tuple[int, float]], rank.MergedLegs, dict[int, float]]:
         """All candidates in order with their scores, how legs were merged, and who was lifted by how much."""
         files = {id_: mark.file for id_, mark in legs.marks.items()}
-        merged = (fuse.reciprocal if options.fusion == "rrf" else fuse.weighted)(
+        merged = (rank.reciprocal if options.fusion == "rrf" else rank.weighted)(
             files,
             vector=legs.vector,
             narrow=legs.narrow,
@@ -258,7 +257,7 @@ class Engine:
     def _not_lost(
         self,
         ordered: list[tuple[int, float]],
-        merged: fuse.MergedLegs,
+        merged: rank.MergedLegs,
         legs: Legs,
     ) -> list[tuple[int, float]]:
         """Keep what words alone would put first through a rare one among the first three."""
@@ -366,7 +365,7 @@ class Engine:
         return {id_: numbers[id_] for id_ in order}
 
     def _arithmetic(
-        self, id_: int, legs: Legs, merged: fuse.MergedLegs, lifted: float, spread: float, *, lowered: bool
+        self, id_: int, legs: Legs, merged: rank.MergedLegs, lifted: float, spread: float, *, lowered: bool
     ) -> dict[str, float]:
         """Every number that made a hit's score, so that it can be worked out again."""
         mark, total = legs.marks[id_], merged.of(id_).score

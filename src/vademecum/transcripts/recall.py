@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.errors import NotFound, OutsideMemory, StorageFailed, UnknownName, UsageError
 from vademecum.search import relevance
-from vademecum.search.snippet import PREVIEW, around, lowered
+from vademecum.search.legs import PREVIEW, around, lowered
 from vademecum.store import names
 from vademecum.store.outgoing import clean_text
 from vademecum.transcripts.events import Event, Said

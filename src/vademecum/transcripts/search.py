@@ -22,9 +22,8 @@ from vademecum.index.sync import Sync, SyncReport
 from vademecum.index.upkeep import IndexFile, in_turn
 from vademecum.search import rank, relevance
 from vademecum.search.answer import TRANSCRIPT, Passage
-from vademecum.search.legs import Legs, knows_words
+from vademecum.search.legs import Legs, knows_words, window
 from vademecum.search.query import readable
-from vademecum.search.snippet import window
 from vademecum.store import files, names, reading, scopes, secrets
 from vademecum.store.outgoing import clean_text
 from vademecum.text.words import WORD
