@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from vademecum.llm.base import Limits as Limits
     from vademecum.llm.base import Model as Model
     from vademecum.llm.base import ModelUsage as ModelUsage
-    from vademecum.llm.failures import is_overflow as is_overflow
+    from vademecum.llm.net import is_overflow as is_overflow
     from vademecum.llm.scripted import Scripted as Scripted
     from vademecum.llm.select import resolve
     from vademecum.memory import Listing as Listing
@@ -70,7 +70,7 @@ _HOMES = {
     "vademecum.inject.build": "Block",
     "vademecum.llm.base": "Call Limits Model ModelUsage",
     "vademecum.llm.select": "resolve:resolve_model",
-    "vademecum.llm.failures": "is_overflow",
+    "vademecum.llm.net": "is_overflow",
     "vademecum.llm.scripted": "Scripted",
     "vademecum.memory": "Listing Memory connect",
     "vademecum.memory.asynchronous": "AsyncMemory",

@@ -19,7 +19,7 @@ from vademecum.errors import (
     UsageError,
 )
 from vademecum.llm.base import Budget, Limits, ModelUsage, Typed
-from vademecum.llm.failures import is_overflow
+from vademecum.llm.net import is_overflow
 from vademecum.transcripts.messages import Message, Role, Text, ToolResult
 from vademecum.transcripts.shapes import shape
 

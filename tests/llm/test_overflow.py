@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vademecum.errors import ModelBusy, ModelFailed, ModelOverflow
-from vademecum.llm.failures import is_overflow
+from vademecum.llm.net import is_overflow
 
 OVERFLOWS = {
     "openai": "This model's maximum context length is 128000 tokens. However, your messages resulted in 204308"

@@ -13,7 +13,7 @@ from llm import real_model
 from llm.real_model import NAME, WINDOW, Unavailable
 from vademecum.errors import ModelOverflow
 from vademecum.llm.base import Budget, Limits
-from vademecum.llm.failures import is_overflow
+from vademecum.llm.net import is_overflow
 from vademecum.llm.remote import RemoteModel
 from vademecum.llm.select import discover_servers, find_model
 

@@ -138,8 +138,7 @@ def loaded_by(code: str) -> set[str]:
 
 def test_naming_a_model_loads_nothing_heavy() -> None:
     code = """
-import vademecum.llm.base, vademecum.llm.base, vademecum.llm.failures, vademecum.llm.scripted
-import vademecum.llm.sync_bridge, vademecum.llm.structured, vademecum.llm.failures, vademecum.llm.select
+import vademecum.llm.base, vademecum.llm.net, vademecum.llm.remote, vademecum.llm.scripted
 from vademecum.llm.select import resolve
 assert resolve("openai:gpt-5-mini") is not None
 assert vademecum.llm.scripted.Scripted("x").text("?").text == "x"

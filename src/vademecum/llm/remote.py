@@ -1,17 +1,20 @@
 """Ask a model over the network through pydantic-ai, which is imported when the first question is asked.
 
 Text leaves the machine here, and only for a provider the settings or a flag name. The library's own retries
-are off: when it is tried again is `net`'s affair, as for embedders.
+are off: when it is tried again is `net`'s affair, as for embedders. The asking has a thread and an event loop
+of its own, so it may be asked for from a plain script, a thread, or inside somebody else's event loop.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import queue
+import threading
 import time
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from vademecum.errors import ModelFailed, ModelNonsense, ModelUnauthorised, UsageError
 from vademecum.llm import net
@@ -19,15 +22,19 @@ from vademecum.llm.base import (
     MENDS,
     PROCESS,
     SECONDS,
+    TOOL,
+    AnswerKind,
     Budget,
     Call,
     Limits,
+    Misfit,
     ModelAnswer,
     ModelUsage,
     Stream,
     Typed,
     check_needed,
     estimate,
+    mend_request,
 )
 from vademecum.llm.select import PROVIDERS
 
@@ -43,7 +50,6 @@ if TYPE_CHECKING:
 
     from vademecum.llm.base import Json, Prompt
     from vademecum.llm.select import ModelEndpoint
-    from vademecum.llm.structured import AnswerKind
 
 T = TypeVar("T")
 
@@ -108,7 +114,7 @@ class RemoteModel:
             response = await self._request(asking, question)
             return self._answer(response, question)
 
-        return _finished(self._run(work, prompt, system, tools, limits))
+        return finish(self._run(work, prompt, system, tools, limits))
 
     def stream(
         self, prompt: Prompt, *, system: str = "", tools: Sequence[Json] = (), limits: Limits | None = None
@@ -125,8 +131,6 @@ class RemoteModel:
         self, prompt: Prompt, kind: type[T], *, system: str = "", limits: Limits | None = None
     ) -> Typed[T]:
         """Ask for a value of a dataclass or a pydantic model; what does not fit is asked for again."""
-        from vademecum.llm.structured import AnswerKind
-
         wanted = AnswerKind(kind)
 
         async def work(_: Callable[[str], None], asking: Asking, question: _Question) -> Typed[T]:
@@ -134,7 +138,7 @@ class RemoteModel:
             value = await self._mended(asking, question, wanted)
             return Typed(value, question.usage or ModelUsage(), self.name, question.attempts)
 
-        return _finished(self._run(work, prompt, system, (), limits, schema=wanted.schema))
+        return finish(self._run(work, prompt, system, (), limits, schema=wanted.schema))
 
     # Running.
 
@@ -149,9 +153,6 @@ class RemoteModel:
         schema: Json = None,
     ) -> Generator[str, None, T]:
         """Do the work within the time limit; what goes wrong is raised here, with nothing behind it."""
-        from vademecum.llm import failures
-        from vademecum.llm.sync_bridge import run_async
-
         limits = limits or Limits()
         seconds = self._seconds if limits.seconds is None else limits.seconds
         estimated = estimate(prompt, system=system, tools=[*tools, *([schema] if schema else [])])
@@ -159,7 +160,7 @@ class RemoteModel:
         key = self._key()
         _imported(self._place)
 
-        async def whole(emit: Callable[[str], None]) -> T | failures.CallFailure:
+        async def whole(emit: Callable[[str], None]) -> T | net.CallFailure:
             # Building a client reads certificates and prices; that is part of the time, too.
             end = time.monotonic() + seconds
             try:
@@ -169,15 +170,15 @@ class RemoteModel:
                         emit, asking, _Question(messages, parameters, limits, estimated, end, key)
                     )
             except Exception as error:  # a stranger's code below: whatever it raises is an outcome
-                return failures.read_failure(error, self._place, key)
+                return net.read_failure(error, self._place, key)
 
         failed: Exception
         try:
             result = yield from run_async(whole, seconds=seconds)
         except TimeoutError:
-            failed = failures.timeout_error(self._place, seconds)
+            failed = net.timeout_error(self._place, seconds)
         else:
-            if not isinstance(result, failures.CallFailure):
+            if not isinstance(result, net.CallFailure):
                 return result
             failed = result.error
         raise failed
@@ -244,8 +245,6 @@ class RemoteModel:
 
     async def _mended(self, asking: Asking, question: _Question, wanted: AnswerKind[T]) -> T:
         """Ask until the answer fits, and tell the model each time what does not."""
-        from vademecum.llm.structured import Misfit, mend_request
-
         problems = ""
         for _ in range(1 + MENDS):
             response = await self._request(asking, question)
@@ -274,8 +273,6 @@ class RemoteModel:
         said: Sequence[str] = (),
     ) -> ModelResponse:
         """Try until it works, it cannot work, or there is no time is left; with words said, only once."""
-        from vademecum.llm import failures
-
         attempt = 0
         while True:
             attempt += 1
@@ -283,11 +280,11 @@ class RemoteModel:
             try:
                 return await send()
             except _CutOff:
-                failure = failures.cut_off_failure(self._place, "".join(said))
+                failure = net.cut_off_failure(self._place, "".join(said))
             except Exception as error:  # read below: only what may pass goes on
-                failure = failures.read_failure(error, self._place, question.key)
+                failure = net.read_failure(error, self._place, question.key)
             if said:
-                cut = failures.cut_off_failure(self._place, "".join(said))
+                cut = net.cut_off_failure(self._place, "".join(said))
                 raise cut.error if failure.trouble.passing else failure.error
             wait = net.next_wait(attempt, failure.trouble, end=question.end, most=ATTEMPTS)
             if wait is None:
@@ -342,9 +339,7 @@ class RemoteModel:
         )
 
     def _declined(self) -> ModelFailed:
-        from vademecum.llm import failures
-
-        return failures.declined_error(self._place)
+        return net.declined_error(self._place)
 
 
 def price(provider: str, model: str, response: ModelResponse) -> Decimal | None:
@@ -354,12 +349,6 @@ def price(provider: str, model: str, response: ModelResponse) -> Decimal | None:
         return known.cost().total_price
     except (LookupError, ValueError, AssertionError):
         return None
-
-
-def _finished(pieces: Generator[str, None, T]) -> T:
-    from vademecum.llm.sync_bridge import finish
-
-    return finish(pieces)
 
 
 # Talking to the library.
@@ -489,8 +478,6 @@ def _output(wanted: AnswerKind[Any]) -> ModelRequestParameters:
     from pydantic_ai.output import OutputObjectDefinition
     from pydantic_ai.tools import ToolDefinition
 
-    from vademecum.llm.structured import TOOL
-
     return ModelRequestParameters(
         output_mode="auto",
         output_tools=[
@@ -545,3 +532,102 @@ def _words(event: object) -> str:
     if isinstance(event, PartDeltaEvent) and isinstance(event.delta, TextPartDelta):
         return event.delta.content_delta
     return ""
+
+
+# ------------------------------------------------------------ asynchronous work for a synchronous caller
+
+
+# What closing connections may take after the time is up; then the thread is left alone.
+GRACE = 2.0
+
+
+def run_async(
+    work: Callable[[Callable[[str], None]], Awaitable[T]], *, seconds: float
+) -> Generator[str, None, T]:
+    """Give the pieces that the work emits, and return its result; raises TimeoutError when time is up.
+
+    Closing the generator cancels the work.
+    """
+    job = _Job(work, seconds)
+    thread = threading.Thread(target=job.run, daemon=True, name="vademecum-llm")
+    end = time.monotonic() + seconds + GRACE
+    thread.start()
+    try:
+        while isinstance(said := _next(job.inbox, end), str):
+            yield said
+        return said.value()
+    finally:
+        job.cancel()
+        # Sockets are closed before the caller goes on; a name that is still looked up may take longer.
+        thread.join(GRACE)
+
+
+def finish(pieces: Generator[str, None, T]) -> T:
+    """Run to the end and give the result alone."""
+    while True:
+        try:
+            next(pieces)
+        except StopIteration as done:
+            value: T = done.value
+            return value
+
+
+def _next(inbox: queue.SimpleQueue[str | _Outcome[T]], end: float) -> str | _Outcome[T]:
+    try:
+        return inbox.get(timeout=max(end - time.monotonic(), 0.01))
+    except queue.Empty:
+        raise TimeoutError from None
+
+
+class _Outcome(Generic[T]):
+    """How the work ended."""
+
+    def __init__(self, result: T | None = None, error: BaseException | None = None) -> None:
+        self._result = result
+        self._error = error
+
+    def value(self) -> T:
+        if self._error is not None:
+            raise self._error
+        return self._result  # type: ignore[return-value]  # there is one when there is no error
+
+
+class _Job(Generic[T]):
+    """The work in its thread."""
+
+    def __init__(self, work: Callable[[Callable[[str], None]], Awaitable[T]], seconds: float) -> None:
+        self.inbox: queue.SimpleQueue[str | _Outcome[T]] = queue.SimpleQueue()
+        self._work = work
+        self._seconds = seconds
+        self._lock = threading.Lock()
+        self._task: asyncio.Task[Any] | None = None
+        self._over = False
+
+    def run(self) -> None:
+        asyncio.run(self._main())
+
+    async def _main(self) -> None:
+        with self._lock:
+            if self._over:
+                return
+            self._task = asyncio.current_task()
+        # What a library leaves half closed is tidied up with the loop, and is nobody's news.
+        asyncio.get_running_loop().set_exception_handler(lambda *_: None)
+        try:
+            async with asyncio.timeout(self._seconds):
+                outcome = _Outcome(result=await self._work(self.inbox.put))
+        except asyncio.CancelledError:
+            outcome = _Outcome(error=TimeoutError())
+        except BaseException as error:  # whatever it is, it belongs to the caller, not to this thread
+            outcome = _Outcome(error=error)
+        with self._lock:
+            self._over = True
+        # From inside the loop: closing it waits for names that are still looked up, the caller does not.
+        self.inbox.put(outcome)
+
+    def cancel(self) -> None:
+        """Stop the work, unless it is over."""
+        with self._lock:
+            if not self._over and self._task is not None:
+                self._task.get_loop().call_soon_threadsafe(self._task.cancel)
+            self._over = True

@@ -10,17 +10,19 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from vademecum.errors import ModelFailed, ModelNonsense
 from vademecum.llm.base import (
     MENDS,
+    AnswerKind,
     Budget,
     Call,
     Limits,
+    Misfit,
     ModelAnswer,
     ModelUsage,
     Stream,
     Typed,
     check_needed,
     estimate,
+    mend_request,
 )
-from vademecum.llm.structured import AnswerKind, Misfit, mend_request
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
