@@ -310,22 +310,26 @@ class Memory:
         counted: Counter[Place] = Counter()
         order: list[tuple[int, str, int, str, int, str]] = []
         shelves: list[Shelf] = []
-        for each in records.listed(places, passes.LISTED):
+        for each in records.known(places, passes.LISTED):
             if isinstance(each, Finding):
                 findings.append(each)
                 continue
-            num, own, tags, countable = each.fact
-            place = each.shelf.place
-            counted[place] += countable
-            if not shelves or shelves[-1] is not each.shelf:
-                shelves.append(each.shelf)
-            if (kind is None or own == kind) and (tag is None or tag in tags):
-                at = _SCOPES.index(place.scope), place.id, num, key_of(each.name)
-                order.append((*at, len(shelves) - 1, each.name))
+            shelf, known = each
+            handmade = {name: key_of(name) for name in names.not_keys(known.facts)}
+            at, place, number = _SCOPES.index(shelf.place.scope), shelf.place, len(shelves)
+            findings += records.unreadable(shelf, known)
+            if known.facts:
+                counted[place] += sum(fact[3] for fact in known.facts.values())
+            order += [
+                (at, place.id, num, handmade.get(name) or name[:-3], number, name)
+                for name, (num, own, tags, _) in known.facts.items()
+                if (kind is None or own == kind) and (tag is None or tag in tags)
+            ]
+            shelves.append(shelf)
         found: list[Record] = []
-        for *_, shelf, name in heapq.nsmallest(wanted.stop, order)[wanted.start :]:
+        for *_, number, name in heapq.nsmallest(wanted.stop, order)[wanted.start :]:
             with contextlib.suppress(NotFound, Malformed, OutsideMemory):  # gone or spoiled just now
-                found.append(records.load(shelves[shelf], name).record)
+                found.append(records.load(shelves[number], name).record)
         return Listing(tuple(found), tuple(findings), most, dict(counted), len(order))
 
     def show(self, name: str | int, *, scope: ScopeName | None = None, reveal: bool = False) -> Record:

@@ -9,6 +9,7 @@ written is as if it were not there. Knows names, stamps and bytes, and nothing o
 from __future__ import annotations
 
 import contextlib
+import gc
 import hashlib
 import marshal
 import os
@@ -228,7 +229,8 @@ class _Kept:
             frame = memoryview(content)[at + _FRAME.size : at + _FRAME.size + length]
             if len(frame) != length or zlib.crc32(frame) != sum_:
                 return rows  # torn: what was written behind it cannot be found either
-            rows.update(marshal.loads(frame))
+            with _no_collection():
+                rows.update(marshal.loads(frame))
             at += _FRAME.size + length
             self._base = self._base or length
         if at == len(content):
@@ -336,10 +338,20 @@ def _write_all(fd: int, content: bytes) -> None:
 
 def _stamps(folder: Directory, wanted: Callable[[str], bool]) -> dict[str, Stamp]:
     """The wanted names of a folder, each with its stamp."""
-    found: dict[str, Stamp] = {}
-    for name, state in folder.scan(wanted):
-        found[name] = _stamp(state)
-    return found
+    with _no_collection():
+        return {name: _stamp(state) for name, state in folder.scan(wanted)}
+
+
+@contextlib.contextmanager
+def _no_collection() -> Iterator[None]:
+    """Make many small things without looking for garbage among them, of which there is none."""
+    on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if on:
+            gc.enable()
 
 
 def _stamp(state: os.stat_result) -> Stamp:

@@ -7,14 +7,19 @@ import os
 import re
 import time
 import unicodedata
+from typing import TYPE_CHECKING
 
 from vademecum.errors import InvalidKey, SecretFound, UnknownName
 from vademecum.store import secrets
 from vademecum.store.outgoing import clean_text
 from vademecum.types import RecordType
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 LONGEST_KEY = 60
 _KEY = re.compile(r"[a-z0-9-]{1,60}")
+_PLAIN = re.compile(r"(?!-+\.md$)[a-z0-9-]{1,60}\.md")
 _ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,126}[A-Za-z0-9_-]|[A-Za-z0-9_-]")
 # Names that Windows gives to devices, with any ending: a memory must be copyable to every system.
 _DEVICES = {"con", "prn", "aux", "nul", "conin$", "conout$"} | {
@@ -27,6 +32,12 @@ _RESERVED = _DEVICES | {"index", "log"}
 def is_key(key: str) -> bool:
     """Whether this can name a record on every system."""
     return bool(_KEY.fullmatch(key)) and key not in _RESERVED and key.strip("-") != ""
+
+
+def not_keys(files: Iterable[str]) -> list[str]:
+    """Of the names of many files, those that are no key with `.md` behind it."""
+    plain = _PLAIN.fullmatch
+    return [name for name in files if not plain(name) or name[:-3] in _RESERVED]
 
 
 def check_key(key: str) -> str:

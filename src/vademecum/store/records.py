@@ -158,6 +158,10 @@ class Records:
                 else:
                     yield Listed(shelf, name, known.facts[name])
 
+    def unreadable(self, shelf: Shelf, known: Facts) -> list[Finding]:
+        """What is wrong with the files of a shelf of which nothing is known."""
+        return [_unreadable(shelf, name, known.failed[name]) for name in sorted(known.failed)]
+
     def digests(self, places: Iterable[Place]) -> list[tuple[Shelf, Digest]]:
         """What stands for the files of each shelf of these places that has any."""
         found = []
@@ -936,7 +940,7 @@ class Records:
             if names.folded(key) == key and "/" not in key and folder.stat(exact) is not None:
                 return exact
             # A name that is a key can only be its own; the others are few and made by hand.
-            handmade = [name for name in folder.names() if not names.is_key(name.removesuffix(".md"))]
+            handmade = names.not_keys(folder.names())
             alike = [name for name in handmade if is_record(name) and key_of(name) == key]
         if len(alike) > 1:
             listed = " and ".join(shelf.name_of(archive.RECORDS, name) for name in alike)
@@ -1078,7 +1082,10 @@ class Records:
     def _check_free(self, folder: Directory, name: str) -> None:
         """Refuse a new name that another system would take for one that is here."""
         wanted = names.folded(name)
+        begins = (wanted[:1], wanted[:1].upper())
         for other in folder.names():
+            if other.isascii() and not other.startswith(begins):
+                continue  # most of many thousands
             if other != name and names.folded(other) == wanted:
                 raise Collision(f"{name} differs from {other} only in ways some systems ignore")
 

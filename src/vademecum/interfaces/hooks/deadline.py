@@ -147,6 +147,8 @@ def _after(job: Job, why: str, *, crashed: bool) -> None:
     if not crashed and job.event == "session-start":
         from vademecum.interfaces.hooks.work import prepare
 
+        with contextlib.suppress(OSError):
+            os.nice(19)  # whoever is waited for comes first: this may be needed because much is going on
         prepare(job)
 
 
