@@ -16,8 +16,7 @@ from allowing import allow
 from json_contract import closed, validator
 from vademecum.config import SETTINGS
 from vademecum.interfaces.cli.app import cli, run
-from vademecum.interfaces.present.old_shape import to_old
-from vademecum.interfaces.present.shape import VERSION
+from vademecum.interfaces.present.shape import VERSION, to_old
 from vademecum.interfaces.present.to_json import OUTPUTS, brief_json, finding_json, found_json
 
 if TYPE_CHECKING:

@@ -375,12 +375,12 @@ def test_what_a_memory_wrote_between_its_markers_is_not_taken_for_the_users(
     vade: Vade, tmp_path: Path
 ) -> None:
     from vademecum.inject import injection
-    from vademecum.interfaces.install import parts
+    from vademecum.interfaces.install import runner
 
-    blocks = [(injection.BEGIN, injection.END), (parts.BEGIN, parts.END)]
+    blocks = [(injection.BEGIN, injection.END), (runner.BEGIN, runner.END)]
     blocks += [("<vade-memory>", "</vade-memory>"), ("<!-- cao-memory:begin -->", "<!-- cao-memory:end -->")]
     text = "# Mine\n\n" + "".join(f"{a}\nnot mine\n{b}\nmine {n}\n" for n, (a, b) in enumerate(blocks))
-    text += f"{parts.END}\nbetween an orphan and a beginning\n{injection.BEGIN}\n"
+    text += f"{runner.END}\nbetween an orphan and a beginning\n{injection.BEGIN}\n"
     for name, system in (("CLAUDE.md", "claude-code"), ("AGENTS.md", "codex")):
         top = samples.write(tmp_path / system, {name: text})
         vade("import", system, top, "--scope", "global")
@@ -388,7 +388,7 @@ def test_what_a_memory_wrote_between_its_markers_is_not_taken_for_the_users(
     assert "not mine" not in context
     assert "between an orphan" in context
     assert all(f"mine {n}" in context for n in range(4))
-    (tmp_path / "codex" / "AGENTS.md").write_text(f"{parts.BEGIN}\nnot mine\n{parts.END}\n")
+    (tmp_path / "codex" / "AGENTS.md").write_text(f"{runner.BEGIN}\nnot mine\n{runner.END}\n")
     why = reasons(vade.json("import", "codex", tmp_path / "codex"))
     assert why["AGENTS.md"] == "it holds nothing but what a memory wrote there"
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from vademecum.interfaces.cli.app import run
-from vademecum.interfaces.install.parts import BEGIN, END
+from vademecum.interfaces.install.runner import BEGIN, END
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,7 +8,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from mcp_door.talking import call, home_of, in_process, talk
-from vademecum.interfaces.tools.tool_sets import OPERATIONS, TOOL_SETS
+from vademecum.interfaces.tools.core import OPERATIONS, TOOL_SETS
 from vademecum.memory import connect
 from vademecum.transcripts.events import Said
 from vademecum.transcripts.messages import Message, Role, Text

@@ -21,9 +21,9 @@ from mcp_door.talking import (
     served,
     talk,
 )
+from vademecum.interfaces.tools.core import TOOL_SETS as FAMILIES
 from vademecum.interfaces.tools.declaration import input_schema as schema
 from vademecum.interfaces.tools.declaration import parse_arguments as parse
-from vademecum.interfaces.tools.tool_sets import TOOL_SETS as FAMILIES
 from vademecum.memory import connect
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ import pytest
 from mcp_door.talking import call, home_of, in_process, talk
 from vademecum.adapters import pydantic_ai
 from vademecum.interfaces.cli.app import run
+from vademecum.interfaces.tools.core import TOOL_SETS as FAMILIES
 from vademecum.interfaces.tools.declaration import Read
 from vademecum.interfaces.tools.declaration import input_schema as schema
-from vademecum.interfaces.tools.tool_sets import TOOL_SETS as FAMILIES
 from vademecum.memory import Memory, connect
 from vademecum.types import Origin
 

@@ -16,7 +16,7 @@ from vademecum import Ambiguous, NotFound, Refused, UnknownName, UsageError, Vad
 from vademecum.interfaces.chat import state
 from vademecum.interfaces.chat.state import NO_MODEL, count_tools, find_model, known_providers, local_models
 from vademecum.interfaces.present import output
-from vademecum.interfaces.present.editor import discard, from_editor
+from vademecum.interfaces.present.output import discard, from_editor
 from vademecum.interfaces.present.to_text import (
     figures_row,
     list_sessions,

@@ -193,7 +193,7 @@ class ReviewScreen:
 
     def _edit(self, item: Item, at: int) -> None:
         """Open what an item is about in the person's editor, and show it again as it is then."""
-        from vademecum.interfaces.present.editor import discard, from_editor
+        from vademecum.interfaces.present.output import discard, from_editor
 
         name, scope = _target(item), item.scope or None
         try:

@@ -198,7 +198,7 @@ def application(server: Any) -> ASGIApp:
 def run(options: Mapping[str, Any], *, tools: str, port: int, ready: Callable[[str, str], None]) -> None:
     """Serve memory; `ready` is told the address and the file of the token."""
     from vademecum.interfaces.mcp import server as serving
-    from vademecum.interfaces.mcp.connections import open_memory
+    from vademecum.interfaces.mcp.server import open_memory
 
     home = open_memory(options).home
     with reported("make the token"):

@@ -5,8 +5,12 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from typing import TYPE_CHECKING, Any
+import uuid
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any, TypeVar
 
+import anyio
+import anyio.to_thread
 from mcp.server.caching import CacheHint
 from mcp.server.lowlevel.server import Server
 from mcp.shared.exceptions import MCPError
@@ -31,14 +35,14 @@ from vademecum import __version__, errors
 from vademecum.config import Consent
 from vademecum.errors import PendingReview, Refused, VadeError
 from vademecum.interfaces.mcp import consent, resources
-from vademecum.interfaces.mcp.connections import Connection, Connections, open_memory
 from vademecum.interfaces.present.safe import safe_answer, safe_text
+from vademecum.interfaces.tools.core import TOOL_SETS
 from vademecum.interfaces.tools.declaration import Read, Tool, Write, read_text
-from vademecum.interfaces.tools.tool_sets import TOOL_SETS
-from vademecum.types import Scope
+from vademecum.memory import connect
+from vademecum.types import Origin, Scope
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from mcp.server.context import ServerRequestContext
     from mcp_types import (
@@ -72,6 +76,85 @@ _TRY: Mapping[type[VadeError], str] = {
     errors.Locked: "try once more in a moment",
     errors.StorageFailed: "tell the person that the disk refused; `vade doctor` says more",
 }
+MOST = 64  # connections whose memory is kept open; the one not used for longest is closed first
+Made = TypeVar("Made")
+
+# ---------------------------------------------------------------- who is served
+# The core is synchronous: one call at a time, in a thread of its own. A call that began is never abandoned:
+# when the client goes away, the thread ends what it does, and what still waited for its turn never began.
+
+
+class Connection:
+    """One connection, and its memory."""
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        self._options = options
+        self._turn = anyio.CapacityLimiter(1)
+        self._memory: Memory | None = None
+        self.waiting = 0
+
+    async def run(self, do: Callable[[Memory], Made]) -> Made:
+        """Make one call on memory, after those before it."""
+        self.waiting += 1
+        try:
+            return await anyio.to_thread.run_sync(lambda: do(self._opened()), limiter=self._turn)
+        finally:
+            self.waiting -= 1
+
+    def _opened(self) -> Memory:
+        if self._memory is None:
+            self._memory = open_memory(self._options)
+        return self._memory
+
+    def close(self) -> None:
+        """Let go of the index; the next call opens it again."""
+        if self._memory is not None:
+            self._memory.close()
+
+
+class Connections:
+    """The connections that are served."""
+
+    def __init__(self, options: Mapping[str, Any], *, own_session: bool) -> None:
+        self._options = dict(options)
+        self._open: OrderedDict[str, Connection] = OrderedDict()
+        # Over stdio the process is the connection, and all of it is one session.
+        if own_session and not self._options.get("session"):
+            self._options["session"] = session_of(uuid.uuid4().hex)
+
+    def of(self, id: str = "") -> Connection:
+        """The connection with the id that the transport gave it, if it gave one."""
+        if id not in self._open:
+            options = dict(self._options)
+            if id and not options.get("session"):
+                options["session"] = session_of(id)
+            self._open[id] = Connection(options)
+            self._close_some()
+        self._open.move_to_end(id)
+        return self._open[id]
+
+    def close(self) -> None:
+        """Let go of everything."""
+        for each in self._open.values():
+            each.close()
+
+    def _close_some(self) -> None:
+        idle = [name for name, each in self._open.items() if not each.waiting]
+        for name in idle[: max(0, len(self._open) - MOST)]:
+            self._open.pop(name).close()
+
+
+def session_of(connection: str) -> str:
+    """The session that a connection is, named after it."""
+    return f"mcp-{connection.replace('-', '')[:16]}"
+
+
+def open_memory(options: Mapping[str, Any]) -> Memory:
+    """Open memory for an agent: whatever comes through this door is the agent's word."""
+    return connect(**options, origin=Origin.AGENT)
+
+
+# ---------------------------------------------------------------- what is served
 
 
 def make(

@@ -1,4 +1,4 @@
-"""Printing: JSON for programs, plain lines for pipes, and colour only on a terminal."""
+"""What goes out to whoever called: JSON for programs, plain lines, colour on a terminal, a text to edit."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from vademecum.errors import InvalidText, VadeError
 from vademecum.interfaces.present.shape import VERSION
 from vademecum.text.words import visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
 
     from vademecum.interfaces.present.shape import JsonShape
     from vademecum.memory import Memory
@@ -116,7 +118,7 @@ def print_json(shape: JsonShape, made: dict[str, Any]) -> None:
     from vademecum.interfaces.present.safe import clean_value
 
     if _old() if _old else os.environ.get("VADE_OUTPUT_JSON_SHAPE") == "old":
-        from vademecum.interfaces.present.old_shape import to_old
+        from vademecum.interfaces.present.shape import to_old
 
         shown: Any = to_old(shape.name, made)
     else:
@@ -180,3 +182,45 @@ def plural(count: int, thing: str) -> str:
     if count == 1:
         return f"1 {thing}"
     return f"{count:,} {thing[:-1]}ies" if thing.endswith("y") else f"{count:,} {thing}s"
+
+
+# ---------------------------------------------------------------- the user's own editor, on a copy of a text
+
+
+def from_editor(text: str, name: str, *, quiet: bool) -> tuple[str | None, Path]:
+    """Let the user's editor change a copy of a text; `quiet` keeps its screen out of standard output."""
+    import shlex
+    import subprocess
+    import tempfile
+    from pathlib import Path
+
+    draft = Path(tempfile.mkdtemp(prefix="vade-edit-"), name)
+    draft.write_bytes(text.encode())
+    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+    try:
+        screen = sys.stderr if quiet else None
+        code = subprocess.run([*shlex.split(editor), str(draft)], check=False, stdout=screen).returncode
+    except (OSError, ValueError) as error:
+        discard(draft)
+        raise VadeError(
+            f"the editor {editor} did not start", hint="name another one in the variable EDITOR"
+        ) from error
+    if code:
+        typed = draft.is_file() and draft.read_bytes() != text.encode()
+        if not typed:
+            discard(draft)
+        kept = f"; your text is kept in {draft}" if typed else ""
+        raise VadeError(f"the editor ended with code {code}; nothing was changed{kept}", hint="try again")
+    try:
+        return draft.read_bytes().decode(), draft
+    except FileNotFoundError:
+        return None, draft
+    except UnicodeDecodeError as error:
+        raise InvalidText(f"the text is not UTF-8; it is kept in {draft}") from error
+
+
+def discard(draft: Path) -> None:
+    """Take an edited copy away, with the backups an editor may have left beside it."""
+    import shutil
+
+    shutil.rmtree(draft.parent, ignore_errors=True)

@@ -221,7 +221,7 @@ status_whole_json = JsonShape("whole_status", standing_json, repository_settings
 
 def status_json(found: Status, warnings: Sequence[str], *, old: bool = False) -> dict[str, Any]:
     """The status as a document of its own, for programs."""
-    from vademecum.interfaces.present.old_shape import to_old
+    from vademecum.interfaces.present.shape import to_old
 
     made = standing_json(found, warnings=warnings)
     return dict(to_old("status", made)) if old else {"schemaVersion": VERSION, **made}
