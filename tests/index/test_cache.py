@@ -19,9 +19,8 @@ from index.fake_providers import DIMENSION, KEY, Provider, vector_of
 from vademecum.errors import EmbedderChanged, EmbedderFailed
 from vademecum.index.embed import remote as remote_module
 from vademecum.index.embed.base import PROBES, Embedder, common_direction, unit
-from vademecum.index.embed.cached import Cached, pack, unpack
 from vademecum.index.embed.onnx import PART, Onnx
-from vademecum.index.embed.select import REMOTE, select_embedder
+from vademecum.index.embed.select import REMOTE, Cached, pack, select_embedder, unpack
 from vademecum.llm import net
 from vademecum.store.home import Home
 from vademecum.store.state import State

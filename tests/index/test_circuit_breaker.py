@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from vademecum.errors import EmbedderFailed
-from vademecum.index.embed import circuit_breaker
 from vademecum.index.embed import remote as remote_module
-from vademecum.index.embed.circuit_breaker import REST, CircuitBreaker
+from vademecum.index.embed import select
+from vademecum.index.embed.select import REST, CircuitBreaker
 from vademecum.memory import Memory, connect
 from vademecum.types import Origin
 
@@ -56,7 +56,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    monkeypatch.setattr(circuit_breaker, "time", types.SimpleNamespace(monotonic=made.monotonic))
+    monkeypatch.setattr(select, "time", types.SimpleNamespace(monotonic=made.monotonic))
     return made
 
 
@@ -168,7 +168,7 @@ def test_after_the_rest_a_server_that_came_back_is_asked_and_the_vectors_made(
         assert memory.search("heron").mode == "bm25"
         assert provider.seen == []
         later = time.monotonic() + REST + 1
-        monkeypatch.setattr(circuit_breaker, "time", types.SimpleNamespace(monotonic=lambda: later))
+        monkeypatch.setattr(select, "time", types.SimpleNamespace(monotonic=lambda: later))
         answer = memory.search("heron")
         assert (answer.mode, answer.coverage.vectors_pending) == ("hybrid", 0)
         assert answer.degraded == ()

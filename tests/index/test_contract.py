@@ -12,10 +12,10 @@ from vademecum.index import words
 from vademecum.index.base import EVERYTHING, Filter, Index, IndexDocument, IndexItem, Labels, Piece, Stamp
 from vademecum.index.corpus import Corpus
 from vademecum.index.embed.select import shipped
-from vademecum.index.speech import Speech
 from vademecum.index.sqlite import SqliteIndex
 from vademecum.index.sync import Sync
 from vademecum.index.vectors import pack
+from vademecum.index.words import Speech
 from vademecum.memory import connect
 from vademecum.search.engine import MODES, Engine, Options
 from vademecum.search.query import parse

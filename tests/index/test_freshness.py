@@ -25,7 +25,7 @@ from vademecum.index import freshness
 from vademecum.index.base import Stack
 from vademecum.memory import Memory, connect
 from vademecum.store import watch as watching
-from vademecum.store.folders import Folder
+from vademecum.store.files import DiskFolder
 from vademecum.store.watch import NOTHING, Watch
 from vademecum.types import Origin
 
@@ -402,14 +402,14 @@ def test_a_question_that_looks_at_everything_opens_the_home_once_for_all_its_fol
     for scope in ("global", "project", "agent"):
         memory.store("The stork stands in the pond.", key=f"stork-{scope}", scope=scope)
     opened: list[str] = []
-    real = Folder.at
+    real = DiskFolder.at
 
-    def counting(path: Path | str, **given: Any) -> Folder:
+    def counting(path: Path | str, **given: Any) -> DiskFolder:
         caller = sys._getframe(1)
         opened.append(f"{Path(caller.f_code.co_filename).stem}.{caller.f_code.co_name}")
         return real(path, **given)
 
-    monkeypatch.setattr(Folder, "at", counting)
+    monkeypatch.setattr(DiskFolder, "at", counting)
     memory.care.searcher.sync()
     assert opened.count("corpus._open") == 1
     assert opened.count("home.open") == 0

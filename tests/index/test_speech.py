@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vademecum.index import speech
-from vademecum.index.speech import NUMBER, TIME
-from vademecum.index.words import all_in
+from vademecum.index import words
+from vademecum.index.words import NUMBER, TIME, all_in
 from vademecum.search import rank
 from vademecum.text.words import WORD
 
@@ -36,7 +35,7 @@ from vademecum.text.words import WORD
     ],
 )
 def test_a_speaker_stands_before_the_first_colon(text: str, who: str | None) -> None:
-    assert speech.speaker(text) == who
+    assert words.speaker(text) == who
 
 
 @pytest.mark.parametrize(
@@ -54,7 +53,7 @@ def test_a_speaker_stands_before_the_first_colon(text: str, who: str | None) -> 
     ],
 )
 def test_the_share_of_questions_counts_sentences(text: str, share: int) -> None:
-    assert speech.share_of_questions(text) == share
+    assert words.share_of_questions(text) == share
 
 
 @pytest.mark.parametrize(
@@ -74,19 +73,19 @@ def test_the_share_of_questions_counts_sentences(text: str, share: int) -> None:
     ],
 )
 def test_times_and_numbers_are_told_apart(text: str, says: int) -> None:
-    assert speech.of(text, all_in(text)).says == says
+    assert words.speech_of(text, all_in(text)).says == says
 
 
 @given(st.text())
 def test_any_text_has_a_speech_of_a_few_bytes(text: str) -> None:
-    found = speech.of(text, all_in(text))
+    found = words.speech_of(text, all_in(text))
     assert 0 <= found.asks <= 100
     assert found.says in range(4)
     assert found.speaker is None or len(found.speaker) <= 40
 
 
-def asked(question: str) -> speech.QuestionCues:
-    return speech.wanted(question, WORD.findall(question.lower()))
+def asked(question: str) -> words.QuestionCues:
+    return words.cues_of(question, WORD.findall(question.lower()))
 
 
 def test_what_a_question_asks_for_is_read_from_its_words() -> None:
@@ -100,19 +99,19 @@ def test_what_a_question_asks_for_is_read_from_its_words() -> None:
 
 def test_a_named_speaker_gains_by_the_whole_name_or_the_first() -> None:
     for question in ("What did Ana say?", "What did Ana Lima say?", "Ana's port?"):
-        assert rank.heard(speech.Speech("ana lima"), asked(question)).named == rank.NAMED
-    assert rank.heard(speech.Speech("ana lima"), asked("What did Omar say?")).named == 0
+        assert rank.heard(words.Speech("ana lima"), asked(question)).named == rank.NAMED
+    assert rank.heard(words.Speech("ana lima"), asked("What did Omar say?")).named == 0
 
 
 def test_the_persons_own_words_gain_when_they_ask_about_themselves() -> None:
-    own, other = speech.Speech("user"), speech.Speech("assistant")
+    own, other = words.Speech("user"), words.Speech("assistant")
     assert rank.heard(own, asked("Which car did I buy?")).own == rank.OWN
     assert rank.heard(other, asked("Which car did I buy?")).own == 0
     assert rank.heard(own, asked("Which car did you recommend to me?")).own == 0
 
 
 def test_a_passage_that_only_asks_loses_and_one_that_tells_gains() -> None:
-    assert sum(rank.heard(speech.Speech(asks=50), asked("the car"))) == pytest.approx(rank.ASKING / 2)
-    assert sum(rank.heard(speech.Speech(says=TIME), asked("when was it"))) == rank.WHEN
-    assert sum(rank.heard(speech.Speech(says=NUMBER), asked("how many were there"))) == rank.HOW_MANY
-    assert sum(rank.heard(speech.Speech(says=TIME | NUMBER), asked("who was it"))) == 0
+    assert sum(rank.heard(words.Speech(asks=50), asked("the car"))) == pytest.approx(rank.ASKING / 2)
+    assert sum(rank.heard(words.Speech(says=TIME), asked("when was it"))) == rank.WHEN
+    assert sum(rank.heard(words.Speech(says=NUMBER), asked("how many were there"))) == rank.HOW_MANY
+    assert sum(rank.heard(words.Speech(says=TIME | NUMBER), asked("who was it"))) == 0

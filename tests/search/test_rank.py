@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from vademecum.index.base import Mark
-from vademecum.index.speech import NUMBER, TIME, Speech, wanted
+from vademecum.index.words import NUMBER, TIME, Speech, cues_of
 from vademecum.search import rank
 
 
@@ -76,7 +76,7 @@ def test_nothing_changes_where_nothing_was_replaced() -> None:
 
 
 def heard(said: Speech, question: str) -> rank.Heard:
-    return rank.heard(said, wanted(question, question.lower().replace("?", "").split()))
+    return rank.heard(said, cues_of(question, question.lower().replace("?", "").split()))
 
 
 def test_the_person_themselves_counts_when_they_ask_about_themselves() -> None:

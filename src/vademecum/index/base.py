@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from vademecum.index.speech import SILENT, Speech
+from vademecum.index.words import SILENT, Speech
 
 if TYPE_CHECKING:
     import os

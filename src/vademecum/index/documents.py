@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vademecum.errors import Malformed
-from vademecum.index import speech, words
+from vademecum.index import words
 from vademecum.index.base import IndexDocument, Labels, Piece
 from vademecum.store import clock, document, outgoing, validate
 from vademecum.store.merge import read_tags
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from vademecum.index.base import ChunkRow, IndexItem
     from vademecum.index.chunk import TextChunk
-    from vademecum.index.speech import Speech
+    from vademecum.index.words import Speech
 
 _MOST_ALIASES, _LONGEST_ALIAS = 20, 100  # names that a note goes by beside its title, and their characters
 
@@ -69,7 +69,7 @@ def _speeches(cut: Sequence[TextChunk], said: Sequence[set[str]]) -> list[Speech
         cut_off = last is not None and (
             (chunk.entry is not None and chunk.entry == last.entry) or chunk.start == last.start
         )
-        found.append(speech.of(chunk.text, own, before=found[-1].speaker if cut_off else None))
+        found.append(words.speech_of(chunk.text, own, before=found[-1].speaker if cut_off else None))
     return found
 
 

@@ -1,12 +1,14 @@
-"""When to look at the files again before an answer: at once when something changed, never for nothing.
+"""When to look at the files again: before an answer, and for who waits for changes (`vade index --watch`).
 
 The first look compares everything. After that the system's own word for what changed (`Watch`) decides, and a
 full comparison from time to time, since events are hints. Where the system has no such word, the comparison
-is made before each answer as long as it is cheap, and otherwise takes a twentieth of the time at most.
+is made before each answer as long as it is cheap, and otherwise takes a twentieth of the time at most. Who
+waits is woken by events as well, and by a comparison from time to time: nothing is missed for long.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from typing import TYPE_CHECKING
 
@@ -14,15 +16,21 @@ from vademecum.index.base import Stack
 from vademecum.store.watch import Watch
 
 if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
     from vademecum.index.corpus import Corpus
     from vademecum.index.sync import Sync, SyncReport
     from vademecum.types import Finding
 
-RECONCILE = 30.0  # seconds between two full comparisons while the watch works
+RECONCILE = 30.0  # seconds between two full comparisons while changes are heard
 CHEAP = 0.005  # seconds that a comparison may take to be made each time
 SHARE = 20  # and otherwise: how many times its own duration lies between two
 MANY = 1_000  # names in one look, from which on everything is compared instead
 PATIENCE = 2.0  # seconds that a write may spend on the index
+QUIET = 1.5  # seconds without a further change, after which it is time to look
+LONGEST = 10.0  # seconds after the first change, however many follow
+POLL = 5.0  # seconds between two comparisons where nothing can be heard
 
 
 class Freshness:
@@ -153,3 +161,60 @@ class Freshness:
         """Who wrote last, and which index it is."""
         stats = self.sync.index.stats()
         return stats.version[0], stats.settings.get("made")
+
+
+def wakings(folders: Sequence[str], *, ignore: Callable[[str], bool], stop: threading.Event) -> Iterator[str]:
+    """Say again and again that it is time to look: `changed`, `due`, or why nothing can be heard."""
+    while not stop.is_set():
+        try:
+            yield from _heard(folders, ignore=ignore, stop=stop)
+        # The library's own errors are plain ones, of several kinds.
+        except (OSError, RuntimeError) as error:
+            yield f"cannot watch ({str(error).splitlines()[0][:200]}): comparing every {POLL:g} s"
+            stop.wait(POLL)
+
+
+def _heard(folders: Sequence[str], *, ignore: Callable[[str], bool], stop: threading.Event) -> Iterator[str]:
+    import watchfiles  # only for who waits
+
+    # The library counts a file that is written again and again as one change, and so as quiet; and while what
+    # is ignored changes all the time, as an index that others ask, it would say nothing at all. It only
+    # listens, in short steps; ignoring and waiting are done here.
+    heard = watchfiles.watch(
+        *folders,
+        watch_filter=None,
+        debounce=500,
+        step=100,
+        rust_timeout=250,
+        yield_on_timeout=True,
+        stop_event=stop,
+        raise_interrupt=False,
+    )
+    told = (any(not ignore(path) for _, path in changes) for changes in heard)
+    for why in grouped(told, clock=time.monotonic):
+        yield why
+        if stop.is_set():
+            return
+
+
+def grouped(heard: Iterable[bool], *, clock: Callable[[], float]) -> Iterator[str]:
+    """Turn what is heard, step by step, into wakings: one for all changes up to a quiet, and one when due.
+
+    One is due at once: something may have changed before anything could be heard.
+    """
+    first = last = None
+    looked = -math.inf
+    for changed in heard:
+        now = clock()
+        if changed:
+            first, last = now if first is None else first, now
+        if first is not None and last is not None:
+            if now - last < QUIET and now - first < LONGEST:
+                continue
+            first = last = None
+            yield "changed"
+        elif now - looked > RECONCILE:
+            yield "due"
+        else:
+            continue
+        looked = clock()

@@ -19,7 +19,7 @@ import apsw
 from vademecum.errors import IndexFailed, IndexNewer
 from vademecum.index import pages, words
 from vademecum.index.base import EVERYTHING, MEMORY, PINNED, ChunkRow, Filter, KnownFile, Nearest, Stats
-from vademecum.index.speech import Speech
+from vademecum.index.words import Speech
 from vademecum.types import Scope
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from vademecum.index.base import Mark, Nearest
-from vademecum.index.speech import Speech
+from vademecum.index.words import Speech
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

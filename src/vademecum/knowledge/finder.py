@@ -329,8 +329,7 @@ class Finder:
 
     def _embedder(self) -> tuple[Embedder | None, str]:
         """What makes vectors, or None and why there is none: words are then all there is to go by."""
-        from vademecum.index.embed.circuit_breaker import CircuitBreaker
-        from vademecum.index.embed.select import REMOTE, select_embedder
+        from vademecum.index.embed.select import REMOTE, CircuitBreaker, select_embedder
 
         own, search = self._work.settings.embed, self._work.settings.search
         if not search.hybrid:

@@ -11,7 +11,7 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import EmbedderChanged, EmbedderFailed
-from vademecum.index import documents, speech, words
+from vademecum.index import documents, words
 from vademecum.index.base import MEMORY
 from vademecum.index.embed.base import common_direction, family, likeness
 from vademecum.search import rank, relevance
@@ -244,7 +244,7 @@ class Engine:
             weights=options.weights,
         )
         scores = dict(zip(files, merged.scores, strict=True))
-        wanted = speech.wanted(query.text, WORD.findall(query.text.lower()))
+        wanted = words.cues_of(query.text, WORD.findall(query.text.lower()))
         legs.heard = {
             said: rank.heard(said, wanted) for said in {mark.speech for mark in legs.marks.values()}
         }

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
     from vademecum.index.base import Filter, Index, Mark, Nearest
     from vademecum.index.embed.base import Embedder
-    from vademecum.index.speech import Speech
-    from vademecum.index.words import Terms
+    from vademecum.index.words import Speech, Terms
     from vademecum.search.rank import Heard
 
 COMMON = 0.25  # a word in more than this share of all chunks is dropped, in a store of some size,

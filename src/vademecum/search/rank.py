@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
-from vademecum.index import speech
+from vademecum.index import words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Mapping, Sequence
 
     from vademecum.index.base import ChunkRow, Mark
-    from vademecum.index.speech import QuestionCues, Speech
+    from vademecum.index.words import QuestionCues, Speech
 
 CROWDING = 0.93  # what a further chunk of the same file keeps of its score
 SUPERSEDED = 0.85  # what an entry keeps that a later one has replaced
@@ -40,11 +40,11 @@ def heard(said: Speech, asked: QuestionCues) -> Heard:
     """What is added to a passage's score, by what is known of it and what is asked."""
     speaker, asks, says = said
     return Heard(
-        OWN if asked.personal and speaker in speech.PERSON else 0.0,
-        NAMED if speaker is not None and speech.is_named(speaker, asked) else 0.0,
+        OWN if asked.personal and speaker in words.PERSON else 0.0,
+        NAMED if speaker is not None and words.is_named(speaker, asked) else 0.0,
         ASKING * asks / 100,
-        WHEN if asked.when and says & speech.TIME else 0.0,
-        HOW_MANY if asked.how_many and says & speech.NUMBER else 0.0,
+        WHEN if asked.when and says & words.TIME else 0.0,
+        HOW_MANY if asked.how_many and says & words.NUMBER else 0.0,
     )
 
 

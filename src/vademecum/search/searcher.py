@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from vademecum.errors import IndexFailed
 from vademecum.index.base import Stack
 from vademecum.index.corpus import Corpus
-from vademecum.index.freshness import Freshness
+from vademecum.index.freshness import Freshness, wakings
 from vademecum.index.sqlite import NOTES, SqliteIndex
 from vademecum.index.sync import NO_VECTORS, Survey, Sync, SyncReport
 from vademecum.index.upkeep import IndexFile, in_turn
@@ -146,8 +146,6 @@ class Searcher:
 
     def watch(self, stop: threading.Event) -> Iterator[tuple[str, SyncReport]]:
         """Keep the index up to date until told to stop, and say what was done and why."""
-        from vademecum.index.watch import wakings
-
         self.home.folder(create=True).close()
         yield "opened", self.sync()
         own = str(self.home.path)

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.errors import IndexFailed, InvalidKey, OutsideMemory, StorageFailed
-from vademecum.index import speech, words
+from vademecum.index import words
 from vademecum.index.documents import moment
 from vademecum.index.embed.base import common_direction, likeness
 from vademecum.index.sqlite import SESSIONS, SqliteIndex
@@ -228,7 +228,7 @@ class Earlier:
         legs = self._legs(index, wanted, filter)
         scores = _scores(legs)
         rows = index.rows(scores, filter)
-        question = speech.wanted(wanted.text, WORD.findall(wanted.text.lower()))
+        question = words.cues_of(wanted.text, WORD.findall(wanted.text.lower()))
         for id_, row in rows.items():
             scores[id_] += sum(rank.heard(row.speech, question))
         weigh, curve = (

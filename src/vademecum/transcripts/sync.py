@@ -16,11 +16,11 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.errors import InvalidKey, OutsideMemory, StorageFailed
-from vademecum.index import speech, words
+from vademecum.index import words
 from vademecum.index.base import Filter, IndexDocument, IndexItem, Labels, Piece, Stamp
 from vademecum.index.base import stamp as stamp_of
 from vademecum.index.documents import head, moment
-from vademecum.index.speech import Speech
+from vademecum.index.words import Speech
 from vademecum.store import files, names
 from vademecum.transcripts import views
 from vademecum.transcripts.events import Renamed, Said, Started
@@ -442,7 +442,7 @@ class Batch:
         for at, length in pieces(text):
             piece = text[at : at + length]
             own = words.all_in(piece[:_WEIGHED])
-            said = speech.of(piece[:_WEIGHED], own)
+            said = words.speech_of(piece[:_WEIGHED], own)
             spot = Spot(raw.start, raw.end, log.turns, at, length, digest(piece))
             self.pieces.append(
                 Piece(
