@@ -13,8 +13,7 @@ import pytest
 
 from vademecum.interfaces.chat import commands, conversation
 from vademecum.llm.scripted import Scripted
-from vademecum.transcripts import views
-from vademecum.transcripts.events import Used
+from vademecum.transcripts.events import Used, end_of, name_of
 
 if TYPE_CHECKING:
     from vademecum.interfaces.chat.state import Chat
@@ -320,7 +319,7 @@ def test_a_session_is_shown_named_listed_switched_trimmed_and_exported(
     typing(f"/session export {target}")
     assert "parser of the import" in target.read_text()
     assert "nothing to trim" in typing("/session trim")
-    assert views.name(typing.chat.log.events()) == "the parser hunt"
+    assert name_of(typing.chat.log.events()) == "the parser hunt"
 
 
 def test_a_session_that_another_chat_has_open_cannot_be_switched_to(room: Room, typing: Typing) -> None:
@@ -398,7 +397,7 @@ def test_quit_ends_the_session_with_a_note(room: Room) -> None:
 
     chat = room.chat(Scripted("In parser.py."))
     assert conversation.converse(chat, Lines()) == 0
-    assert views.ended(chat.log.events()) is not None
+    assert end_of(chat.log.events()) is not None
     assert "parser.py" in "".join(path.read_text() for path in room.home.rglob("journal/*.md"))
     assert lines == ["never said"]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from vademecum.interfaces.chat import conversation, state
 from vademecum.llm.scripted import Scripted
-from vademecum.transcripts import views
+from vademecum.transcripts.events import end_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,7 +63,7 @@ def test_a_session_that_a_chat_has_open_is_not_ended_by_another_process(room: Ro
     with other(room) as memory:
         begun = memory.sessions.current()
         assert begun.session != chat.log.session
-        assert views.ended(chat.log.events()) is None
+        assert end_of(chat.log.events()) is None
         assert memory.sessions.current().session == begun.session
     assert conversation.turn(chat, "Are you still there?").text == "Still here."
 
@@ -74,7 +74,7 @@ def test_a_session_that_nobody_has_open_is_ended_the_day_after(room: Room) -> No
     room.close()
     with other(room) as memory:
         assert memory.sessions.current().session != chat.log.session
-    over = views.ended(chat.log.events())
+    over = end_of(chat.log.events())
     assert over is not None
     assert over.why == "daily"
 
@@ -88,7 +88,7 @@ def test_the_first_words_of_the_next_day_begin_another_session(room: Room) -> No
         == 0
     )
     assert chat.log.session != first.session
-    over = views.ended(first.events())
+    over = end_of(first.events())
     assert over is not None
     assert over.why == "daily"
     assert "/journal/" in over.note

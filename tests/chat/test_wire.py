@@ -17,8 +17,7 @@ from llm.wire_server import KEY, MODEL, Cut, Drop, Fail, Hang, Refuse, Say, Send
 from vademecum.interfaces.chat import conversation
 from vademecum.interfaces.chat.state import find_model
 from vademecum.llm import select
-from vademecum.transcripts import views
-from vademecum.transcripts.events import Said, Used
+from vademecum.transcripts.events import Said, Used, end_of
 from vademecum.transcripts.messages import Role
 
 if TYPE_CHECKING:
@@ -283,7 +282,7 @@ def test_a_session_named_by_the_environment_is_not_ended_by_one_question(
         done = run(room, "--print", question=question, VADE_SESSION="greeting", **named(wire))
         assert done.returncode == 0
     assert "I am Ada." in wire.seen[1].text
-    assert views.ended(room.chat(None).person.sessions.open("greeting").events()) is None
+    assert end_of(room.chat(None).person.sessions.open("greeting").events()) is None
 
 
 def test_lines_over_a_pipe_are_commands_and_questions(room: Room, wire: WireServer) -> None:

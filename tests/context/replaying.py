@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from vademecum.context.units import Cut, gather
 from vademecum.context.window import apply_all, read_decisions
-from vademecum.transcripts import views
+from vademecum.transcripts.events import window_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def replay(events: Iterable[Event | Torn]) -> tuple[Message, ...]:
     """Exactly what was sent last, secrets apart."""
-    said = views.window(events, _shorten)
+    said = window_of(events, _shorten)
     return gather([each.message for each in said]).messages
 
 

@@ -10,7 +10,7 @@ import pytest
 from vademecum.agents.formats import named, recognise
 from vademecum.store import identity, scopes
 from vademecum.store.home import Home
-from vademecum.transcripts import views
+from vademecum.transcripts.events import Said
 from vademecum.transcripts.importing import import_file
 from vademecum.transcripts.log import Log, OnDisk
 from vademecum.transcripts.messages import Message, to_json
@@ -263,7 +263,7 @@ def kept(way: Way, path: Path, base: Path) -> str:
     assert found.outcome == "new"
     assert import_file(named(way.form), path, home=home, caller=caller).outcome == "same"
     log = Log(found.session, OnDisk(home, found.project, found.session))
-    return json.dumps([to_json(each.message) for each in views.thread(log.events())])
+    return json.dumps([to_json(each.message) for each in log.events() if isinstance(each, Said)])
 
 
 @pytest.mark.parametrize("name", WAYS)

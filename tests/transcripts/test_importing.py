@@ -20,8 +20,17 @@ from vademecum.agents.formats import find_all, find_in
 from vademecum.errors import NotFound
 from vademecum.store import files, identity, scopes
 from vademecum.store.home import Home
-from vademecum.transcripts import views
-from vademecum.transcripts.events import Ended, Event, Renamed, Said, Started, Trimmed, Used
+from vademecum.transcripts.events import (
+    Ended,
+    Event,
+    Renamed,
+    Said,
+    Started,
+    Trimmed,
+    Used,
+    name_of,
+    window_of,
+)
 from vademecum.transcripts.importing import ImportedSession, import_files
 from vademecum.transcripts.log import Log, OnDisk
 from vademecum.transcripts.sessions import Sessions
@@ -91,7 +100,7 @@ class Vault:
         return whole
 
     def texts(self, found: ImportedSession) -> list[str]:
-        return [each.message.text for each in views.thread(self.log(found).events())]
+        return [each.message.text for each in self.log(found).events() if isinstance(each, Said)]
 
 
 @pytest.fixture
@@ -149,7 +158,7 @@ def test_an_answer_that_was_still_being_written_is_replaced_in_the_window(
     write(path, [*talk(2), more])
     again = vault.one(path)
     assert again.session == first.session
-    said = " ".join(each.message.text for each in views.window(vault.log(again).events()))
+    said = " ".join(each.message.text for each in window_of(vault.log(again).events()))
     assert "rest of it" in said
     assert said.count("Words number 1") == 1
 
@@ -173,12 +182,12 @@ def test_what_somebody_said_here_since_does_not_shift_what_is_added(vault: Vault
     found = vault.one(path)
     log = vault.log(found)
     log.append(Renamed("mine"))
-    for each in views.thread(log.events()):
+    for each in [each for each in log.events() if isinstance(each, Said)]:
         log.append(Said(each.message._replace(id="")))
     write(path, talk(4))
     assert vault.one(path).added == 2
     assert "Words number 3, please." in vault.texts(found)
-    assert views.name(log.events()) == "mine"
+    assert name_of(log.events()) == "mine"
 
 
 def test_a_subagents_file_with_the_same_session_id_is_a_session_of_its_own(
@@ -444,7 +453,7 @@ def test_every_real_sample_is_kept_whole_and_once(vault: Vault) -> None:
     assert {each.outcome for each in found} == {"new"}
     for each in found:
         events = vault.events(each)
-        said = views.thread(events)
+        said = [each for each in events if isinstance(each, Said)]
         assert len(said) == each.added > 0
         assert not any(isinstance(event, Trimmed) for event in events)
     assert {each.outcome for each in vault.take(DATA)} == {"same"}
@@ -466,5 +475,5 @@ def test_a_real_sample_imported_while_it_grows_is_the_same_in_the_end(tmp_path: 
         assert begun.outcome == "empty" or begun.session == grown.session
         wanted = at_once.one(path)
         assert wanted.session == grown.session
-        texts = [each.message.text for each in views.window(growing.log(grown).events())]
+        texts = [each.message.text for each in window_of(growing.log(grown).events())]
         assert sorted(texts) == sorted(at_once.texts(wanted)), sample.name

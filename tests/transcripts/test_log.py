@@ -743,7 +743,7 @@ def test_a_purged_text_is_gone_from_transcripts_in_every_form_and_the_rest_stays
     before = file_of(tmp_path).read_bytes().splitlines()
     with open(file_of(tmp_path), "ab") as file:
         file.write(b'{"seq":5,"kind":"message","text":"' + json.dumps(canary)[1:].encode() + b" torn")
-    found = opened(tmp_path).purge_text(canary)
+    found = opened(tmp_path).archive.purge_text(canary)
     after = file_of(tmp_path).read_bytes()
     assert "CANÄRY" not in after.decode()
     assert b"CAN\\u00c4RY" not in after
@@ -762,7 +762,7 @@ def test_a_purged_text_is_gone_from_transcripts_in_every_form_and_the_rest_stays
 def test_what_gives_an_event_its_meaning_stays_and_is_reported(tmp_path: Path, wanted: str) -> None:
     here = on_disk(tmp_path)
     kept = here.append(said("words"))
-    found = opened(tmp_path).purge_text(wanted)
+    found = opened(tmp_path).archive.purge_text(wanted)
     assert list(here.events()) == [kept]
     assert [each.gone for each in found if each.where == "transcripts/p/s.jsonl"] == [False]
 
@@ -776,7 +776,7 @@ def test_a_purge_beside_a_busy_writer_loses_no_event_and_leaves_no_text(tmp_path
     running.stdout.readline()
     memory = opened(tmp_path)
     for _ in range(3):
-        memory.purge_text("CANARY")
+        memory.archive.purge_text("CANARY")
     running.communicate()
     assert running.returncode == 0
     found = [event for event in here.events() if isinstance(event, Said)]

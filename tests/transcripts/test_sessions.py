@@ -17,8 +17,7 @@ from vademecum.errors import Ambiguous, Collision, ConfigError, InvalidKey, NotF
 from vademecum.memory import connect
 from vademecum.store import identity, scopes
 from vademecum.store.home import Home
-from vademecum.transcripts import views
-from vademecum.transcripts.events import Ended, Renamed, Said, Started
+from vademecum.transcripts.events import Ended, Renamed, Said, Started, end_of
 from vademecum.transcripts.messages import Message, Role, Text, ToolResult
 from vademecum.transcripts.sessions import Reset, Sessions, parse_reset
 from vademecum.types import Audience, Change, Origin
@@ -216,7 +215,7 @@ def test_the_current_session_goes_on_for_the_local_day(tmp_path: Path) -> None:
     clock.at = datetime(2026, 11, 16, 0, 1, tzinfo=BERLIN)
     second = sessions(tmp_path, now=clock).current()
     assert second.session != first.session
-    over = views.ended(first.events())
+    over = end_of(first.events())
     assert over is not None
     assert (over.why, over.note) == ("daily", "memory/project/acme/journal/2026-11-16-look-at-the-parser.md")
 
@@ -430,7 +429,7 @@ def test_a_note_that_cannot_be_written_is_told_and_the_session_ends(tmp_path: Pa
     spoken(log, 1)
     (tmp_path / "home" / "memory").write_text("in the way")
     assert here.end(log.session).note.startswith("failed:")
-    assert views.ended(log.events()) is not None
+    assert end_of(log.events()) is not None
 
 
 def test_huge_and_broken_messages_make_a_note_of_moderate_size(tmp_path: Path) -> None:

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from vademecum.transcripts import views
 from vademecum.transcripts.events import (
-    Checkpoint,
     Compacted,
     Ended,
     Event,
@@ -19,14 +17,27 @@ from vademecum.transcripts.events import (
     Said,
     Started,
     Summary,
-    Todo,
     Torn,
     Trimmed,
     Unknown,
+    Usage,
     Used,
+    end_of,
+    name_of,
+    start_of,
+    usage_of,
+    window_of,
 )
 from vademecum.transcripts.log import InMemory, Log
-from vademecum.transcripts.messages import Message, Role, Text, ToolCall, ToolResult, says_something
+from vademecum.transcripts.messages import (
+    LONGEST_NAME,
+    Message,
+    Role,
+    Text,
+    ToolCall,
+    ToolResult,
+    says_something,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -36,6 +47,10 @@ PLACEHOLDER = "[Old tool result content cleared]"
 
 def said(text: str, role: Role = Role.USER, **given: Any) -> Said:
     return Said(Message(role, (Text(text),)), **given)
+
+
+def spoken(events: Iterable[Event | Torn]) -> list[Said]:
+    return [each for each in events if isinstance(each, Said)]
 
 
 def kept(*events: Event) -> list[Event]:
@@ -53,22 +68,22 @@ def texts(found: Iterable[Said]) -> list[str]:
 
 def test_a_window_without_decisions_is_the_thread() -> None:
     events = kept(said("be kind", Role.SYSTEM), said("one"), Used(input=3), said("two", Role.ASSISTANT))
-    assert texts(views.window(events)) == texts(views.thread(events)) == ["be kind", "one", "two"]
+    assert texts(window_of(events)) == texts(spoken(events)) == ["be kind", "one", "two"]
 
 
 def test_what_was_trimmed_has_left_the_window_and_not_the_thread() -> None:
     events = kept(said("one"), said("two"), said("three"))
     events += kept(Trimmed((events[0].id, "of nobody")))
-    assert texts(views.window(events)) == ["two", "three"]
-    assert texts(views.thread(events)) == ["one", "two", "three"]
+    assert texts(window_of(events)) == ["two", "three"]
+    assert texts(spoken(events)) == ["one", "two", "three"]
 
 
 def test_a_summary_stands_behind_the_opening_and_takes_the_place_of_the_one_before() -> None:
     events = kept(said("be kind", Role.SYSTEM), said("one"), said("two"))
     events += kept(Trimmed((events[1].id,)), Summary("first summary"), said("three"), Summary("second"))
-    assert texts(views.window(events)) == ["be kind", "second", "two", "three"]
+    assert texts(window_of(events)) == ["be kind", "second", "two", "three"]
     events += kept(Compacted("third", (events[2].id,), role="user"))
-    found = views.window(events)
+    found = window_of(events)
     assert texts(found) == ["be kind", "third", "three"]
     assert found[1].message.role is Role.USER
     assert found[1].id == events[-1].id
@@ -77,8 +92,8 @@ def test_a_summary_stands_behind_the_opening_and_takes_the_place_of_the_one_befo
 def test_a_compaction_without_a_list_covers_all_before_the_first_it_keeps() -> None:
     events = kept(said("be kind", Role.SYSTEM), said("one"), said("two"), said("three"))
     events += kept(Compacted("summary", first_kept=events[3].id))
-    assert texts(views.window(events)) == ["be kind", "summary", "three"]
-    assert texts(views.window([*events, *kept(Compacted("more", first_kept="of nobody"))])) == [
+    assert texts(window_of(events)) == ["be kind", "summary", "three"]
+    assert texts(window_of([*events, *kept(Compacted("more", first_kept="of nobody"))])) == [
         "be kind",
         "more",
         "three",
@@ -100,25 +115,25 @@ def test_decisions_are_replayed_by_who_made_them_on_the_messages_as_they_were_sa
     result = Message(Role.TOOL, (ToolResult("a", (Text("A" * 5000),)),), name="first")
     events = kept(said("one"), Said(result), said("two"))
     events += kept(Pruned((events[1].id,), "clear", ({"event": "first", "text": PLACEHOLDER},)))
-    found = views.window(events, shorten)
+    found = window_of(events, shorten)
     assert found[1].message.results[0].text == PLACEHOLDER
     assert found[1].id == events[1].id
-    assert views.window(events)[1].message == views.thread(events)[1].message == result
+    assert window_of(events)[1].message == spoken(events)[1].message == result
     events += kept(Trimmed((events[0].id,), decisions=({"event": "first", "text": "shorter"},)))
-    assert [each.message.results[0].text for each in views.window(events, shorten)[:1]] == ["shorter"]
+    assert [each.message.results[0].text for each in window_of(events, shorten)[:1]] == ["shorter"]
 
 
 def test_a_host_that_gives_back_another_number_of_messages_is_refused() -> None:
     events = kept(said("one"), said("two"), Pruned(("x",)))
     with pytest.raises(ValueError, match="shorter"):
-        views.window(events, lambda messages, decided: messages[:1])
+        window_of(events, lambda messages, decided: messages[:1])
 
 
 def test_messages_can_be_named_by_their_own_ids_too() -> None:
     own = [Said(Message(Role.USER, (Text(f"line {n}"),), id=f"m{n}")) for n in range(4)]
-    assert texts(views.window(kept(*own, Trimmed(("m0", "m2", ""))))) == ["line 1", "line 3"]
-    assert texts(views.window(kept(*own, Compacted("sum", ("m0",), "m1")))) == ["sum", *texts(own[1:])]
-    assert texts(views.window(kept(*own, Compacted("sum", first_kept="m3")))) == ["sum", "line 3"]
+    assert texts(window_of(kept(*own, Trimmed(("m0", "m2", ""))))) == ["line 1", "line 3"]
+    assert texts(window_of(kept(*own, Compacted("sum", ("m0",), "m1")))) == ["sum", *texts(own[1:])]
+    assert texts(window_of(kept(*own, Compacted("sum", first_kept="m3")))) == ["sum", "line 3"]
 
 
 class Host:
@@ -190,17 +205,17 @@ def test_replaying_any_course_gives_back_exactly_what_was_sent(seed: int) -> Non
     for number in range(80):
         host.step(number)
         if number % 8 == 0:
-            assert list(views.window(host.log.events(), shorten)) == host.sent
-    assert list(views.window(host.log.events(), shorten)) == host.sent
+            assert list(window_of(host.log.events(), shorten)) == host.sent
+    assert list(window_of(host.log.events(), shorten)) == host.sent
 
 
 def test_torn_lines_and_unknown_events_count_for_nothing() -> None:
     events: list[Event | Torn] = []
     for each in kept(said("mend it"), said("two")):
         events += [Torn("cut", 3), each, Unknown(name="dreamt")]
-    assert texts(views.window(events)) == ["mend it", "two"]
-    assert views.name(events) == "mend it"
-    assert views.usage(events) == views.Usage()
+    assert texts(window_of(events)) == ["mend it", "two"]
+    assert name_of(events) == "mend it"
+    assert usage_of(events) == Usage()
 
 
 # -------------------------------------------------------------------- what is known of a session
@@ -208,29 +223,16 @@ def test_torn_lines_and_unknown_events_count_for_nothing() -> None:
 
 def test_usage_is_the_sum_over_all_calls() -> None:
     events = kept(Used(input=10, output=5, cached=4, cost=0.5), said("x"), Used(input=1, total=9, cost=0.25))
-    assert views.usage(events) == views.Usage(2, 11, 5, 4, 24, 0.75)
-
-
-def test_the_list_of_things_to_do_and_the_checkpoint_are_the_last_ones() -> None:
-    first, last = ({"id": 1, "title": "a"},), ({"id": 1, "title": "a", "done": True},)
-    events = kept(
-        Todo(first), Checkpoint("one", iteration=1), Todo(last), Checkpoint("two", last, iteration=2)
-    )
-    assert views.todo(events).items == last
-    found = views.checkpoint(events)
-    assert found is not None
-    assert (found.task, found.iteration, found.todo) == ("two", 2, last)
-    assert views.todo([]) == Todo()
-    assert views.checkpoint([]) is None
+    assert usage_of(events) == Usage(2, 11, 5, 4, 24, 0.75)
 
 
 def test_a_session_in_which_somebody_spoke_again_has_not_ended() -> None:
     events = kept(Started(agent="main"), said("one"), Ended("quit"), Renamed("later"))
-    end, begin = views.ended(events), views.started(events)
+    end, begin = end_of(events), start_of(events)
     assert end is not None
     assert begin is not None
     assert (end.why, begin.agent) == ("quit", "main")
-    assert views.ended([*events, *kept(said("two"))]) is None
+    assert end_of([*events, *kept(said("two"))]) is None
 
 
 @pytest.mark.parametrize(
@@ -283,12 +285,12 @@ def test_a_session_is_named_after_its_first_real_request_until_somebody_names_it
     events = kept(
         said("hi"), said("How can I help?", Role.ASSISTANT), said(f"hello\n\n{long}\nmore"), said("x y z")
     )
-    name = views.name(events)
+    name = name_of(events)
     assert name == "Please look at the parser of the journal, and find out why…"
-    assert len(name) <= views.LONGEST_NAME
-    assert views.name([*kept(Started(name="given")), *events]) == "given"
-    assert views.name([*events, *kept(Renamed("better"))]) == "better"
-    assert views.name(kept(said("hi"), said("yes"))) == ""
+    assert len(name) <= LONGEST_NAME
+    assert name_of([*kept(Started(name="given")), *events]) == "given"
+    assert name_of([*events, *kept(Renamed("better"))]) == "better"
+    assert name_of(kept(said("hi"), said("yes"))) == ""
     machinery = Message(Role.USER, (Text("the environment is Linux"),), extra={"meta": "environment"})
-    assert views.name(kept(Said(machinery), said("fix the parser"))) == "fix the parser"
-    assert views.name(kept(said("很" * 200))) == "很" * 59 + "…"
+    assert name_of(kept(Said(machinery), said("fix the parser"))) == "fix the parser"
+    assert name_of(kept(said("很" * 200))) == "很" * 59 + "…"

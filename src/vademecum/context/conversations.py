@@ -157,7 +157,8 @@ class Conversations:
         self, which: str, path: str | os.PathLike[str], *, all: bool = False, force: bool = False
     ) -> Path:
         """Write a session to a new file, as its ending says: `.html`, `.md` or `.jsonl`."""
-        from vademecum.transcripts import export, views
+        from vademecum.transcripts import export
+        from vademecum.transcripts.events import name_of
 
         self._work.at_a_command_line("write files of this machine", "vade sessions export")
         target = Path(path)
@@ -165,7 +166,7 @@ class Conversations:
         log = self.open(which, all=all)
         self._work.outside(target)
         with self._work.reported(f"write {target}"):
-            export.write(target, render(log.events(), views.name(log.events()) or log.session), force=force)
+            export.write(target, render(log.events(), name_of(log.events()) or log.session), force=force)
         return target
 
     def rename(self, which: str, name: str, *, all: bool = False) -> Log:

@@ -22,7 +22,6 @@ from vademecum.store.outgoing import clean_value
 from vademecum.tokens import PRIMING, Size, count
 from vademecum.transcripts import events as kinds
 from vademecum.transcripts import messages as shapes
-from vademecum.transcripts import views
 from vademecum.transcripts.events import (
     TAKEN_BACK,
     Compacted,
@@ -34,6 +33,7 @@ from vademecum.transcripts.events import (
     Torn,
     Trimmed,
     Used,
+    window_of,
 )
 from vademecum.transcripts.messages import Message, Role, Text
 
@@ -251,7 +251,7 @@ class Thread:
                     thread.pop(key, None)
             if isinstance(event, Pruned | Trimmed):
                 self.remember(read_decisions(event))
-        shown = {each.id or f"#{each.seq}" for each in views.window(events)}
+        shown = {each.id or f"#{each.seq}" for each in window_of(events)}
         self._all = list(thread.values())
         self.live = [entry for entry in self._all if entry.key in shown]
 

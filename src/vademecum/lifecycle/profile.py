@@ -17,10 +17,9 @@ from vademecum.store.runs import Run
 from vademecum.store.validate import decode
 from vademecum.text import fences
 from vademecum.text.words import LETTERS, SPOKEN, visible
-from vademecum.transcripts import views
 from vademecum.transcripts.events import Said, Started
 from vademecum.transcripts.importing import ASIDE, without_injected
-from vademecum.transcripts.messages import Role, is_command
+from vademecum.transcripts.messages import Role, is_aside, is_command
 from vademecum.transcripts.sessions import IMPORT
 from vademecum.types import Audience, Origin, Scope
 
@@ -527,9 +526,7 @@ def _spoken(log: Log, *, imported: bool, zone: tzinfo | None) -> Iterator[Spoken
         if isinstance(event, Started):
             if event.audience == Audience.GROUP or (IMPORT in event.extra and not imported):
                 return
-        elif (
-            isinstance(event, Said) and event.message.role is Role.USER and not views.is_aside(event.message)
-        ):
+        elif isinstance(event, Said) and event.message.role is Role.USER and not is_aside(event.message):
             text = without_injected(event.message).text.replace(ASIDE, " ")[:_LOOKED_AT]
             own = signals.own_words(text).replace("’", "'")
             if own.strip() and not is_command(text):

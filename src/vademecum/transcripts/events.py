@@ -1,20 +1,32 @@
-"""What happens in a session, as values and as lines of JSON.
+"""What happens in a session, as values and as lines of JSON, and what it amounts to.
 
-Knows one line at a time: nothing of files, and nothing of what follows from the events. What a newer version
-wrote is carried along as it is: fields in `extra`, whole events as `Unknown`.
+Knows one line at a time, and nothing of files. What a newer version wrote is carried along as it is: fields
+in `extra`, whole events as `Unknown`. What events amount to is told by pure functions over them, in the order
+of the log; torn lines and unknown events count for nothing. A window is replayed, never kept: whoever sends
+one writes down each decision, and the same decisions give the same messages, byte for byte.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import MISSING, dataclass, field, fields
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from dataclasses import MISSING, dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
 from vademecum.transcripts import messages
-from vademecum.transcripts.messages import NOTHING, Json, Message, Opaque, Role, ToolResult
+from vademecum.transcripts.messages import (
+    NOTHING,
+    Json,
+    Message,
+    Opaque,
+    Role,
+    Text,
+    ToolResult,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    Shorten = Callable[[Sequence[Message], Sequence["Pruned | Trimmed"]], Sequence[Message]]
 
 LARGEST = 64 * 1024 * 1024  # bytes of a line that are read
 
@@ -347,3 +359,146 @@ def _sound(thing: Any) -> bool:
         else name in ("parts", "content") or isinstance(value, str)
         for name, value in thing._asdict().items()
     ) and all(map(_sound, inner))
+
+
+# -------------------------------------------------------------------- the window
+
+
+def window_of(events: Iterable[Event | Torn], shorten: Shorten | None = None) -> tuple[Said, ...]:
+    """What is sent now: every message that has not left, shortened as decided, the summary in its place.
+
+    `shorten` is the function of whoever made the decisions: it gets the messages as they were said and all
+    that was decided, in order, and gives back as many messages.
+    """
+    shown: dict[str, Said] = {}
+    by_own_id: dict[str, str] = {}
+    decided: list[Pruned | Trimmed] = []
+    summary: Said | None = None
+
+    def drop(gone: Iterable[str]) -> None:
+        for each in gone:
+            shown.pop(each if each in shown else by_own_id.get(each, ""), None)
+
+    for event in events:
+        if isinstance(event, Said):
+            key = event.id or f"#{event.seq}"
+            shown[key] = event
+            by_own_id[event.message.id] = key
+        elif isinstance(event, Pruned):
+            decided.append(event)
+        elif isinstance(event, Trimmed):
+            drop(event.ids)
+            decided += [event] if event.decisions else []
+        elif isinstance(event, Compacted):
+            first = event.first_kept if event.first_kept in shown else by_own_id.get(event.first_kept, "")
+            drop(event.covers or _before(shown, first))
+            summary = _as_message(event)
+        elif isinstance(event, Summary):
+            summary = _as_message(event)
+    kept = _shortened(list(shown.values()), decided, shorten)
+    at = _opening(kept)
+    return (*kept[:at], *([summary] if summary else []), *kept[at:])
+
+
+def _shortened(kept: list[Said], decided: Sequence[Pruned | Trimmed], shorten: Shorten | None) -> list[Said]:
+    if shorten is None or not decided:
+        return kept
+    messages = shorten([each.message for each in kept], decided)
+    return [
+        each if message is each.message else replace(each, message=message)
+        for each, message in zip(kept, messages, strict=True)
+    ]
+
+
+def _before(shown: Mapping[str, Said], first_kept: str) -> list[str]:
+    """The messages before one, but for the system messages that everything begins with."""
+    keys = list(shown)
+    if not first_kept or first_kept not in shown:
+        return []
+    return keys[_opening(list(shown.values())) : keys.index(first_kept)]
+
+
+def _opening(said: Sequence[Said]) -> int:
+    """How many system messages a thread begins with."""
+    return next((at for at, each in enumerate(said) if each.message.role is not Role.SYSTEM), len(said))
+
+
+def _as_message(event: Summary | Compacted) -> Said:
+    role = Role(event.role) if event.role in set(Role) else Role.SYSTEM
+    return Said(Message(role, (Text(event.text),)), seq=event.seq, time=event.time, id=event.id)
+
+
+# -------------------------------------------------------------------- the thread
+
+
+_BACK = (TAKEN_BACK, "no longer in the file")  # why a message of a log is no part of its session
+
+
+def read_thread(events: Iterable[Event | Torn]) -> list[Said]:
+    """Everything that was said and not taken back, whatever has left the window since."""
+    found: dict[str, Said] = {}
+    for event in events:
+        if isinstance(event, Said):
+            found[event.id or f"#{event.seq}"] = event
+        elif isinstance(event, Trimmed) and event.why in _BACK:
+            for each in event.ids:
+                found.pop(each, None)
+    return list(found.values())
+
+
+# -------------------------------------------------------------------- what is known of a session
+
+
+class Usage(NamedTuple):
+    """What all calls of a session cost together."""
+
+    calls: int = 0
+    input: int = 0
+    output: int = 0
+    cached: int = 0
+    total: int = 0
+    cost: float = 0.0
+
+
+def usage_of(events: Iterable[Event | Torn]) -> Usage:
+    """The sum over all calls; a call that names no total counts with what went in and came out."""
+    found = Usage()
+    for event in events:
+        if isinstance(event, Used):
+            total = event.total or event.input + event.output
+            found = Usage(
+                found.calls + 1,
+                found.input + event.input,
+                found.output + event.output,
+                found.cached + event.cached,
+                found.total + total,
+                found.cost + event.cost,
+            )
+    return found
+
+
+def start_of(events: Iterable[Event | Torn]) -> Started | None:
+    """How the session began."""
+    return next((event for event in events if isinstance(event, Started)), None)
+
+
+def end_of(events: Iterable[Event | Torn]) -> Ended | None:
+    """How the session ended; None while it goes on, or when somebody spoke since."""
+    found: Ended | None = None
+    for event in events:
+        if isinstance(event, Ended):
+            found = event
+        elif isinstance(event, Said | Started):
+            found = None
+    return found
+
+
+def name_of(events: Iterable[Event | Torn]) -> str:
+    """What the session is called: as somebody named it last, else after its first real request."""
+    given = made = ""
+    for event in events:
+        if isinstance(event, Renamed | Started):
+            given = event.name or given
+        elif isinstance(event, Said) and not made and not given:
+            made = messages.name_from(event.message)
+    return given or made

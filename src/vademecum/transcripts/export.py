@@ -19,8 +19,7 @@ from vademecum.text import fences
 from vademecum.transcripts import events as kinds
 from vademecum.transcripts.events import Compacted, Event, Said, Started, Summary
 from vademecum.transcripts.log import clean_event
-from vademecum.transcripts.messages import Image, Opaque, Text, Thinking, ToolCall, ToolResult
-from vademecum.transcripts.views import is_aside
+from vademecum.transcripts.messages import Image, Opaque, Text, Thinking, ToolCall, ToolResult, is_aside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

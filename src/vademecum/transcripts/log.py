@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Protocol, cast
 from vademecum.errors import InvalidText, OutsideMemory
 from vademecum.store import clock, files, names, outgoing
 from vademecum.transcripts import events as kinds
-from vademecum.transcripts import views
-from vademecum.transcripts.events import LARGEST, Event, Torn
+from vademecum.transcripts.events import LARGEST, Event, Torn, Usage, name_of, read_thread, start_of, usage_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -184,7 +183,7 @@ class Log:
 
     def thread(self) -> list[kinds.Said]:
         """All that was said and not taken back, whatever has left the window since; without secrets."""
-        return [cast("kinds.Said", clean_event(each)) for each in views.read_thread(self.events())]
+        return [cast("kinds.Said", clean_event(each)) for each in read_thread(self.events())]
 
     def take_back(self, said: Iterable[kinds.Said], *, sync: bool = False) -> None:
         """Take messages out of the thread; the log keeps them, and that they were taken back."""
@@ -194,16 +193,16 @@ class Log:
 
     def title(self) -> str:
         """What the session is called; empty while it has no name."""
-        return views.name(self.events())
+        return name_of(self.events())
 
     def begun(self) -> str:
         """When the session began; empty when nothing says."""
-        found = views.started(self.events())
+        found = start_of(self.events())
         return found.created if found else ""
 
-    def usage(self) -> views.Usage:
+    def usage(self) -> Usage:
         """What the session has used up."""
-        return views.usage(self.events())
+        return usage_of(self.events())
 
     def copy_in_memory(self) -> Log:
         """The same log, line by line, where what is added to it leaves nothing behind."""

@@ -200,6 +200,8 @@ _SMALL = frozenset(
 )
 _ALONE = frozenset(("day", "ping", "test"))  # small when nothing else is said, telling beside other words
 _COMMAND = re.compile(r"/[\w:-]+(?:\s|$)")
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+LONGEST_NAME = 60
 
 
 def is_command(text: str) -> bool:
@@ -228,3 +230,21 @@ def is_substantive(text: str) -> bool:
     words = telling(text)
     bytes_ = sum(map(weigh, words))
     return len(words) >= _ENOUGH_WORDS or (weigh(text) >= _ENOUGH_BYTES and bytes_ >= _ENOUGH_TELLING)
+
+
+def name_from(message: Message) -> str:
+    """A name from a user's request; empty when it is none, or only a greeting or a word of consent."""
+    if message.role is not Role.USER or is_aside(message) or not says_something(message.text):
+        return ""
+    lines = [line for line in message.text.splitlines() if line.strip()]
+    line = next(filter(says_something, lines), lines[0])
+    words = " ".join(_CONTROL.sub("", line).split()).lstrip("#>*- ")
+    if len(words) <= LONGEST_NAME:
+        return words
+    short = words[: LONGEST_NAME - 1]
+    return (short.rpartition(" ")[0] if " " in short[20:] else short).rstrip(" ,.;:") + "…"
+
+
+def is_aside(message: Message) -> bool:
+    """Whether a message of an import is no plain part of the conversation: machinery, a branch, a summary."""
+    return any(message.extra.get(mark) for mark in (META, SIDE, LEFT, SUMMARY))

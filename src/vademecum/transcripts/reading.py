@@ -31,15 +31,10 @@ from vademecum.transcripts.messages import (
 from vademecum.transcripts.shapes import ROLES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from vademecum.transcripts.messages import Json, Part
-
-if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
-    from vademecum.transcripts.messages import Json
+    from vademecum.transcripts.messages import Json, Part
 
     Seen = Callable[[int], object]
 

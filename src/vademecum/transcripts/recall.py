@@ -18,8 +18,7 @@ from vademecum.store import names
 from vademecum.store.outgoing import clean_text
 from vademecum.transcripts.events import Event, Said
 from vademecum.transcripts.log import Line, clean_event
-from vademecum.transcripts.messages import Role
-from vademecum.transcripts.views import is_aside
+from vademecum.transcripts.messages import Role, is_aside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -25,10 +25,9 @@ from vademecum.errors import (
     VadeError,
 )
 from vademecum.store import Journal, clock, files, names, scopes, secrets
-from vademecum.transcripts import views
-from vademecum.transcripts.events import Ended, Event, Renamed, Said, Started
+from vademecum.transcripts.events import Ended, Event, Renamed, Said, Started, end_of, name_of, start_of
 from vademecum.transcripts.log import ENDING, FOLDER, InMemory, Log, OnDisk
-from vademecum.transcripts.messages import Role, is_command
+from vademecum.transcripts.messages import Role, is_aside, is_command, name_from
 from vademecum.types import Audience, Origin, Scope, SecretPolicy
 
 if TYPE_CHECKING:
@@ -369,7 +368,7 @@ class Sessions:
                 continue  # `list` tells of it
             times = [event.time for event in tail if isinstance(event, Event)]
             if begun is not None and begun.audience == str(self.caller.audience):
-                over = views.ended(tail)
+                over = end_of(tail)
                 if IMPORT in begun.extra or (over is not None and over.why == IMPORTED):
                     continue  # somebody else's session, however new, is not the one to go on with
                 ended = over is not None
@@ -399,7 +398,7 @@ class Sessions:
         return () if state is None else (state.st_size, state.st_mtime_ns, state.st_ino)
 
     def _ended(self, log: Log) -> Ended | None:
-        return views.ended(line.event for line in log.tail(_RECENT))
+        return end_of(line.event for line in log.tail(_RECENT))
 
     def _name(self, log: Log) -> str:
         return _card(log, "").name
@@ -422,15 +421,15 @@ def _card(log: Log, project: str) -> Session:
             event = raw.read()
             if isinstance(event, Said) and not made:
                 looked += 1
-                made = views.name_from(event.message)
+                made = name_from(event.message)
             elif isinstance(event, Started | Renamed | Ended):
                 rare.append(event)
-    begun = views.started(rare) or Started()
+    begun = start_of(rare) or Started()
     return Session(
         log.session,
         project,
         log.path,
-        views.name(rare) or made,
+        name_of(rare) or made,
         begun.created,
         updated,
         count,
@@ -438,7 +437,7 @@ def _card(log: Log, project: str) -> Session:
         begun.audience,
         begun.cwd,
         begun.model,
-        views.ended(rare) is not None,
+        end_of(rare) is not None,
     )
 
 
@@ -463,7 +462,7 @@ def _newest_first(found: Iterator[Session] | Sequence[Session]) -> list[Session]
 
 def _is_spoken(message: Message) -> bool:
     text = message.text.strip()
-    plain = not views.is_aside(message) and not is_command(text)
+    plain = not is_aside(message) and not is_command(text)
     return message.role in _SPOKEN and bool(text) and plain
 
 

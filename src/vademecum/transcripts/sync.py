@@ -22,10 +22,9 @@ from vademecum.index.base import stamp as stamp_of
 from vademecum.index.documents import head, moment
 from vademecum.index.words import Speech
 from vademecum.store import files, names
-from vademecum.transcripts import views
 from vademecum.transcripts.events import Renamed, Said, Started
 from vademecum.transcripts.log import ENDING, FOLDER, Log, OnDisk
-from vademecum.transcripts.messages import Role, Text, ToolCall, ToolResult
+from vademecum.transcripts.messages import Role, Text, ToolCall, ToolResult, is_aside, name_from
 from vademecum.types import Audience, Finding, Place, Scope
 
 if TYPE_CHECKING:
@@ -428,8 +427,8 @@ class Batch:
     def _said(self, log: FollowedLog, event: Said, raw: Raw) -> FollowedLog:
         message = event.message
         if not log.made and log.looked < _LOOK:
-            log = log._replace(made=views.name_from(message), looked=log.looked + 1)
-        aside = views.is_aside(message)
+            log = log._replace(made=name_from(message), looked=log.looked + 1)
+        aside = is_aside(message)
         spoken = message.role is Role.USER and not aside and bool(message.text.strip())
         log = log._replace(turns=log.turns + spoken)
         if aside or message.role not in _SPOKEN:
