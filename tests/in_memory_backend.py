@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from vademecum.errors import InvalidText, Locked, Malformed, OutsideMemory
 from vademecum.store.files import LARGEST, Written
-from vademecum.store.watch import Seen
+from vademecum.store.folders import Seen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

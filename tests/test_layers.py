@@ -56,7 +56,6 @@ BOTTOM = {"types", "errors", "stand_ins", "tokens"}  # nouns and words that may 
 # Inside the store: what may not be known.
 BLIND = {
     "folders": {"files", "records", "document", "frontmatter", "scopes", "home"},
-    "locks": {"files", "records", "document", "frontmatter", "scopes", "home"},
     "files": {"records", "document", "frontmatter", "scopes", "home", "archive", "audit"},
     "frontmatter": {"files", "folders", "records", "document", "scopes", "home", "archive"},
     "document": {"files", "folders", "records", "scopes", "home", "archive"},

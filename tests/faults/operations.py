@@ -16,7 +16,7 @@ from unittest import mock
 
 from vademecum.errors import StorageFailed, UsageError, VadeError
 from vademecum.memory import Memory, connect
-from vademecum.store import audit, consolidation, locks, names, purge
+from vademecum.store import audit, consolidation, folders, names, purge
 from vademecum.store.home import Home
 from vademecum.types import Origin
 
@@ -154,7 +154,7 @@ def course(here: Ground, operation: Operation, start: Tree | None = None) -> Cou
     else:
         here.put(start)
     before = here.tree()
-    locks._cleared.clear()  # as a fresh process, which looks once for what dead ones left
+    folders._cleared.clear()  # as a fresh process, which looks once for what dead ones left
     operation.run(here, here.memory(operation.phase))
     after = here.tree()
     assert operation.done(here.memory(LAST)), f"{operation.name} did not do what it says"

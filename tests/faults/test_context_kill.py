@@ -28,7 +28,7 @@ from vademecum.context.exit import Exit
 from vademecum.context.flush import JOURNAL_TOOL, RECORD_TOOL
 from vademecum.context.units import estimate_request
 from vademecum.context.window import WindowSettings
-from vademecum.store import locks
+from vademecum.store import folders
 from vademecum.store.home import Home
 from vademecum.tokens import Estimator
 from vademecum.transcripts.events import Checkpoint, Compacted, Flushed, Said, Summary, Trimmed, Used
@@ -247,7 +247,7 @@ def kill_at(here: Ground, script: Script, start: operations.Tree, point: int, ki
     acknowledged, killed = fork_and_run(here, script, point)
     kills.points += 1
     kills.killed += killed
-    locks._cleared.clear()  # as a fresh process, which looks once for what dead ones left
+    folders._cleared.clear()  # as a fresh process, which looks once for what dead ones left
     for problem in (*left_behind(here, script, acknowledged), *goes_on(here, script, acknowledged)):
         kills.problems.append(f"{script.name} killed at {point}: {problem}")
 

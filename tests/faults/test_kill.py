@@ -21,7 +21,7 @@ from faults import operations
 from faults.operations import FOLLOW, LAST, OPERATIONS, Course, Ground, Operation, Tree
 from faults.syscalls import Call, Tap
 from vademecum.errors import VadeError
-from vademecum.store import files, locks
+from vademecum.store import files, folders
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -131,7 +131,7 @@ def _left_behind(here: Ground, operation: Operation, course: Course, ended: Ende
 
 
 def _next_writer(here: Ground, operation: Operation, kills: Kills) -> Iterator[str]:
-    locks._cleared.clear()  # as a fresh process, which looks once for what dead ones left
+    folders._cleared.clear()  # as a fresh process, which looks once for what dead ones left
     begun = time.monotonic()
     try:
         operation.retry(here)
@@ -260,7 +260,7 @@ def test_a_writer_that_locks_by_the_existence_of_a_file_is_caught() -> None:
         folder.unlink(name)
 
     append = next(each for each in OPERATIONS if each.name == "store-append")
-    with mock.patch("vademecum.store.locks.hold", exclusive):
+    with mock.patch("vademecum.store.folders.hold_lock", exclusive):
         problems = run(append, lambda total: list(range(0, total, 9))).problems
     assert any("the next writer failed" in each for each in problems)
 

@@ -24,9 +24,9 @@ from hypothesis import strategies as st
 from vademecum.index import freshness
 from vademecum.index.base import Stack
 from vademecum.memory import Memory, connect
-from vademecum.store import watch as watching
+from vademecum.store import folders as watching
 from vademecum.store.files import DiskFolder
-from vademecum.store.watch import NOTHING, Watch
+from vademecum.store.folders import NOTHING, Watch
 from vademecum.types import Origin
 
 if TYPE_CHECKING:

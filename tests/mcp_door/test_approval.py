@@ -17,7 +17,7 @@ from vademecum.interfaces.cli.app import run
 from vademecum.interfaces.mcp import consent
 from vademecum.interfaces.tools.declaration import Write
 from vademecum.memory import Memory, connect
-from vademecum.store import approvals
+from vademecum.store import requests
 from vademecum.types import Origin
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def person(folder: Path) -> Memory:
     return connect(home=home_of(folder), cwd=folder, environ={}, origin=Origin.USER, actor="human:ada")
 
 
-def propose(memory: Memory, text: str = "The port is 8080.", **more: Any) -> approvals.Waiting:
+def propose(memory: Memory, text: str = "The port is 8080.", **more: Any) -> requests.Waiting:
     arguments = {"text": text, "key": "port", "scope": "project", **more}
     return memory.requests.propose("store", arguments, scope=arguments["scope"], door="mcp")
 
@@ -201,7 +201,7 @@ def mutated(content: bytes, choose: random.Random) -> bytes:
         return content[:at] + bytes([choose.randrange(256)]) + content[at:]
     if kind == 2:
         return content[:at] + content[at + 1 :]
-    request = approvals.parse(content)
+    request = requests.parse(content)
     if kind == 3:
         change: dict[str, Any] = choose.choice(
             [
@@ -218,9 +218,9 @@ def mutated(content: bytes, choose: random.Random) -> bytes:
                 {"nonce": "0" * 16},
             ]
         )
-        return approvals.render(replace(request, **change))
+        return requests.render(replace(request, **change))
     arguments = {**request.arguments, "text": str(request.arguments["text"]) + choose.choice(" .\u200b\n")}
-    return approvals.render(replace(request, arguments=arguments))
+    return requests.render(replace(request, arguments=arguments))
 
 
 def test_a_request_that_was_changed_after_it_was_shown_is_refused_every_time(folder: Path) -> None:
@@ -252,10 +252,10 @@ def test_a_request_that_was_changed_after_it_was_shown_is_refused_every_time(fol
 def test_a_request_that_takes_the_place_of_another_has_another_id(folder: Path) -> None:
     one = propose(agent(folder), "Harmless.")
     where = home_of(folder) / "decisions" / "approvals"
-    request = approvals.parse((where / f"{one.id}.json").read_bytes())
-    evil = approvals.render(replace(request, arguments={**request.arguments, "text": "Evil."}))
+    request = requests.parse((where / f"{one.id}.json").read_bytes())
+    evil = requests.render(replace(request, arguments={**request.arguments, "text": "Evil."}))
     (where / f"{one.id}.json").unlink()
-    (where / f"{approvals.digest(evil)}.json").write_bytes(evil)
+    (where / f"{requests.digest(evil)}.json").write_bytes(evil)
     with pytest.raises(NotFound):
         person(folder).review.approve(one.id)
 
@@ -290,7 +290,7 @@ def test_a_purged_text_does_not_wait_either(folder: Path) -> None:
 
 
 def test_the_queue_is_bounded_and_ids_are_not_guessed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(approvals, "MOST", 30)
+    monkeypatch.setattr(requests, "MOST", 30)
     found = [propose(agent(folder), f"Number {number}.") for number in range(30)]
     with pytest.raises(Refused, match="wait for a person already"):
         propose(agent(folder), "One more.")

@@ -23,7 +23,7 @@ import pytest
 
 from vademecum.errors import Conflict, Locked, Malformed, NotFound, PendingReview, PersonsText, VadeError
 from vademecum.memory import Memory, connect
-from vademecum.store import files, locks
+from vademecum.store import files, folders
 from vademecum.types import Origin
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def no_lock_and_plain_replace() -> None:
         folder.rename(aside, name)
         return files.Written(before, after)
 
-    locks.hold = unlocked
+    folders.hold_lock = unlocked
     files.update = plain
 
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from vademecum.store import watch as watching
-from vademecum.store.watch import ANYTHING, NOTHING, Seen, Watch
+from vademecum.store import folders as watching
+from vademecum.store.folders import ANYTHING, NOTHING, Seen, Watch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

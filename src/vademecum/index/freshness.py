@@ -13,7 +13,7 @@ import time
 from typing import TYPE_CHECKING
 
 from vademecum.index.base import Stack
-from vademecum.store.watch import Watch
+from vademecum.store.folders import Watch
 
 if TYPE_CHECKING:
     import threading

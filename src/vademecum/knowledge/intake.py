@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from vademecum.store import Shelf
-    from vademecum.store.staging import Staged
+    from vademecum.store.runs import Staged
 
 _SIGNED = f"<!-- origin: {Origin.IMPORT} -->"
 _HEADING = re.compile(r"#{1,6} ")

@@ -314,7 +314,7 @@ class Care:
 
     def _taken_back(self, line: dict[str, Any]) -> Iterator[running.Told]:
         """Take one decision back."""
-        from vademecum.store import approvals, decisions
+        from vademecum.store import decisions, requests
         from vademecum.store import runs as running
         from vademecum.store.projects import Projects
 
@@ -329,7 +329,7 @@ class Care:
             Projects(self._work).trust(on=False)
             yield running.Told(path, True)
         elif what == "rejected":
-            approvals.put_back(self._work.home, str(line["request"]).encode())
+            requests.put_back(self._work.home, str(line["request"]).encode())
             yield running.Told(path, True)
         elif what == "run":
             try:

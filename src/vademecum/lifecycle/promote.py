@@ -18,7 +18,7 @@ from vademecum.knowledge.signals import DeclineReason, SignalKind
 from vademecum.lifecycle import runner, statements
 from vademecum.lifecycle.passes import Proposal
 from vademecum.lifecycle.statements import split_known
-from vademecum.store import Edit, archive, clock, document, frontmatter, names, scopes, secrets, versions
+from vademecum.store import Edit, archive, clock, document, frontmatter, names, reading, scopes, secrets
 from vademecum.store import pinned as pinning
 from vademecum.store.validate import decode
 from vademecum.text import similarity
@@ -154,7 +154,7 @@ def _known(
     for document_ in documents.all(visible):
         if not isinstance(document_, Finding):
             yield document_.text
-    for version in versions.gone(records, visible):
+    for version in reading.gone_records(records, visible):
         content = records.home.read(*version.image.parts) if version.image.why == "forget" else None
         if content is not None:
             try:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from vademecum.lifecycle import runner
 from vademecum.lifecycle.duplicates import Duplicates
 from vademecum.lifecycle.passes import CountCap, Expiry, RetentionPass
-from vademecum.store import archive, audit, decisions, expiry, files, frontmatter
+from vademecum.store import archive, audit, decisions, files, frontmatter, purge
 from vademecum.store.records import key_of
 from vademecum.store.validate import decode
 from vademecum.types import Swept
@@ -127,20 +127,20 @@ def find_old(home: Home, settings: Settings, *, now: datetime) -> OldFiles:
     """What a sweep deletes for good: nothing, unless the user has set how long to keep it."""
     kept = settings.retention
     versions = (
-        tuple(expiry.old_versions(home, before=now - timedelta(days=kept.archive_days)))
+        tuple(purge.old_versions(home, before=now - timedelta(days=kept.archive_days)))
         if kept.archive_days
         else ()
     )
     # A chain that is broken is evidence, and evidence is not cleared away.
     sound = kept.audit_days and not audit.verify(home).problems
-    days = expiry.old_days(home, before=now - timedelta(days=kept.audit_days)) if sound else ()
+    days = purge.old_days(home, before=now - timedelta(days=kept.audit_days)) if sound else ()
     return OldFiles(versions, tuple(days))
 
 
 def delete_old(home: Home, gone: OldFiles, settings: Settings, *, now: datetime, actor: str) -> None:
     """Delete it, and say so in the audit."""
     for parts in gone.versions:
-        expiry.delete_version(home, parts)
+        purge.delete_version(home, parts)
     if gone.versions:
         audit.write(home, at=now, actor=actor, operation="expire")
     if gone.days:

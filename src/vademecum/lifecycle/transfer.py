@@ -15,7 +15,7 @@ from vademecum.knowledge import lessons as learned
 from vademecum.knowledge import ltm as ltm_json
 from vademecum.knowledge import trust as trusting
 from vademecum.lifecycle import passes, runner
-from vademecum.store import Found, archive, files, names, scopes, staging
+from vademecum.store import Found, archive, files, names, runs, scopes
 from vademecum.store.workspace import listing_order
 from vademecum.transcripts import export
 from vademecum.types import Finding, Origin, Scope
@@ -70,8 +70,8 @@ class Transfer:
         if scope is not None:
             scopes.place_for(self._work.caller, scopes.parse_scope(scope))
         with self._work.reported(f"import from {system}"):
-            staged = staging.Staged(
-                staging.Unlocked(self._work.home.path, self._work.home.lock_seconds),
+            staged = runs.Staged(
+                runs.Unlocked(self._work.home.path, self._work.home.lock_seconds),
                 replace(self._work.caller, origin=Origin.IMPORT),
                 self._work.now,
                 self._work.announce,

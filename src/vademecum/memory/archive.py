@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vademecum.errors import Malformed, NotFound, PendingReview
-from vademecum.store import Found, approvals, archive, pinned, reading, retries, scopes, validate
+from vademecum.store import Found, archive, pinned, reading, requests, scopes, validate
 from vademecum.store import purge as purging
+from vademecum.store import reading as archived
 from vademecum.store import runs as running
 from vademecum.store import sources as attached
-from vademecum.store import versions as archived
 from vademecum.store.records import key_of
 from vademecum.types import Finding, Record, Scope
 
@@ -34,7 +34,7 @@ class Archive:
         if self._work.settings.incognito:
             return []
         with self._work.reported("read the archive"):
-            return [*archived.gone(self._work.records, self._work.places(scope))]
+            return [*archived.gone_records(self._work.records, self._work.places(scope))]
 
     def lost_entries(self, name: str | int, *, scope: str | Scope | None = None) -> Sequence[Entry]:
         """Entries of a record that were acknowledged and that an edit has taken out of its file."""
@@ -51,7 +51,7 @@ class Archive:
                 newest = self._work.documents.newest(str(name), scope=self._work.scope(scope))
                 return self._work.documents.restore(*newest).as_record()
             places = self._work.places(scope)
-            version = archived.find(self._work.records, str(name), places)
+            version = archived.find_version(self._work.records, str(name), places)
             if version is not None:
                 return self._work.records.restore(version.shelf, version.name, version.image)
             image = self._work.documents.image(str(name), places)
@@ -66,7 +66,7 @@ class Archive:
     def _nothing_to_restore(self, found: Found) -> NotFound:
         """That a record is here and whole, with the earlier ones of its name that could take its place."""
         key = found.record.key
-        earlier = archived.replaced(self._work.records, found)
+        earlier = archived.replaced_versions(self._work.records, found)
         if not earlier:
             return NotFound(f"{key} is not forgotten and has lost nothing")
         said = "an earlier record" if len(earlier) == 1 else f"{len(earlier)} earlier records"
@@ -165,7 +165,7 @@ class Archive:
         with self._work.reported("purge that text"):
             self._forget_derived()
             shelf = scopes.own_shelf(self._work.home, self._work.caller.project)
-            waited = [purging.Purged(path, count) for path, count in approvals.purge(self._work.home, wanted)]
+            waited = [purging.Purged(path, count) for path, count in requests.purge(self._work.home, wanted)]
             found = waited + purging.text(
                 self._work.home, shelf.top / ".vade" if shelf is not None and shelf.trusted else None, wanted
             )
@@ -190,7 +190,7 @@ class Archive:
         try:
             found = self._work.find(name, scope, only=True)
         except NotFound:
-            version = archived.find(self._work.records, name, self._work.places(scope))
+            version = archived.find_version(self._work.records, name, self._work.places(scope))
             if version is None:
                 raise
             return version.shelf, version.name, None
@@ -202,4 +202,4 @@ class Archive:
         """Delete what was made from the files: it may hold what was purged, and is made again when needed."""
         self._close()
         purging.derived(self._work.home)
-        retries.clear(self._work.home)
+        requests.clear_answers(self._work.home)

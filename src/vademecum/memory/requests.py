@@ -6,14 +6,14 @@ import contextlib
 from typing import TYPE_CHECKING, Any
 
 from vademecum.errors import NotFound, UnknownName
-from vademecum.store import clock, names, retries, scopes, validate
+from vademecum.store import clock, names, requests, scopes, validate
 from vademecum.types import Finding, Noted, Place, Record, Scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from vademecum.memory.core import Memory
-    from vademecum.store.approvals import Waiting
+    from vademecum.store.requests import Waiting
 
 
 class Requests:
@@ -61,7 +61,7 @@ class Requests:
 
         asked = {"operation": operation, "arguments": arguments}
         with self._work.reported("keep this"):
-            return retries.once(
+            return requests.once(
                 self._work.home, self._whose(key), asked=asked, at=self._work.stamp(), do=tried
             )
 
@@ -69,12 +69,12 @@ class Requests:
         """The answer that a write with this key got before; None when it is new."""
         asked = {"operation": operation, "arguments": arguments}
         with self._work.reported("look for an earlier answer"):
-            return retries.answer(self._work.home, self._whose(key), asked=asked)
+            return requests.answer(self._work.home, self._whose(key), asked=asked)
 
     def _whose(self, key: str) -> str:
         """A key that is its agent's and project's own."""
         project = self._work.caller.project
-        return f"{self._work.caller.agent}/{project.id if project else ''}/{retries.check(key)}"
+        return f"{self._work.caller.agent}/{project.id if project else ''}/{requests.check_key(key)}"
 
     def propose(
         self, operation: str, arguments: Mapping[str, Any], *, scope: str | Scope, door: str

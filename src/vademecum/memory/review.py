@@ -14,7 +14,7 @@ from vademecum.errors import Conflict, Malformed, NotFound, OutsideMemory, Usage
 from vademecum.knowledge import trust as trusting
 from vademecum.stand_ins import renamed
 from vademecum.store import Found, Listed, archive, decisions, document, files, names, pinned, scopes
-from vademecum.store import approvals as approving
+from vademecum.store import requests as approving
 from vademecum.store import runs as running
 from vademecum.store.merge import saying
 from vademecum.store.validate import decode

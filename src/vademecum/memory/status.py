@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import Malformed, NewerFormat, OutsideMemory, StorageFailed
-from vademecum.store import Listed, approvals, archive, audit, files, hook_log, scopes, sources, versions
+from vademecum.store import Listed, archive, audit, files, hook_log, reading, requests, scopes, sources
 from vademecum.store.home import FORMAT_FILE
 from vademecum.store.records import LOST, key_of
 from vademecum.types import Audience, Finding, Place
@@ -75,7 +75,7 @@ def status_of(memory: Memory) -> Status:
         findings += _leftovers(work, places)
         findings += [
             _deleted(version)
-            for version in versions.gone(work.records, places)
+            for version in reading.gone_records(work.records, places)
             if version.image.why == archive.KEPT
         ]
         findings += _formatted(work)
@@ -168,13 +168,13 @@ def _folders(work: Workspace, places: Iterable[Place]) -> Iterator[tuple[Directo
 
 def _undecided(work: Workspace) -> Iterator[Finding]:
     """That writes wait for a person."""
-    count = approvals.count(work.home) if work.caller.audience is Audience.PRIVATE else 0
+    count = requests.count(work.home) if work.caller.audience is Audience.PRIVATE else 0
     if count:
         said = "1 write waits" if count == 1 else f"{count} writes wait"
         yield Finding("approval", "decisions/approvals", f"{said} for a person", "vade approve", "info")
 
 
-def _deleted(version: versions.Version) -> Finding:
+def _deleted(version: reading.Version) -> Finding:
     """What to say of a record whose file somebody deleted."""
     path = version.shelf.name_of(archive.RECORDS, version.name)
     mend = f"vade restore {key_of(version.name)} --scope {version.shelf.place.scope}"

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from vademecum.store import Home as Home
     from vademecum.store import Pinned as Pinned
     from vademecum.store import Told as Told
-    from vademecum.store.approvals import Waiting as Waiting
-    from vademecum.store.known import KnownProject as KnownProject
+    from vademecum.store.projects import KnownProject as KnownProject
+    from vademecum.store.requests import Waiting as Waiting
     from vademecum.store.runs import Brief as Brief
     from vademecum.store.sources import Source as Source
     from vademecum.transcripts.importing import ImportedSession as ImportedSession

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from vademecum.store.files import Written
-    from vademecum.store.watch import Seen
+    from vademecum.store.folders import Seen
 
 
 class Appender(Protocol):

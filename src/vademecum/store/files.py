@@ -18,10 +18,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from vademecum.errors import InvalidText, Malformed, StorageFailed
-from vademecum.store import locks
-from vademecum.store.folders import Folder
-from vademecum.store.locks import try_lock, unwritten
-from vademecum.store.watch import Watch
+from vademecum.store import folders
+from vademecum.store.folders import Folder, Watch, try_lock, unwritten
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -362,7 +360,7 @@ class DiskFolder(Folder):
 
     def lock(self, thing: str, *, seconds: float) -> AbstractContextManager[None]:
         """Hold the lock on a thing, whose file lies here while it is held."""
-        return locks.hold(self, thing, seconds=seconds)
+        return folders.hold_lock(self, thing, seconds=seconds)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,15 @@
 
 Every step down is taken without following links: nothing reached through a `Folder` lies outside of it.
 Where the system has no such handles (Windows), the same calls work on paths.
+
+A lock between processes is a file in one, owned by the kernel: when a process dies, its lock dies with it.
+Its holder removes the file, so the folder stays empty; whoever waited on a removed file notices and tries
+again on the new one.
+
+A watch tells what has changed in some folders since the last look, without a thread or a wait. On Linux the
+kernel queues every change the moment it is made (inotify), so a look is one read that comes back at once.
+Where there is no such queue, where it overflows or where no more folders can be watched, a look says that it
+cannot tell, and the caller goes and compares. Events are hints here, never the truth.
 """
 
 from __future__ import annotations
@@ -9,15 +18,18 @@ from __future__ import annotations
 import contextlib
 import errno
 import functools
+import hashlib
 import os
 import stat
+import struct
 import sys
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from vademecum.errors import OutsideMemory
+from vademecum.errors import Locked, OutsideMemory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
     from types import TracebackType
     from typing import Self
@@ -238,3 +250,361 @@ def renaming_call() -> Callable[[int, bytes, bytes, int], int] | None:
         return ctypes.get_errno() if call(fd, old, fd, new, flag) else 0
 
     return rename_with
+
+
+_PAUSE = 0.001  # between two looks of the one whose turn is next
+_LONGER = 0.004  # and of those behind it
+_cleared: set[str] = set()  # folders of locks in which this process has looked for what dead ones left
+
+
+@contextlib.contextmanager
+def hold_lock(folder: Folder, thing: str, *, seconds: float) -> Iterator[None]:
+    """Hold the lock on a thing (any string); `Locked`, naming the holder, when it takes too long.
+
+    Who has to wait takes a ticket, and the oldest ticket goes first: with many writers nobody starves.
+    """
+    name = hashlib.sha256(thing.encode()).hexdigest()[:24] + ".lock"
+    fd = None if _tickets(folder, name) else _try(folder, name)
+    if fd is None:
+        fd = _queue(folder, name, thing, seconds)
+    try:
+        yield
+    finally:
+        # Removed while held, so that nobody can remove a lock somebody else has just taken.
+        try:
+            folder.unlink(name)
+        except OSError:
+            _cleared.discard(folder.path)  # for the next one to try
+        os.close(fd)
+
+
+def _try(folder: Folder, name: str) -> int | None:
+    """Take the lock if it is free."""
+    while True:
+        fd = folder.open(name, os.O_RDWR | os.O_CREAT)
+        try:
+            if not try_lock(fd):
+                os.close(fd)
+                return None
+            if _still_named(folder, name, fd):
+                _sign(fd)
+                _clear(folder, name)
+                return fd
+        except BaseException:
+            os.close(fd)
+            raise
+        os.close(fd)  # it lost its name while we took it: the next one is another file
+
+
+def _queue(folder: Folder, name: str, thing: str, seconds: float) -> int:
+    """Wait for our turn."""
+    begun = time.monotonic()
+    ticket = f"{name}-{time.monotonic_ns():020d}-{os.getpid()}.wait"
+    own = folder.open(ticket, os.O_RDWR | os.O_CREAT)
+    try:
+        while not try_lock(own):  # as long as we live: a ticket nobody holds is void
+            time.sleep(_PAUSE / 10)  # somebody is just looking whether this one is
+        while True:
+            first = _next(folder, name, ticket)
+            fd = _try(folder, name) if first else None
+            if fd is not None:
+                return fd
+            if time.monotonic() - begun >= seconds:
+                raise Locked(f"{thing} is locked by {_holder(folder, name)} (waited {seconds:g} s)")
+            time.sleep(_PAUSE if first else _LONGER)
+    finally:
+        with contextlib.suppress(OSError):
+            folder.unlink(ticket)
+        os.close(own)
+
+
+def _tickets(folder: Folder, name: str) -> list[str]:
+    """The tickets of those who wait for a lock, oldest first."""
+    return [each for each in folder.names() if each.startswith(name) and each.endswith(".wait")]
+
+
+def _next(folder: Folder, name: str, own: str) -> bool:
+    """Whether it is our turn; the tickets of the dead before us are taken away."""
+    for each in _tickets(folder, name):
+        if each >= own:
+            return True
+        if not _void(folder, each):
+            return False
+    return True
+
+
+def _void(folder: Folder, ticket: str) -> bool:
+    """Take a ticket away that nobody holds any more; whether it was one."""
+    try:
+        fd = folder.open(ticket, os.O_RDWR)
+    except FileNotFoundError:
+        return True
+    try:
+        # One that has just been made is held a moment later: give it that moment.
+        if not try_lock(fd) or time.time() - os.fstat(fd).st_mtime < 0.5:
+            return False
+        folder.unlink(ticket)
+    finally:
+        os.close(fd)
+    return True
+
+
+def _still_named(folder: Folder, name: str, fd: int) -> bool:
+    """Whether the file just locked is the one others will find under this name."""
+    found = folder.stat(name)
+    return found is not None and os.path.samestat(found, os.fstat(fd))
+
+
+def _clear(folder: Folder, own: str) -> None:
+    """Remove the lock files of killed processes, once; whoever waits on one notices and tries again."""
+    if folder.path in _cleared:
+        return
+    _cleared.add(folder.path)
+    with contextlib.suppress(OSError):
+        for name in folder.names():
+            if name != own and name.endswith((".lock", ".wait")):
+                _clear_one(folder, name)
+
+
+def _clear_one(folder: Folder, name: str) -> None:
+    fd = folder.open(name, os.O_RDWR)
+    try:
+        if try_lock(fd) and _still_named(folder, name, fd):
+            folder.unlink(name)
+    finally:
+        os.close(fd)
+
+
+def _sign(fd: int) -> None:
+    """Leave word of who holds the lock; only ever read to tell a person whom to wait for."""
+    command = os.path.basename(sys.argv[0]) if sys.argv and sys.argv[0] else "python"
+    if os.fstat(fd).st_size:  # ext4 waits for the disk when a file that was cut is closed
+        os.ftruncate(fd, 0)
+    os.write(fd, f"process {os.getpid()} ({command})".encode(errors="replace")[:200])
+
+
+def _holder(folder: Folder, name: str) -> str:
+    """Who holds the lock, as far as they left word."""
+    with contextlib.suppress(OSError):
+        fd = folder.open(name, os.O_RDONLY)
+        try:
+            return os.read(fd, 200).decode(errors="replace") or "another process"
+        finally:
+            os.close(fd)
+    return "another process"
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def try_lock(fd: int) -> bool:
+        """Take the kernel's lock on an open file if it is free."""
+        try:
+            # Far beyond the signature: a locked range cannot be read by others here.
+            os.lseek(fd, 1 << 30, os.SEEK_SET)
+            msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        finally:
+            os.lseek(fd, 0, os.SEEK_SET)
+        return True
+
+else:
+    import fcntl
+
+    def try_lock(fd: int) -> bool:
+        """Take the kernel's lock on an open file if it is free."""
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+
+if sys.platform == "linux":
+    import fcntl
+    import signal
+
+    def unwritten(fd: int) -> bool:
+        """Whether nobody can write to this file, opened for reading; others may read it all they like.
+
+        Only then does the kernel grant a read lease; where it has none to give, nobody else is assumed.
+        """
+        try:
+            # Whoever opens the file while we hold the lease makes the kernel send a signal; the default
+            # one would end this process.
+            fcntl.fcntl(fd, fcntl.F_SETSIG, signal.SIGURG)
+            fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+            fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+        except OSError as error:
+            return error.errno != errno.EAGAIN
+        return True
+
+else:
+
+    def unwritten(fd: int) -> bool:
+        """No way to know here: nobody else is assumed."""
+        return True
+
+
+_EVENT = struct.Struct("iIII")
+_BUFFER = 1 << 16
+# modify, attrib, close after writing, moved from and to, create, delete, delete self, move self
+_CHANGES = 0x002 | 0x004 | 0x008 | 0x040 | 0x080 | 0x100 | 0x200 | 0x400 | 0x800
+_ONLY_FOLDERS = 0x0100_0000
+_OVERFLOW, _IGNORED, _UNMOUNTED, _SELF = 0x4000, 0x8000, 0x2000, 0x400 | 0x800
+_A_FOLDER = 0x4000_0000
+_OFTEN = 1.0  # seconds between two looks at the folders themselves
+# Above this the folders themselves are not looked at each time: it would cost more than it tells.
+_FEW = 64
+
+
+class Seen(NamedTuple):
+    """What a look saw: names by their folder, or that anything may have changed."""
+
+    anything: bool = False
+    names: frozenset[tuple[str, str]] = frozenset()
+
+
+NOTHING = Seen()
+ANYTHING = Seen(anything=True)
+
+
+class Watch:
+    """A watch over folders, those that are not there yet included; it opens nothing until it covers some."""
+
+    def __init__(self) -> None:
+        self._fd: int | None = None
+        self._folders: dict[int, list[str]] = {}  # two names can lead to one folder
+        self._inodes: dict[str, tuple[int, int] | None] = {}
+        self._checked = 0.0
+        self._process = os.getpid()
+        self.working = False
+
+    def cover(self, folders: Iterable[str]) -> None:
+        """Watch these folders and no others; whatever changes from now on is seen by the next look."""
+        if self._process != os.getpid():
+            self._fd, self._folders, self._process = None, {}, os.getpid()
+        wanted = dict.fromkeys(folders)
+        if self._fd is None and _calls() is not None:
+            self._fd = _open()
+        for watched_by, names in [*self._folders.items()]:
+            # A folder that was replaced has the old path and another inode: it is watched anew.
+            if any(name not in wanted or _inode(name) != self._inodes.get(name) for name in names):
+                del self._folders[watched_by]
+                _forget(self._fd, watched_by)
+        watched = {name for names in self._folders.values() for name in names}
+        self._inodes = {folder: _inode(folder) for folder in wanted}
+        self.working = self._fd is not None
+        for folder in wanted:
+            if self._fd is not None and folder not in watched and self._inodes[folder] is not None:
+                number = _add(self._fd, folder)
+                if number is None:
+                    self.working = False
+                else:
+                    self._folders.setdefault(number, []).append(folder)
+
+    def look(self) -> Seen:
+        """What has changed since the last look; never waits."""
+        if not self.working or self._fd is None or self._process != os.getpid():
+            return ANYTHING  # after a fork, the queue is the parent's
+        names: set[tuple[str, str]] = set()
+        anything = False
+        while True:  # to the end, also when it is clear already: what is told of a folder has to be heard
+            try:
+                content = os.read(self._fd, _BUFFER)
+            except BlockingIOError:
+                break
+            except OSError:
+                return ANYTHING
+            anything = not self._take(content, names) or anything
+        if anything or self._moved():
+            return ANYTHING
+        return Seen(names=frozenset(names)) if names else NOTHING
+
+    def _moved(self) -> bool:
+        """Whether a folder has come or was exchanged, of which nothing is told.
+
+        What is not there sends no events, and neither does a folder that is moved with those above it.
+        """
+        now = time.monotonic()
+        whole = now - self._checked > _OFTEN and len(self._inodes) <= _FEW
+        if whole:
+            self._checked = now
+        return any(
+            (before is None or whole) and _inode(folder) != before for folder, before in self._inodes.items()
+        )
+
+    def close(self) -> None:
+        """Let go of the queue."""
+        fd, self._fd = self._fd, None
+        self.working = False
+        self._folders, self._inodes = {}, {}
+        if fd is not None:
+            with contextlib.suppress(OSError):
+                os.close(fd)
+
+    def __del__(self) -> None:
+        self.close()
+
+    def _take(self, content: bytes, names: set[tuple[str, str]]) -> bool:
+        """Read events; False when they do not tell what changed."""
+        at, anything = 0, False
+        while at < len(content):
+            number, mask, _, length = _EVENT.unpack_from(content, at)
+            at += _EVENT.size
+            name = content[at : at + length].rstrip(b"\0")
+            at += length
+            folders = self._folders.get(number, ())
+            if mask & (_OVERFLOW | _UNMOUNTED):
+                anything = True
+            if not folders:  # no longer watched
+                continue
+            if mask & _IGNORED:  # it is gone, and one of the same inode may have come
+                for folder in self._folders.pop(number):
+                    self._inodes.pop(folder, None)
+            if mask & (_IGNORED | _SELF | _A_FOLDER):
+                anything = True
+            if name:
+                names.update((folder, os.fsdecode(name)) for folder in folders)
+        return not anything
+
+
+def _inode(folder: str) -> tuple[int, int] | None:
+    try:
+        state = os.stat(folder)
+    except OSError:
+        return None
+    return state.st_dev, state.st_ino
+
+
+@functools.cache
+def _calls() -> Any:
+    """The system's own calls, or None where there are none."""
+    if not sys.platform.startswith("linux"):
+        return None
+    import ctypes
+
+    try:
+        library = ctypes.CDLL(None, use_errno=True)
+        library.inotify_add_watch.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_uint32)
+        library.inotify_rm_watch.argtypes = (ctypes.c_int, ctypes.c_int)
+        library.inotify_init1.argtypes = (ctypes.c_int,)
+    except (OSError, AttributeError):
+        return None
+    return library
+
+
+def _open() -> int | None:
+    fd = int(_calls().inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
+    return None if fd < 0 else fd
+
+
+def _add(fd: int, folder: str) -> int | None:
+    number = int(_calls().inotify_add_watch(fd, os.fsencode(folder), _CHANGES | _ONLY_FOLDERS))
+    return None if number < 0 else number
+
+
+def _forget(fd: int | None, number: int) -> None:
+    if fd is not None:
+        _calls().inotify_rm_watch(fd, number)  # one that is gone already gives an error that says only that

@@ -1,8 +1,10 @@
-"""Deleting for good: from files, archive and every second copy, with a report of what was found where.
+"""Deleting for good: what a person has purged, and what they said to keep only so long.
 
-The one place that removes without keeping. The audit keeps a line that something was purged; it never held
-the text. A text is taken out of what people wrote, never out of what makes a file mean something: times,
-signatures, labels and decisions stay, and what is found in them is reported.
+The one module that removes without keeping. A purge takes things from files, archive and every second copy,
+with a report of what was found where; the audit keeps a line that something was purged, and never held the
+text. A text is taken out of what people wrote, never out of what makes a file mean something: times,
+signatures, labels and decisions stay, and what is found in them is reported. What is old (archived versions,
+logs of runs, audit days) is deleted only where `archive_days` or `audit_days` is set.
 """
 
 from __future__ import annotations
@@ -18,16 +20,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vademecum.errors import Malformed, OutsideMemory, StorageFailed, UsageError
-from vademecum.store import archive, consolidation, decisions, document, files, frontmatter, listing, names
+from vademecum.store import (
+    archive,
+    audit,
+    clock,
+    consolidation,
+    decisions,
+    document,
+    files,
+    frontmatter,
+    listing,
+    names,
+)
 from vademecum.store.files import DiskFolder
+from vademecum.store.folders import try_lock
 from vademecum.store.home import Shelf
-from vademecum.store.locks import try_lock
 from vademecum.store.records import is_record
 from vademecum.store.validate import decode
 from vademecum.types import Origin, Place, Scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from datetime import datetime
 
     from vademecum.store.home import Home
 
@@ -518,3 +532,66 @@ def _cleaned(value: Any, forms: re.Pattern[str]) -> tuple[Any, int]:
         pairs = {key: _cleaned(each, forms) for key, each in value.items()}
         return {key: each for key, (each, _) in pairs.items()}, sum(hits for _, hits in pairs.values())
     return value, 0
+
+
+_LOGS = (archive.KEPT, "runs")
+
+
+def old_versions(home: Home, *, before: datetime) -> Iterator[tuple[str, ...]]:
+    """Archived versions and logs of runs from before a moment, each as the parts of its path."""
+    limit = clock.stamp(before).replace("-", "").replace(":", "")[:-1]
+    for area in _areas(home):
+        for kind in home.names("archive", *area):
+            for name in home.names("archive", *area, kind):
+                parts = ("archive", *area, kind, name)
+                for version in home.names(*parts):
+                    if version.endswith(".md") and version[: len(limit)] < limit:
+                        yield (*parts, version)
+    for log in home.names("archive", "runs"):
+        if log.endswith(".jsonl") and log[: len(limit)] < limit:
+            yield "archive", "runs", log
+
+
+def delete_version(home: Home, parts: tuple[str, ...]) -> None:
+    """Delete one of these; with the last version of a record that is gone, its log of entries goes too."""
+    with contextlib.suppress(FileNotFoundError), home.folder(*parts[:-1]) as folder:
+        folder.delete(parts[-1])
+    if parts[1] in _LOGS or parts[3] != archive.RECORDS or home.names(*parts[:-1]):
+        return
+    shelf, name = _shelf(home, parts[1], parts[2]), parts[4]
+    if shelf is None:
+        return
+    with home.lock(f"record {shelf.name_of(archive.RECORDS, name)} in {shelf.top}"):
+        records = shelf.open(archive.RECORDS)
+        here = False
+        if records is not None:
+            with records:
+                here = records.stat(name) is not None
+        if not here and not home.names(*parts[:-1]):
+            kept = ("archive", archive.KEPT, *archive.area(shelf), archive.RECORDS)
+            with contextlib.suppress(FileNotFoundError), home.folder(*kept) as folder:
+                folder.delete(f"{name}.jsonl")
+
+
+def old_days(home: Home, *, before: datetime) -> list[str]:
+    """Days of the audit from before a moment; the newest day always stays."""
+    return audit.days_before(home, before)
+
+
+def _areas(home: Home) -> Iterator[tuple[str, str]]:
+    for scope in home.names("archive"):
+        if scope not in _LOGS and not scope.startswith("."):
+            for place in home.names("archive", scope):
+                yield scope, place
+
+
+def _shelf(home: Home, scope: str, place: str) -> Shelf | None:
+    """The shelf that a part of the archive belongs to; None when nobody knows it any more."""
+    if scope in list(Scope):
+        return home.shelf(Place(Scope(scope), "" if place == "_" else place))
+    for _, decision in decisions.every(home, "trusted"):
+        top = Path(str(decision.get("path")))
+        shelf = Shelf(Place(Scope.PROJECT, ""), top, (".vade",), ".vade", shared=True)
+        if archive.area(shelf) == (scope, place):
+            return shelf
+    return None

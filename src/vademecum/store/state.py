@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from vademecum.errors import VadeError
 from vademecum.stand_ins import LazyModule
-from vademecum.store import locks
+from vademecum.store import folders
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -377,7 +377,7 @@ class State:
         """Hold the lock under which the file comes and goes."""
         with (
             self._home.disk("locks", create=True) as folder,
-            locks.hold(folder, NAME, seconds=seconds),
+            folders.hold_lock(folder, NAME, seconds=seconds),
         ):
             yield
 

@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
     from vademecum.config import Loaded, Settings
     from vademecum.llm.base import Model
-    from vademecum.store.approvals import Waiting
     from vademecum.store.home import Home
     from vademecum.store.journal import Journal
     from vademecum.store.pinned import Documents, Pinned
+    from vademecum.store.requests import Waiting
     from vademecum.store.state import State
     from vademecum.types import Record
 
@@ -95,7 +95,7 @@ class Workspace:
     def language_model(self, model: str | Model | None) -> Model:
         """The model given, or named by the call or the settings; having none is told in one sentence."""
         from vademecum.llm.select import resolve
-        from vademecum.store.guarded_model import guarded
+        from vademecum.store.outgoing import guarded
 
         if model is not None and not isinstance(model, str):
             return guarded(model)
@@ -166,10 +166,10 @@ class Workspace:
         once: bool = True,
     ) -> Waiting:
         """Let what was asked for wait until a person has decided about exactly this."""
-        from vademecum.store import approvals
+        from vademecum.store import requests
 
         caller, project = self.caller, self.caller.project
-        request = approvals.Request(
+        request = requests.Request(
             operation,
             arguments,
             scope=str(scope),
@@ -186,7 +186,7 @@ class Workspace:
             once=once,
         )
         with self.reported("let this wait for a person"):
-            return approvals.put(self.home, request)
+            return requests.put(self.home, request)
 
     def content_hash(self, found: Found) -> str:
         """The hash of a record's file, as it is now."""

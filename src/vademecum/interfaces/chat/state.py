@@ -27,7 +27,7 @@ from vademecum import (
 )
 from vademecum.context.units import measure_schemas
 from vademecum.llm.select import ALSO, PROVIDERS, discover_servers, resolve
-from vademecum.store.guarded_model import guarded
+from vademecum.store.outgoing import guarded
 from vademecum.tokens import count
 
 if TYPE_CHECKING:

@@ -124,7 +124,7 @@ def _explain(passage: Passage) -> None:
 
 def show_waiting(waiting: Sequence[Waiting], *, as_json: bool) -> None:
     """Print what waits, with everything that could hide in it written out."""
-    from vademecum.store.approvals import SHOWN
+    from vademecum.store.requests import SHOWN
     from vademecum.text.words import spelled
 
     if as_json:

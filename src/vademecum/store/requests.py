@@ -1,7 +1,12 @@
-"""Writes that wait for a person, each in a file of `decisions/approvals/` named by the hash of its bytes.
+"""Requests: writes that wait for a person, and calls that were answered already.
 
-What a person sees is what is written. A byte that changes afterwards, be it in the text, the scope or the
-origin, makes it another request, and nobody has approved that one. It is used once: the file goes with it.
+A write that waits is a file of `decisions/approvals/` named by the hash of its bytes. What a person sees is
+what is written. A byte that changes afterwards, be it in the text, the scope or the origin, makes it another
+request, and nobody has approved that one. It is used once: the file goes with it.
+
+A call that was answered is a small file per key in `retries/`: a retry is told the same again. A key is
+marked before the work begins and gets its answer after it, so that who comes back after a crash can tell work
+that may have been done from work that never began. Nothing there holds a text of memory.
 """
 
 from __future__ import annotations
@@ -13,12 +18,23 @@ import secrets
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from vademecum.errors import Ambiguous, Conflict, Malformed, NotFound, Refused
+from vademecum.errors import (
+    Ambiguous,
+    Conflict,
+    InvalidText,
+    Malformed,
+    NotFound,
+    Refused,
+    StorageFailed,
+    UsageError,
+    VadeError,
+)
 from vademecum.store import names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from vademecum.store.backend import Directory
     from vademecum.store.home import Home
 
 MOST = 1000  # that wait at once: nobody reads more, and an agent must not fill the disk
@@ -202,3 +218,113 @@ def _find(home: Home, which: str) -> str:
 
 def _names(home: Home) -> list[str]:
     return [name for name in home.names(*_WHERE) if name.endswith(_ENDING) and not name.startswith(".")]
+
+
+MOST_ANSWERS = 10_000  # keys that are remembered, the newest; nobody retries a call that long ago
+LONGEST = 200  # characters of a key
+FOLDER = "retries"
+_LOOK = 128  # keys between two looks whether there are too many
+
+
+def check_key(key: str) -> str:
+    """Return the key of a call if it can be one."""
+    if not key.strip() or len(key) > LONGEST:
+        raise InvalidText(
+            f"an idempotency key has 1 to {LONGEST} characters", hint="make a new random one for each write"
+        )
+    return key
+
+
+def once(
+    home: Home,
+    key: str,
+    *,
+    asked: Mapping[str, Any],
+    at: str,
+    do: Callable[[str | None], Mapping[str, Any]],
+) -> Mapping[str, Any]:
+    """Do a thing once for a key, and give the same answer ever after.
+
+    `do` is told when an earlier attempt began that left no answer. What it refuses may be tried again.
+    """
+    name, mark = _name(key), {"asked": _print(asked), "at": at}
+    with home.lock(f"{FOLDER}/{name}"), home.folder(FOLDER, create=True) as folder:
+        known = _known(folder, name, key, mark["asked"])
+        if known and isinstance(known.get("answer"), dict):
+            return dict(known["answer"])
+        begun = str(known["at"]) if known else None
+        mark = {**mark, "at": begun or at}
+        folder.update(name, lambda _: _bytes(mark))
+        try:
+            answer = do(begun)
+        except StorageFailed:
+            raise  # it may or may not have been done: the mark stays
+        except VadeError:
+            if begun is None:
+                folder.delete(name)
+            raise
+        folder.update(name, lambda _: _bytes({**mark, "answer": answer}))
+        if int(name[:4], 16) % _LOOK == 0:
+            _bound(folder)
+    return answer
+
+
+def answer(home: Home, key: str, *, asked: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The answer that a key got before; None when there is none yet."""
+    try:
+        with home.folder(FOLDER) as folder:
+            known = _known(folder, _name(key), key, _print(asked))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    found = known.get("answer") if known else None
+    return found if isinstance(found, dict) else None
+
+
+def clear_answers(home: Home) -> None:
+    """Forget every key."""
+    for name in home.names(FOLDER):
+        with home.folder(FOLDER) as folder:
+            folder.delete(name)
+
+
+def _bound(folder: Directory) -> None:
+    ages = []
+    for name in folder.names():
+        state = folder.stat(name)
+        if name.endswith(".json") and state is not None:
+            ages.append((state.st_mtime_ns, name))
+    for _, name in sorted(ages)[: max(0, len(ages) - MOST_ANSWERS)]:
+        folder.delete(name)
+
+
+def _name(key: str) -> str:
+    return hashlib.sha256(key.encode(errors="surrogatepass")).hexdigest()[:40] + ".json"
+
+
+def _print(asked: Mapping[str, Any]) -> str:
+    return hashlib.sha256(_bytes(asked)).hexdigest()
+
+
+def _known(folder: Directory, name: str, key: str, asked: str) -> dict[str, Any] | None:
+    known = _load(folder.read(name))
+    if known and known["asked"] != asked:
+        raise UsageError(
+            f"the idempotency key {names.shown(key.rpartition('/')[2])} belongs to another call",
+            hint="make a new key for each write; use one again only to retry that same write",
+        )
+    return known
+
+
+def _bytes(value: Mapping[str, Any]) -> bytes:
+    return json.dumps(value, ensure_ascii=True, sort_keys=True).encode() + b"\n"
+
+
+def _load(content: bytes | None) -> dict[str, Any] | None:
+    """What is known of a key; a file that cannot be read says nothing."""
+    if content is None:
+        return None
+    try:
+        value = json.loads(content)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) and "asked" in value and "at" in value else None
