@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from vademecum.index.embed.static import SHIPPED
+from vademecum.index.embed.local import SHIPPED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -19,7 +19,7 @@ from index.fake_providers import DIMENSION, KEY, Provider, vector_of
 from vademecum.errors import EmbedderChanged, EmbedderFailed
 from vademecum.index.embed import remote as remote_module
 from vademecum.index.embed.base import PROBES, Embedder, common_direction, unit
-from vademecum.index.embed.onnx import PART, Onnx
+from vademecum.index.embed.local import ONNX_PART, Onnx
 from vademecum.index.embed.select import REMOTE, Cached, pack, select_embedder, unpack
 from vademecum.llm import net
 from vademecum.store.home import Home
@@ -459,12 +459,12 @@ def test_a_transformer_runs_once_for_a_text_and_keeps_what_it_made_before_it_bro
     session = FakeSession()
     plain = transformer(tmp_path, session).embed([*names(0, 40), "unknown", ""])
     assert session.runs == 40
-    session.runs, session.breaks_at = 0, PART + 5
+    session.runs, session.breaks_at = 0, ONNX_PART + 5
     with pytest.raises(EmbedderFailed, match="out of memory"):
         Cached(transformer(tmp_path, session), State(home), ROOM).embed(names(0, 40))
     session.runs, session.breaks_at = 0, -1
     kept = Cached(transformer(tmp_path, session), State(home), ROOM).embed([*names(0, 40), "unknown", ""])
-    assert session.runs == 40 - PART
+    assert session.runs == 40 - ONNX_PART
     assert np.allclose(kept, plain, atol=1e-3)
     assert not kept[40:].any()
 

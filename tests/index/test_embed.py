@@ -21,11 +21,11 @@ from hypothesis import strategies as st
 from index import fake_providers
 from index.fake_providers import DIMENSION, KEY, Provider, vector_of
 from vademecum.errors import EmbedderFailed, UnknownName
+from vademecum.index.embed import local as local_module
 from vademecum.index.embed import remote as remote_module
-from vademecum.index.embed import static
 from vademecum.index.embed.base import PROBES, Embedder, common_direction, likeness
+from vademecum.index.embed.local import SHIPPED, Model2Vec, Static
 from vademecum.index.embed.select import NAMES, REMOTE, select_embedder
-from vademecum.index.embed.static import SHIPPED, Model2Vec, Static
 from vademecum.llm import net
 
 if TYPE_CHECKING:
@@ -305,8 +305,8 @@ def test_a_long_text_is_summed_in_parts_and_a_full_cache_changes_nothing(
 ) -> None:
     text = " ".join(f"word{number} and {number * 7} apples" for number in range(300))
     wanted = local.embed([text, *TEXTS])
-    monkeypatch.setattr(static, "PART", 7)
-    monkeypatch.setattr(static, "MAX_WORDS", 10)
+    monkeypatch.setattr(local_module, "STATIC_PART", 7)
+    monkeypatch.setattr(local_module, "MAX_WORDS", 10)
     assert np.allclose(Static().embed([text, *TEXTS]), wanted, atol=1e-5)
 
 
@@ -315,7 +315,7 @@ def test_a_word_without_end_costs_no_time(local: Static) -> None:
 
 
 def test_many_threads_may_embed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(static, "MAX_WORDS", 50)
+    monkeypatch.setattr(local_module, "MAX_WORDS", 50)
     shared = Static()
     texts = [f"apples {number} and pears {number * 3} of garden{number}" for number in range(200)]
     wanted = Static().embed(texts)
@@ -380,7 +380,7 @@ def test_safetensors_of_every_kind_are_read(tmp_path: Path) -> None:
         "d": ("BF16", brain),
     }
     save_safetensors(tmp_path / "model.safetensors", kinds)
-    for tensor in static.read_safetensors(tmp_path / "model.safetensors").values():
+    for tensor in local_module.read_safetensors(tmp_path / "model.safetensors").values():
         assert np.array_equal(tensor, numbers)
 
 
@@ -721,7 +721,7 @@ def test_a_name_loads_only_what_it_needs() -> None:
 import sys
 from vademecum.index.embed.select import select_embedder
 select_embedder("none")
-assert not {"numpy", "httpx2", "vademecum.index.embed.static"} & set(sys.modules)
+assert not {"numpy", "httpx2", "vademecum.index.embed.local"} & set(sys.modules)
 local = select_embedder("local")
 assert local.identity and local.dimension
 assert not {"numpy", "httpx2", "onnxruntime", "tokenizers"} & set(sys.modules)

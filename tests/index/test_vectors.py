@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from vademecum.index import vectors as module
 from vademecum.index.base import Filter, IndexItem, Stamp
-from vademecum.index.documents import read_document
+from vademecum.index.corpus import read_document
 from vademecum.index.sqlite import SqliteIndex
 from vademecum.index.vectors import Matrix, pack, unpack
 from vademecum.types import Place, Scope

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from vademecum.errors import EmbedderChanged, EmbedderFailed, Malformed, OutsideMemory
 from vademecum.index.base import Filter, IndexDocument
-from vademecum.index.documents import read_document, to_embed
+from vademecum.index.corpus import read_document, to_embed
 from vademecum.index.embed.base import PROBES, renews, within
 from vademecum.store import files
 from vademecum.types import Finding

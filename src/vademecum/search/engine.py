@@ -11,7 +11,7 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import EmbedderChanged, EmbedderFailed
-from vademecum.index import documents, words
+from vademecum.index import corpus, words
 from vademecum.index.base import MEMORY
 from vademecum.index.embed.base import common_direction, family, likeness
 from vademecum.search import rank, relevance
@@ -154,7 +154,7 @@ class Engine:
         """The same for the chunks alone that hold each of some phrases word for word."""
         needed = words.required(phrases)
         rows = self.index.rows(self.index.match(needed, allowed, None, every=True) if needed else ())
-        return allowed._replace(only=tuple(id_ for id_, row in rows.items() if documents.holds(row, phrases)))
+        return allowed._replace(only=tuple(id_ for id_, row in rows.items() if corpus.holds(row, phrases)))
 
     def _by_labels(self, query: Query, allowed: Filter, options: Options, found: Ranking) -> None:
         """What the filters let through and has every word asked for in its labels or its beginning.

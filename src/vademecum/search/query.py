@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.errors import UsageError
 from vademecum.index import words
-from vademecum.index.documents import moment
+from vademecum.index.corpus import moment
 from vademecum.store import names
 from vademecum.types import RecordType, Scope
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.errors import IndexFailed, InvalidKey, OutsideMemory, StorageFailed
 from vademecum.index import words
-from vademecum.index.documents import moment
+from vademecum.index.corpus import moment
 from vademecum.index.embed.base import common_direction, likeness
 from vademecum.index.sqlite import SESSIONS, SqliteIndex
 from vademecum.index.sync import Sync, SyncReport

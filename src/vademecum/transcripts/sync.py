@@ -19,7 +19,7 @@ from vademecum.errors import InvalidKey, OutsideMemory, StorageFailed
 from vademecum.index import words
 from vademecum.index.base import Filter, IndexDocument, IndexItem, Labels, Piece, Stamp
 from vademecum.index.base import stamp as stamp_of
-from vademecum.index.documents import head, moment
+from vademecum.index.corpus import head, moment
 from vademecum.index.words import Speech
 from vademecum.store import files, names
 from vademecum.transcripts.events import Renamed, Said, Started

