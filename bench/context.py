@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bench import notes
-from vademecum.agents import formats
+from vademecum.agents import registry
 from vademecum.context.engine import ContextEngine
 from vademecum.context.units import measure_all
 from vademecum.context.window import WindowSettings
@@ -165,7 +165,7 @@ class Call(NamedTuple):
 
 def calls(path: Path) -> Iterator[Call]:
     """The calls of one transcript whose prompt only grew."""
-    known = formats.recognise(path)
+    known = registry.recognise_transcript(path)
     if known is None:
         return
     added: list[Message] = []
@@ -188,7 +188,7 @@ def _guesses(data: Path) -> Rows:
     errors: dict[tuple[str, str], list[tuple[int, float]]] = defaultdict(list)
     estimators: dict[str, Estimator] = defaultdict(Estimator)
     for path in sorted(data.rglob("*.json*")):
-        form = formats.recognise(path)
+        form = registry.recognise_transcript(path)
         for call in calls(path):
             if form is None:
                 continue

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench import notes
-from vademecum.agents.formats import find_in
+from vademecum.agents.registry import find_transcripts_in
 from vademecum.store import identity, scopes
 from vademecum.store.home import Home
 from vademecum.transcripts.importing import import_files
@@ -177,7 +177,9 @@ def _round(source: Path) -> dict[str, float]:
         found["idle"] = _peak()
         for name, outcomes in (("import", {"new", "grown"}), ("again", {"same"})):
             begun, cpu = time.perf_counter(), time.process_time()
-            files = list(import_files(find_in(source, without=home.path), home=home, caller=caller))
+            files = list(
+                import_files(find_transcripts_in(source, without=home.path), home=home, caller=caller)
+            )
             found[name], found[f"{name} cpu"] = time.perf_counter() - begun, time.process_time() - cpu
             found.setdefault("messages", float(sum(each.added for each in files)))
             assert {each.outcome for each in files} <= outcomes, files[0]

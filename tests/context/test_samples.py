@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from vademecum.agents import formats
+from vademecum.agents import registry
 from vademecum.context.units import estimate, is_request, measure_all
 from vademecum.tokens import count
 from vademecum.transcripts.events import Used
@@ -35,7 +35,7 @@ CYCLES = 50
 
 def read(path: Path) -> list[Message | TranscriptUsage]:
     """What a host would have had in its thread, and what its calls cost."""
-    form = formats.recognise(path)
+    form = registry.recognise_transcript(path)
     assert form is not None
     return [
         each

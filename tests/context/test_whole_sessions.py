@@ -22,7 +22,7 @@ from vademecum.store.home import Home
 from vademecum.transcripts.events import Compacted, Flushed, Said, Summary, Trimmed, Used
 from vademecum.transcripts.log import Log, OnDisk
 from vademecum.transcripts.messages import Message, Role, Text, ToolCall, ToolResult
-from vademecum.transcripts.recall import session_get
+from vademecum.transcripts.sessions import session_get
 from vademecum.types import Origin
 
 from .conversations import conversation, orphans

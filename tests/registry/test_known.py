@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from vademecum import agents
-from vademecum.agents import formats, registry
+from vademecum.agents import registry
 from vademecum.store import people
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def test_what_is_no_agent_is_found_nowhere(name: str) -> None:
 
 
 def test_a_list_of_messages_is_the_last_format_that_is_tried() -> None:
-    names = [each.name for each in formats.known()]
+    names = [each.name for each in registry.transcript_formats()]
     assert names == ["claude-code", "codex", "openclaw", "gemini-cli", "clio", "messages"]
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from vademecum.agents.formats import named, recognise
+from vademecum.agents.registry import recognise_transcript, transcript_format
 from vademecum.store import identity, scopes
 from vademecum.store.home import Home
 from vademecum.transcripts.events import Said
@@ -259,9 +259,9 @@ def kept(way: Way, path: Path, base: Path) -> str:
     project = identity.project(base / "work", home=base / "home", override="acme")
     home = Home(base / "home", 5)
     caller = scopes.Caller(agent="main", project=project, origin=Origin.USER)
-    found = import_file(named(way.form), path, home=home, caller=caller)
+    found = import_file(transcript_format(way.form), path, home=home, caller=caller)
     assert found.outcome == "new"
-    assert import_file(named(way.form), path, home=home, caller=caller).outcome == "same"
+    assert import_file(transcript_format(way.form), path, home=home, caller=caller).outcome == "same"
     log = Log(found.session, OnDisk(home, found.project, found.session))
     return json.dumps([to_json(each.message) for each in log.events() if isinstance(each, Said)])
 
@@ -271,7 +271,7 @@ def kept(way: Way, path: Path, base: Path) -> str:
 def test_all_that_was_said_is_kept(name: str, case: str, tmp_path: Path) -> None:
     way = WAYS[name]
     path = written(way, CASES[case](way), tmp_path)
-    known = recognise(path)
+    known = recognise_transcript(path)
     assert known is not None
     assert known.name == way.form
     wanted = marks(path.read_text()) - MEANT.get((name, case), set())
@@ -285,7 +285,7 @@ def test_bytes_that_are_no_text_are_told_and_the_words_around_them_kept(name: st
     way = WAYS[name]
     path = written(way, [way.said("user", "MARK-before HERE MARK-behind", "i1")], tmp_path)
     path.write_bytes(path.read_bytes().replace(b"HERE", b"\xff\xfe\x80"))
-    found = list(named(way.form).read(path))
+    found = list(transcript_format(way.form).read(path))
     assert [each for each in found if not isinstance(each, Message) and "UTF-8" in str(each)]
     assert {"MARK-begin", "MARK-before", "MARK-behind"} <= marks(kept(way, path, tmp_path))
 
@@ -296,6 +296,6 @@ def test_a_result_of_many_megabytes_is_kept_whole(name: str, size: int, tmp_path
     way = WAYS[name]
     text = "a line of what some tool has printed\n" * (size * 1_000_000 // 37 + 1)
     path = written(way, [way.call("c1", "MARK-call"), way.result("c1", text)], tmp_path)
-    said = [each for each in named(way.form).read(path) if isinstance(each, Message)]
+    said = [each for each in transcript_format(way.form).read(path) if isinstance(each, Message)]
     assert [each.text for message in said for each in message.results if len(each.text) > 100] == [text]
     assert json.dumps(text)[1:-1] in kept(way, path, tmp_path)

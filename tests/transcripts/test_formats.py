@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from vademecum.agents.formats import known, named, recognise
+from vademecum.agents.registry import recognise_transcript, transcript_format, transcript_formats
 from vademecum.errors import UnknownName
 from vademecum.transcripts import reading
 from vademecum.transcripts.messages import (
@@ -442,7 +442,7 @@ def read(name: str, folder: Path, body: bytes | None = None) -> Read:
     form, file, sample = SAMPLES[name]
     path = folder / file
     path.write_bytes(sample if body is None else body)
-    return list(named(form).read(path))
+    return list(transcript_format(form).read(path))
 
 
 def messages(found: Read) -> list[Message]:
@@ -484,7 +484,7 @@ def said(found: Read) -> Counter[tuple[str, str]]:
 def test_a_sample_is_recognised_as_its_format_and_as_no_other(name: str, tmp_path: Path) -> None:
     form, file, body = SAMPLES[name]
     (tmp_path / file).write_bytes(body)
-    found = recognise(tmp_path / file)
+    found = recognise_transcript(tmp_path / file)
     assert found is not None
     assert found.name == form
 
@@ -525,13 +525,13 @@ def test_a_file_whose_first_line_is_long_is_recognised(name: str, tmp_path: Path
     form, file, body = SAMPLES[name]
     first, _, rest = body.partition(b"\n")
     (tmp_path / file).write_bytes(first[:-1] + b', "pasted": "' + b"x" * 200_000 + b'"}\n' + rest)
-    known = recognise(tmp_path / file)
+    known = recognise_transcript(tmp_path / file)
     assert known is not None
     assert known.name == form
 
 
 def test_formats_are_found_by_name() -> None:
-    assert [each.name for each in known()] == [
+    assert [each.name for each in transcript_formats()] == [
         "claude-code",
         "codex",
         "openclaw",
@@ -540,16 +540,16 @@ def test_formats_are_found_by_name() -> None:
         "messages",
     ]
     with pytest.raises(UnknownName, match="no transcript format 'emacs'"):
-        named("emacs")
+        transcript_format("emacs")
 
 
 @pytest.mark.parametrize("body", [b"", b"hello", b"[1, 2]", b'{"a": 1}', b"\0\0\0", b"\xff\xfe{}", b"PK\3\4"])
 def test_a_file_that_is_no_transcript_is_recognised_as_none(body: bytes, tmp_path: Path) -> None:
     for name in ("x.json", "x.jsonl", "x.bin"):
         (tmp_path / name).write_bytes(body)
-        assert recognise(tmp_path / name) is None
-    assert recognise(tmp_path) is None
-    assert recognise(tmp_path / "absent") is None
+        assert recognise_transcript(tmp_path / name) is None
+    assert recognise_transcript(tmp_path) is None
+    assert recognise_transcript(tmp_path / "absent") is None
 
 
 def test_each_agent_is_looked_for_where_it_keeps_its_transcripts(tmp_path: Path) -> None:
@@ -571,7 +571,7 @@ def test_each_agent_is_looked_for_where_it_keeps_its_transcripts(tmp_path: Path)
     ]:
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text("{}\n")
-    for form in known():
+    for form in transcript_formats():
         kept = [(tmp_path / folder, pattern) for folder, pattern in form.folders.items()]
         found = [file for folder, pattern in kept for file in form.files(folder, pattern)]
         assert sorted(found) == sorted(tmp_path / each for each in places[form.name])
@@ -703,7 +703,7 @@ def test_a_rollout_of_the_first_codex_has_bare_items(tmp_path: Path) -> None:
     head = {"id": "old", "timestamp": T.format(0), "instructions": None}
     body = as_lines([head, {"record_type": "state"}, *items])
     found = read("codex", tmp_path, body)
-    assert recognise(tmp_path / SAMPLES["codex"][1]) is not None
+    assert recognise_transcript(tmp_path / SAMPLES["codex"][1]) is not None
     assert unread(found) == []
     assert told(found).id == "old"
     assert said(found)["Text", "Two files."] == 1
@@ -810,7 +810,7 @@ def test_geminis_logs_and_checkpoints_are_read(tmp_path: Path) -> None:
     ]
     found = messages(read("gemini", tmp_path, json.dumps(kept).encode()))
     assert [each.role.value for each in found] == ["user", "assistant", "tool"]
-    form = recognise(tmp_path / "session-1.json")
+    form = recognise_transcript(tmp_path / "session-1.json")
     assert form is not None
     assert form.name == "gemini-cli"
 
@@ -891,9 +891,9 @@ def test_what_is_written_behind_a_torn_end_meanwhile_waits_for_the_next_time(
         if count == cut:  # its reader has just seen the torn end
             path.write_bytes(body)
 
-    found = list(named(form).read(path, grow))
+    found = list(transcript_format(form).read(path, grow))
     path.write_bytes(body[:cut])
-    assert found == list(named(form).read(path))
+    assert found == list(transcript_format(form).read(path))
 
 
 def cut_off(name: str, folder: Path) -> Iterator[tuple[bytes, Read]]:
@@ -903,7 +903,7 @@ def cut_off(name: str, folder: Path) -> Iterator[tuple[bytes, Read]]:
     path.write_bytes(body)
     for end in range(len(body), max(len(body) - 500, 0) - 1, -1):
         os.truncate(path, end)
-        yield body[:end], list(named(form).read(path))
+        yield body[:end], list(transcript_format(form).read(path))
 
 
 @pytest.mark.parametrize("name", IN_LINES)
@@ -987,7 +987,7 @@ def assert_clean(found: Read) -> None:
 @given(body=st.binary(max_size=300))
 def test_any_bytes_are_read_without_an_exception(name: str, tmp_path: Path, body: bytes) -> None:
     assert_clean(read(name, tmp_path, body))
-    for form in known():
+    for form in transcript_formats():
         form.recognises(body, Path(SAMPLES[name][1]))
 
 
@@ -1094,7 +1094,7 @@ def test_a_long_file_is_read_in_little_memory(name: str, tmp_path: Path) -> None
                         record[key] = f"{record[key].partition('-')[0]}-{turn}"
                 file.write(as_lines([{**record, "padding": "z" * 8000}]))
     tracemalloc.start()
-    count = sum(1 for _ in named(SAMPLES[name][0]).read(path))
+    count = sum(1 for _ in transcript_format(SAMPLES[name][0]).read(path))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert count > 120
@@ -1111,8 +1111,8 @@ def raw(path: Path) -> list[dict[str, Any]]:
 
 def real(form: str, folder: str, pattern: str) -> list[Any]:
     files = sorted((DATA / folder).glob(pattern)) if os.environ.get("VADE_DATA") else []
-    return [pytest.param(named(form), path, id=path.stem[:24]) for path in files] or [
-        pytest.param(named(form), Path("absent"), id="absent")
+    return [pytest.param(transcript_format(form), path, id=path.stem[:24]) for path in files] or [
+        pytest.param(transcript_format(form), Path("absent"), id="absent")
     ]
 
 
@@ -1277,7 +1277,7 @@ def test_real_transcripts_are_recognised() -> None:
     }
     for folder, name in names.items():
         for path in sorted((DATA / folder).glob("*.json*")):
-            found = recognise(path)
+            found = recognise_transcript(path)
             assert found is not None
             assert found.name == name
 

@@ -16,7 +16,7 @@ from unittest import mock
 
 import pytest
 
-from vademecum.agents.formats import find_all, find_in
+from vademecum.agents.registry import find_transcripts, find_transcripts_in
 from vademecum.errors import NotFound
 from vademecum.store import files, identity, scopes
 from vademecum.store.home import Home
@@ -83,7 +83,7 @@ class Vault:
         self.caller = scopes.Caller(agent="main", project=project, origin=Origin.USER)
 
     def take(self, path: Path) -> list[ImportedSession]:
-        found = find_in(path, without=self.home.path)
+        found = find_transcripts_in(path, without=self.home.path)
         return list(import_files(found, home=self.home, caller=self.caller))
 
     def one(self, path: Path) -> ImportedSession:
@@ -245,15 +245,15 @@ def test_our_own_folder_is_not_imported_into_itself(vault: Vault, tmp_path: Path
 def test_the_agents_own_folders_are_found(vault: Vault, tmp_path: Path) -> None:
     person = tmp_path / "ada"
     path = write(person / ".claude" / "projects" / "-api" / "s-1.jsonl", talk(2))
-    assert [(each.name, where) for each, where in find_all(person)] == [("claude-code", path)]
-    assert not list(find_all(tmp_path / "nobody"))
+    assert [(each.name, where) for each, where in find_transcripts(person)] == [("claude-code", path)]
+    assert not list(find_transcripts(tmp_path / "nobody"))
 
 
 def test_progress_ends_at_its_total(vault: Vault, tmp_path: Path) -> None:
     write(tmp_path / "t" / "a.jsonl", talk(2))
     write(tmp_path / "t" / "b.jsonl", [line(5, "user", "Something else entirely.")])
     steps: list[tuple[str, int, int]] = []
-    found = find_in(tmp_path / "t", without=vault.home.path)
+    found = find_transcripts_in(tmp_path / "t", without=vault.home.path)
     list(import_files(found, home=vault.home, caller=vault.caller, progress=lambda *each: steps.append(each)))
     assert len(steps) == 2
     assert steps[-1][1] == steps[-1][2] > 0
@@ -264,7 +264,7 @@ def test_progress_tells_of_bytes_within_a_large_file(vault: Vault, tmp_path: Pat
     path = write(tmp_path / "t" / "a.jsonl", large)
     write(tmp_path / "t" / "b.jsonl", [line(500, "user", "Something else entirely.")])
     steps: list[int] = []
-    found = find_in(tmp_path / "t", without=vault.home.path)
+    found = find_transcripts_in(tmp_path / "t", without=vault.home.path)
 
     def progress(_what: str, done: int, _total: int) -> None:
         steps.append(done)

@@ -15,7 +15,8 @@ from vademecum.store import identity, scopes
 from vademecum.store.home import Home
 from vademecum.transcripts.events import Said
 from vademecum.transcripts.messages import Message, Role, Text, ToolCall, ToolResult
-from vademecum.transcripts.recall import (
+from vademecum.transcripts.sessions import (
+    Sessions,
     ask,
     check_ranking,
     preview,
@@ -23,14 +24,13 @@ from vademecum.transcripts.recall import (
     session_get,
     session_search,
 )
-from vademecum.transcripts.sessions import Sessions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from vademecum.transcripts.log import Log
-    from vademecum.transcripts.recall import Hit
+    from vademecum.transcripts.sessions import Hit
 
 
 class Past:

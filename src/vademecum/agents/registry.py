@@ -1,4 +1,4 @@
-"""Every agent that is known: those with a module beside this one, and those that other packages bring.
+"""Every agent that is known, ours and those that other packages bring, and the transcripts they keep.
 
 One is loaded when it is asked for by its name, all only for a list. Another package names its agent as an
 entry point in the group `vademecum.agents`; a name that is ours stays ours.
@@ -6,18 +6,23 @@ entry point in the group `vademecum.agents`; a name that is ours stays ours.
 
 from __future__ import annotations
 
+import os
+import stat
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vademecum import agents
 from vademecum.agents.base import Agent
-from vademecum.errors import Malformed
+from vademecum.errors import Malformed, NotFound, OutsideMemory, UnknownName
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from importlib.metadata import EntryPoint
+
+    from vademecum.agents.base import TranscriptFormat
 
 GROUP = "vademecum.agents"
 # In lists these come first, in the order people know; all others follow by name.
@@ -85,3 +90,114 @@ def _loaded(entry: EntryPoint) -> Agent:
             hint="it has to be a value of vademecum.agents.base.Agent",
         )
     return found
+
+
+# -------------------------------------------------------------------- the transcripts they keep
+
+
+_ENDINGS = {".json", ".jsonl"}
+
+
+def transcript_formats() -> list[TranscriptFormat]:
+    """All formats; those with the plainest marks first, and last the one that takes any list of messages."""
+    found = [each.transcripts for each in known() if each.transcripts is not None]
+    return sorted(found, key=lambda each: each.rank)
+
+
+def transcript_format(name: str) -> TranscriptFormat:
+    """The format of that name."""
+    agent = find(name)
+    if agent is not None and agent.transcripts is not None and agent.transcripts.name == name:
+        return agent.transcripts
+    for each in transcript_formats():
+        if each.name == name:
+            return each
+    names = ", ".join(each.name for each in transcript_formats())
+    raise UnknownName(f"there is no transcript format {name!r}", hint=f"use one of {names}")
+
+
+def recognise_transcript(path: Path) -> TranscriptFormat | None:
+    """The format a file is in, by its first bytes and its name; None when nobody knows it."""
+    if not path.is_file():
+        return None
+    from vademecum.transcripts.reading import head_of  # a hook that only looks for its agent does without
+
+    head = head_of(path)
+    return next((each for each in transcript_formats() if each.recognises(head, path)), None)
+
+
+def find_transcripts(person: Path) -> Iterator[tuple[TranscriptFormat, Path]]:
+    """The transcripts that agents keep below a person's home folder."""
+    seen: set[str] = set()
+    for each in transcript_formats():
+        for name, pattern in each.folders.items():
+            folder = person / name
+            for path in sorted(each.files(folder, pattern)) if folder.is_dir() else ():
+                real = os.path.realpath(path)
+                if real not in seen:
+                    seen.add(real)
+                    yield each, path
+
+
+def find_transcripts_in(path: Path, *, without: Path) -> Iterator[tuple[TranscriptFormat, Path]]:
+    """A file, or the transcripts of any format in a folder and those below it, but not our own."""
+    if path.is_file():
+        one = recognise_transcript(path)
+        if one is None:
+            formats = ", ".join(each.name for each in transcript_formats())
+            raise NotFound(f"{path} is no transcript that is known here", hint=f"the formats are {formats}")
+        yield one, path
+        return
+    if not path.is_dir():
+        raise NotFound(f"{path} is not there", hint="give a file or folder of transcripts, or --all")
+    own = os.path.realpath(without)
+    for top, folders, found in os.walk(path):
+        folders[:] = sorted(
+            each for each in folders if os.path.realpath(os.path.join(top, each)) != own and each != ".git"
+        )
+        for name in sorted(found):
+            each = Path(top, name)
+            if each.suffix in _ENDINGS and (one := _readable(each)) is not None:
+                yield one, each
+
+
+def _readable(path: Path) -> TranscriptFormat | None:
+    try:
+        return recognise_transcript(path)
+    except OSError:
+        return None
+
+
+def find_owned_transcript(
+    path: str, agent: str, *, person: Path, environ: Mapping[str, str]
+) -> tuple[TranscriptFormat, Path]:
+    """The file itself and its format; refuses what is not in its agent's folder, however written."""
+    one = transcript_format(agent)
+    if not os.path.isabs(path) or "\0" in path:
+        raise OutsideMemory("the path of a transcript is not absolute", hint="give the whole path")
+    real = os.path.realpath(path)
+    if not any(_within(real, os.path.realpath(folder)) for folder in _folders(one, person, environ)):
+        raise OutsideMemory(
+            f"{path} is not in the folder of {agent}", hint="import it yourself with `vade sessions import`"
+        )
+    try:
+        state = os.lstat(real)
+    except OSError:
+        raise NotFound(f"{path} is not there") from None
+    if not stat.S_ISREG(state.st_mode):  # a pipe would be waited for
+        raise OutsideMemory(f"{path} is not a file", hint="give the file of a transcript")
+    return one, Path(real)
+
+
+def _folders(one: TranscriptFormat, person: Path, environ: Mapping[str, str]) -> Iterator[Path]:
+    for name in one.folders:
+        yield person / name
+    variable, below = one.moved
+    moved = environ.get(variable, "")
+    if os.path.isabs(moved):
+        for name in below:
+            yield Path(moved, name)
+
+
+def _within(path: str, folder: str) -> bool:
+    return path.startswith(folder.rstrip(os.sep) + os.sep)

@@ -13,7 +13,7 @@ from vademecum.errors import NotFound, ScopeUnresolved, Untrusted, UsageError, V
 from vademecum.stand_ins import renamed
 from vademecum.store import names
 from vademecum.tokens import Estimator
-from vademecum.transcripts import recall as recalling
+from vademecum.transcripts import sessions as recalling
 from vademecum.types import Audience
 
 if TYPE_CHECKING:
@@ -111,15 +111,15 @@ class Conversations:
         progress: Progress | None = None,
     ) -> Iterator[importing.ImportedSession]:
         """Keep copies of other agents' transcripts: those at a path, or all in the agents' own folders."""
-        from vademecum.agents import formats
+        from vademecum.agents import registry
         from vademecum.transcripts import importing
 
         self._work.may_write()
         self._work.at_a_command_line("import transcripts of this machine", "vade sessions import")
         found = (
-            formats.find_all(Path.home())
+            registry.find_transcripts(Path.home())
             if path is None
-            else formats.find_in(Path(path), without=self._work.home.path)
+            else registry.find_transcripts_in(Path(path), without=self._work.home.path)
         )
         return importing.import_files(
             found, home=self._work.home, caller=self._work.caller, progress=progress, now=self._work.now
@@ -132,12 +132,14 @@ class Conversations:
 
         With `checkpoint` what a compaction is about to take away is summed up in the copy's log as well.
         """
-        from vademecum.agents import formats
+        from vademecum.agents import registry
         from vademecum.transcripts import importing
 
         self._work.may_write()
         self._work.not_in_group("import a transcript")
-        known, real = formats.find_owned(os.fspath(path), agent, person=Path.home(), environ=os.environ)
+        known, real = registry.find_owned_transcript(
+            os.fspath(path), agent, person=Path.home(), environ=os.environ
+        )
         done = importing.import_file(
             known, real, home=self._work.home, caller=self._work.caller, now=self._work.now
         )

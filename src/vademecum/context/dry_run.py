@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
-from vademecum.agents import formats
+from vademecum.agents import registry
 from vademecum.context.engine import ContextEngine
 from vademecum.context.host import HostFunctions
 from vademecum.context.prune import PruneKind
@@ -150,9 +150,9 @@ def read_source(path: Path) -> DryRunSource:
             raise NotFound(f"{path} is empty", hint="give a transcript in which something was said")
         if first.kind:
             return from_log(log, str(path))
-        known = formats.recognise(path)
+        known = registry.recognise_transcript(path)
         if known is None:
-            names = ", ".join([*(each.name for each in formats.known()), OWN])
+            names = ", ".join([*(each.name for each in registry.transcript_formats()), OWN])
             raise NotFound(f"{path} is no transcript that is known here", hint=f"the formats are {names}")
         model, said = "", []
         for each in known.read(path):

@@ -133,12 +133,12 @@ class Transfer:
         progress: Callable[[str, int, int], None] | None,
     ) -> Iterator[taking.Mapped | taking.Skipped]:
         """Keep the sessions among what was found, or say whether they are here."""
-        from vademecum.agents import formats
+        from vademecum.agents import registry
         from vademecum.transcripts import importing
 
         for each in found:
             try:
-                known = [*formats.find_in(each.path, without=self._work.home.path)]
+                known = [*registry.find_transcripts_in(each.path, without=self._work.home.path)]
             except VadeError as error:
                 yield taking.Skipped(each.source, str(error))
                 continue

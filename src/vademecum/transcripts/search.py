@@ -32,7 +32,7 @@ from vademecum.transcripts.events import Said, Started, Torn
 from vademecum.transcripts.events import parse as parse_event
 from vademecum.transcripts.events import render as render_event
 from vademecum.transcripts.log import ENDING, FOLDER, Log, OnDisk, clean_event
-from vademecum.transcripts.recall import Hit, Recalled
+from vademecum.transcripts.sessions import Hit, Recalled
 from vademecum.transcripts.sync import Followed, FollowedLog, Spot, View, path_of
 from vademecum.types import Audience, Place, Scope
 
