@@ -10,9 +10,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from vademecum.lifecycle import runner
-from vademecum.lifecycle.duplicates import Duplicates
+from vademecum.lifecycle import passes
 from vademecum.lifecycle.passes import CountCap, Expiry, PruningPass, RetentionPass, SeenRecord
+from vademecum.lifecycle.sweep import Duplicates
 from vademecum.memory import connect
 from vademecum.store import document, frontmatter
 from vademecum.types import Entry, Origin, Place, RecordType, Scope
@@ -298,8 +298,8 @@ def _sweep(memory: Memory, records: list[SeenRecord]) -> float:
     folder.mkdir(parents=True)
     for each in records:
         (folder / each.name).write_bytes(each.content)
-    passes: list[Pass] = [Expiry(), RetentionPass(120, 14), Duplicates(), CountCap()]
+    every: list[Pass] = [Expiry(), RetentionPass(120, 14), Duplicates(), CountCap()]
     begun = time.process_time()
-    outcome = runner.propose(memory.workspace.records, [place], passes)
+    outcome = passes.propose(memory.workspace.records, [place], every)
     assert outcome.proposals
     return time.process_time() - begun

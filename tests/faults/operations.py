@@ -23,7 +23,7 @@ from vademecum.types import Origin
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from vademecum.lifecycle.runner import RunOutcome
+    from vademecum.lifecycle.passes import RunOutcome
     from vademecum.types import Record
 
 Tree = dict[str, bytes | None]  # every path below the ground; None for a folder

@@ -17,7 +17,7 @@ import pytest
 from lifecycle.stores import NOW, World, aged
 from vademecum.errors import NotFound, StorageFailed
 from vademecum.interfaces.cli.app import run
-from vademecum.lifecycle import runner
+from vademecum.lifecycle import passes
 from vademecum.lifecycle.passes import CountCap
 from vademecum.store import audit, merge
 from vademecum.types import Origin, RecordType, Scope
@@ -44,8 +44,8 @@ def consolidated(memory: Memory) -> list[Record]:
 
 
 def apply(memory: Memory, cap: CountCap, scope: Scope = Scope.GLOBAL) -> str:
-    outcome = runner.propose(memory.workspace.records, memory.workspace.places(scope, all=False), [cap])
-    made, told = runner.apply(memory.workspace.records, outcome.proposals, what="cap")
+    outcome = passes.propose(memory.workspace.records, memory.workspace.places(scope, all=False), [cap])
+    made, told = passes.apply_proposals(memory.workspace.records, outcome.proposals, what="cap")
     assert all(each.done for each in told), told
     return made
 
@@ -162,7 +162,7 @@ def test_only_short_notes_of_this_memory_count_and_go(
     memory = world.memory()
     for number in range(30):
         world.write(f"r{number}.md", aged(f"{text}", 300 - number, **fields))
-    outcome = runner.propose(
+    outcome = passes.propose(
         memory.workspace.records, memory.workspace.places("global", all=False), [CountCap(max_count=5)]
     )
     assert outcome.proposals == ()
@@ -193,7 +193,7 @@ def test_of_a_labelled_store_the_cap_moves_old_short_notes_and_nothing_else(worl
         (may if kind in ("note", "lesson") else must_not).add(name)
         world.write(f"{name}.md", aged(text, days, **fields))
     cap = CountCap(max_count=100)
-    outcome = runner.propose(memory.workspace.records, memory.workspace.places("global", all=False), [cap])
+    outcome = passes.propose(memory.workspace.records, memory.workspace.places("global", all=False), [cap])
     moved = {e.name.removesuffix(".md") for p in outcome.proposals for e in p.edits if e.after is None}
     wanted = set(sorted(may)[: max(len(may) - 100, len(may) // 5)])  # the oldest, in the order of writing
     assert moved & must_not == set()
@@ -409,11 +409,11 @@ def test_a_record_that_somebody_wrote_on_meanwhile_stays_and_is_not_in_the_conso
     for number in range(12):
         world.write(f"r{number:03}.md", aged(f"Fact {number} of many.", 80 - number))
     memory = world.memory()
-    outcome = runner.propose(
+    outcome = passes.propose(
         memory.workspace.records, memory.workspace.places("global", all=False), [CountCap(max_count=10)]
     )
     memory.store("Written on.", key="r000", scope="global")
-    made, told = runner.apply(memory.workspace.records, outcome.proposals, what="cap")
+    made, told = passes.apply_proposals(memory.workspace.records, outcome.proposals, what="cap")
     assert [each.done for each in told] == [True, False, True]
     assert [each.text for each in memory.show("r000").entries] == ["Fact 0 of many.", "Written on."]
     assert [each.aliases for each in consolidated(memory)] == [("r001",)]
@@ -608,10 +608,10 @@ def raced(world: World, *, writers: int, times: int, sweeps: int) -> None:
     made = []
     for number in range(sweeps):
         cap = CountCap(max_count=max(10, 50 - number * 10))
-        outcome = runner.propose(
+        outcome = passes.propose(
             memory.workspace.records, memory.workspace.places("global", all=False), [cap]
         )
-        made.append(runner.apply(memory.workspace.records, outcome.proposals, what="cap")[0])
+        made.append(passes.apply_proposals(memory.workspace.records, outcome.proposals, what="cap")[0])
         if number == 1:
             os.kill(children[0], signal.SIGKILL)
     for child in children:

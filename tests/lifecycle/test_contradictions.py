@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from vademecum.lifecycle import contradictions, runner
+from vademecum.lifecycle import passes, statements
 from vademecum.store import scopes
 from vademecum.types import Origin
 
 if TYPE_CHECKING:
     from lifecycle.stores import World
-    from vademecum.lifecycle.contradictions import Clash
+    from vademecum.lifecycle.statements import Clash
 
 CLASHING = [
     ("The API timeout is 30 seconds.", "The API timeout is 60 seconds."),
@@ -71,8 +71,8 @@ PEACEFUL = [
 
 def found(world: World) -> list[Clash]:
     memory = world.memory()
-    seen, _ = runner.read_places(memory.workspace.records, scopes.visible(memory.caller))
-    return contradictions.find_clashes(seen)
+    seen, _ = passes.read_places(memory.workspace.records, scopes.visible(memory.caller))
+    return statements.find_clashes(seen)
 
 
 def said(world: World, *texts: str, origins: tuple[Origin, ...] = (), key: str = "topic") -> None:

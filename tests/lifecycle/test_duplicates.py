@@ -9,8 +9,8 @@ import pytest
 from bench import lifecycle as bench
 
 from lifecycle.stores import World, aged
-from vademecum.lifecycle import runner
-from vademecum.lifecycle.duplicates import Duplicates
+from vademecum.lifecycle import passes
+from vademecum.lifecycle.sweep import Duplicates
 from vademecum.text import similarity
 from vademecum.types import Place, Scope
 
@@ -29,7 +29,7 @@ def alike(one: str, other: str) -> bool:
 
 
 def proposed(memory: Memory, one: Duplicates | None = None) -> list[Proposal]:
-    outcome = runner.propose(memory.workspace.records, [Place(Scope.GLOBAL)], [one or Duplicates()])
+    outcome = passes.propose(memory.workspace.records, [Place(Scope.GLOBAL)], [one or Duplicates()])
     return [*outcome.proposals]
 
 
@@ -98,11 +98,11 @@ def test_the_more_trusted_stays_and_takes_the_tags_and_the_freshness_of_the_othe
     world.write("b.md", aged(BUILD.lower(), 10, tags=["new"]).replace("origin: agent", "origin: user"))
     [proposal] = proposed(memory)
     assert proposal.why == "a is 100 % the same as b, which stays"
-    runner.apply(memory.workspace.records, [proposal], what="duplicates")
+    passes.apply_proposals(memory.workspace.records, [proposal], what="duplicates")
     assert memory.show("b").tags == ("new", "old")
     world.write("c.md", aged(BUILD.upper(), 1).replace("origin: agent", "origin: user"))
     [proposal] = proposed(memory)
-    runner.apply(memory.workspace.records, [proposal], what="duplicates")
+    passes.apply_proposals(memory.workspace.records, [proposal], what="duplicates")
     [record] = memory.list().records
     assert record.key == "b"
     assert record.updated == "2026-11-14T12:00:00Z"
@@ -145,7 +145,7 @@ def test_many_copies_become_one(world: World) -> None:
     for number in range(60):
         world.write(f"r{number:02}.md", aged(BUILD, 100 - number))
     for proposal in proposed(memory):
-        runner.apply(memory.workspace.records, [proposal], what="duplicates")
+        passes.apply_proposals(memory.workspace.records, [proposal], what="duplicates")
     assert [record.key for record in memory.list().records] == ["r00"]
 
 
@@ -181,5 +181,5 @@ def test_a_record_whose_labels_cannot_be_edited_still_stays(world: World) -> Non
     world.write("a.md", f"---\n? type\n: project\ntags: [x]\n---\n{BUILD}\n")
     world.write("b.md", aged(BUILD, 40, tags=["y"]))
     for proposal in proposed(memory):
-        runner.apply(memory.workspace.records, [proposal], what="duplicates")
+        passes.apply_proposals(memory.workspace.records, [proposal], what="duplicates")
     assert len(memory.list().records) == 1

@@ -12,7 +12,7 @@ import pytest
 
 from vademecum.errors import IncognitoWrite, NotVisible
 from vademecum.interfaces.cli.app import run
-from vademecum.lifecycle import runner
+from vademecum.lifecycle import passes
 from vademecum.store import audit
 from vademecum.types import Origin
 
@@ -334,13 +334,13 @@ def test_a_file_that_changes_meanwhile_is_left_and_told(
     contradicted(world)
     memory = world.memory()
     path = next(world.home.glob("memory/project/*/records/timeout.md"))
-    apply = runner.apply
+    apply = passes.apply_proposals
 
     def while_somebody_edits(*given: Any, **named: Any) -> object:
         path.write_text(path.read_text() + "\nA word of a person.\n")
         return apply(*given, **named)
 
-    monkeypatch.setattr(runner, "apply", while_somebody_edits)
+    monkeypatch.setattr(passes, "apply_proposals", while_somebody_edits)
     outcome = memory.care.heal(apply=True)
     assert [(each.done, each.why) for each in outcome.told] == [(False, "changed meanwhile")]
     assert "A word of a person." in path.read_text()

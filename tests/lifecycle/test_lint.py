@@ -18,10 +18,9 @@ from hypothesis import strategies as st
 from vademecum.errors import ModelFailed, NotVisible
 from vademecum.interfaces.cli.app import cli, run
 from vademecum.interfaces.cli.care import annotation
-from vademecum.lifecycle import statements
-from vademecum.lifecycle.lint import material as materials
-from vademecum.lifecycle.lint import runner
-from vademecum.lifecycle.lint.material import Stopwatch
+from vademecum.lifecycle import lint, statements
+from vademecum.lifecycle import lint_rules as materials
+from vademecum.lifecycle.lint_rules import Stopwatch
 from vademecum.llm.scripted import Scripted
 from vademecum.store import scopes, secrets
 from vademecum.types import Finding
@@ -560,7 +559,7 @@ def test_every_kind_of_finding_has_a_cap_or_the_usual_one(shop: World) -> None:
     material = materials.read_material(
         memory.workspace.records, scopes.visible(memory.caller), watch=Stopwatch()
     )
-    found = runner.run_lint(material, runner.LintContext())
+    found = lint.run_lint(material, lint.LintContext())
     assert {"contradiction", "malformed", "encoding", "secret", "generated_text"} <= kinds(found)
     assert [finding.severity for finding in found] == sorted(
         (finding.severity for finding in found), key=["error", "warning", "info"].index

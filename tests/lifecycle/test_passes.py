@@ -12,9 +12,9 @@ import pytest
 from bench import lifecycle as bench
 
 from lifecycle.stores import NOW, World, aged
-from vademecum.lifecycle import runner
-from vademecum.lifecycle.duplicates import Duplicates
+from vademecum.lifecycle import passes
 from vademecum.lifecycle.passes import CountCap, Expiry, PruningPass, RetentionPass, fade_confidence
+from vademecum.lifecycle.sweep import Duplicates
 from vademecum.store import audit
 from vademecum.types import Origin, Place, RecordType, Scope
 
@@ -34,14 +34,14 @@ PASSES: dict[str, Pass] = {
 
 def proposals(memory: Memory, one: Pass, scope: Scope = Scope.GLOBAL) -> list[str]:
     """The keys that a pass would put away."""
-    outcome = runner.propose(memory.workspace.records, memory.workspace.places(scope, all=False), [one])
+    outcome = passes.propose(memory.workspace.records, memory.workspace.places(scope, all=False), [one])
     retired = [edit for each in outcome.proposals for edit in each.edits if edit.after is None]
     return sorted(edit.name.removesuffix(".md") for edit in retired)
 
 
 def apply(memory: Memory, one: Pass, scope: Scope = Scope.GLOBAL) -> None:
-    outcome = runner.propose(memory.workspace.records, memory.workspace.places(scope, all=False), [one])
-    _, told = runner.apply(memory.workspace.records, outcome.proposals, what=one.name)
+    outcome = passes.propose(memory.workspace.records, memory.workspace.places(scope, all=False), [one])
+    _, told = passes.apply_proposals(memory.workspace.records, outcome.proposals, what=one.name)
     assert all(each.done for each in told), told
 
 
@@ -232,8 +232,10 @@ def test_what_was_learned_does_not_age_because_it_was_consolidated_and_is_no_les
 def test_a_half_done_run_does_not_say_everything_twice_the_next_time(world: World) -> None:
     memory = filled(world, 12)
     cap = CountCap(max_count=10)
-    [proposal] = runner.propose(memory.workspace.records, [Place(Scope.GLOBAL)], [cap]).proposals
-    runner.apply(memory.workspace.records, [proposal._replace(edits=proposal.edits[:1])], what="killed")
+    [proposal] = passes.propose(memory.workspace.records, [Place(Scope.GLOBAL)], [cap]).proposals
+    passes.apply_proposals(
+        memory.workspace.records, [proposal._replace(edits=proposal.edits[:1])], what="killed"
+    )
     apply(memory, cap)
     texts = [each.text for each in memory.list().records if each.source == "auto_decay"]
     assert "\n".join(texts).count("Fact 0 of many.") <= 1
@@ -289,14 +291,14 @@ def settled(one: Pass, seed: int) -> None:
         before = world.tree()
         texts = [entry.text for record in memory.list().records for entry in record.entries]
         places = memory.workspace.places(None, all=False)
-        outcome = runner.propose(memory.workspace.records, places, [one])
+        outcome = passes.propose(memory.workspace.records, places, [one])
         assert world.tree() == before
-        _, told = runner.apply(memory.workspace.records, outcome.proposals, what=one.name)
+        _, told = passes.apply_proposals(memory.workspace.records, outcome.proposals, what=one.name)
         assert all(each.done for each in told)
         whole = world.everything()
         for text in texts:
             assert " ".join(text.split()) in whole
-        again = runner.propose(memory.workspace.records, places, [one])
+        again = passes.propose(memory.workspace.records, places, [one])
         assert again.proposals == ()
         assert audit.verify(memory.home).problems == ()
         assert not [each for each in memory.status().findings if each.what in ("edited", "deleted")]
@@ -322,14 +324,14 @@ def test_a_pass_run_twice_at_length(name: str) -> None:
 def test_how_often_a_record_was_read_decides_nothing(name: str, world: World) -> None:
     memory = random_store(world, random.Random(3))
     places = memory.workspace.places(None, all=False)
-    before = runner.propose(memory.workspace.records, places, [PASSES[name]])
+    before = passes.propose(memory.workspace.records, places, [PASSES[name]])
     for _ in range(3):
         world.clock.forward(seconds=90)
         for text in ("service", "script", "backup"):
             memory.search(text)
     world.clock.now = NOW
     assert [
-        each.why for each in runner.propose(memory.workspace.records, places, [PASSES[name]]).proposals
+        each.why for each in passes.propose(memory.workspace.records, places, [PASSES[name]]).proposals
     ] == [each.why for each in before.proposals]
 
 
@@ -347,7 +349,7 @@ def test_the_records_of_a_folder_nobody_trusts_are_left_alone(world: World) -> N
 def test_a_file_that_cannot_be_read_is_reported_and_left(world: World) -> None:
     memory = filled(world, 3)
     broken = world.write("broken.md", b"---\ntype: [\n---\n\xff\xfe")
-    outcome = runner.propose(memory.workspace.records, [Place(Scope.GLOBAL)], [*PASSES.values()])
+    outcome = passes.propose(memory.workspace.records, [Place(Scope.GLOBAL)], [*PASSES.values()])
     assert [each.where for each in outcome.findings] == ["memory/global/records/broken.md"]
     assert broken.read_bytes().endswith(b"\xff\xfe")
 
@@ -356,10 +358,10 @@ def test_a_record_saved_between_proposing_and_applying_is_skipped_and_nothing_of
     world: World,
 ) -> None:
     memory = filled(world, 12)
-    outcome = runner.propose(memory.workspace.records, [Place(Scope.GLOBAL)], [CountCap(max_count=10)])
+    outcome = passes.propose(memory.workspace.records, [Place(Scope.GLOBAL)], [CountCap(max_count=10)])
     path = world.home / "memory/global/records/r001.md"
     path.write_text(path.read_text() + "\nA person was here.\n")
-    _, told = runner.apply(memory.workspace.records, outcome.proposals, what="cap")
+    _, told = passes.apply_proposals(memory.workspace.records, outcome.proposals, what="cap")
     assert [(each.path.rpartition("/")[2], each.done) for each in told][1:] == [
         ("r000.md", True),
         ("r001.md", False),

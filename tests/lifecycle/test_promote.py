@@ -290,15 +290,15 @@ def test_a_store_edited_in_between_is_left_alone(world: World, monkeypatch: pyte
     memory = world.memory()
     path = world.home / "memory" / "global" / "MEMORY.md"
     path.write_text("# Me\n")
-    from vademecum.lifecycle import runner
+    from vademecum.lifecycle import passes
 
-    real = runner.apply
+    real = passes.apply_proposals
 
     def late(*given: Any, **named: Any) -> Any:
         path.write_text("# Me, edited\n")
         return real(*given, **named)
 
-    monkeypatch.setattr(runner, "apply", late)
+    monkeypatch.setattr(passes, "apply_proposals", late)
     found = memory.care.promote(apply=True)
     assert [each.why for each in found.outcome.skipped] == ["changed meanwhile"]
     assert path.read_text() == "# Me, edited\n"

@@ -10,7 +10,7 @@ import pytest
 from llm.wire_server import Use, serving
 from vademecum.errors import ModelFailed, OverBudget
 from vademecum.interfaces.cli.app import run
-from vademecum.lifecycle import relate
+from vademecum.lifecycle import relations
 from vademecum.llm.scripted import Scripted
 
 if TYPE_CHECKING:
@@ -38,20 +38,20 @@ def names(*pairs: tuple[str, str], relation: str = "relates_to") -> dict[str, An
 
 
 def edges(memory: Any) -> set[tuple[str, str, str, str]]:
-    keys = {record.path: record.key for record in memory.graph().records}
+    keys = {record.path: record.key for record in memory.graph.read().records}
     return {
         (keys[edge.source], keys[edge.target], str(edge.relation), edge.origin)
-        for edge in memory.graph().edges
+        for edge in memory.graph.read().edges
     }
 
 
 def test_a_proposal_is_told_then_written_and_taken_back(world: World) -> None:
     memory = filled(world)
     before = world.tree()
-    found = memory.propose_edges(model=Scripted(names(("deploys", "hosts"))))
+    found = memory.graph.propose(model=Scripted(names(("deploys", "hosts"))))
     assert [each.why for each in found.outcome.proposals] == ["relates_to hosts"]
     assert world.tree() == before
-    memory.propose_edges(model=Scripted(names(("deploys", "hosts"))), apply=True)
+    memory.graph.propose(model=Scripted(names(("deploys", "hosts"))), apply=True)
     assert edges(memory) == {("deploys", "hosts", "relates_to", "scripted:model")}
     assert memory.show("deploys").text == TEXTS["deploys"]
     memory.undo()
@@ -61,16 +61,16 @@ def test_a_proposal_is_told_then_written_and_taken_back(world: World) -> None:
 def test_what_is_there_is_not_proposed_again_in_either_direction(world: World) -> None:
     memory = filled(world)
     both = names(("deploys", "hosts"), ("hosts", "deploys"))
-    memory.propose_edges(model=Scripted(both), apply=True)
+    memory.graph.propose(model=Scripted(both), apply=True)
     assert len(edges(memory)) == 1
-    found = memory.propose_edges(model=Scripted(both), apply=True)
+    found = memory.graph.propose(model=Scripted(both), apply=True)
     assert (found.outcome.proposals, found.refused) == ((), ())
 
 
 def test_what_a_person_rejected_is_not_proposed(world: World) -> None:
     memory = filled(world)
     memory.reject_edge("deploys", "hosts")
-    found = memory.propose_edges(model=Scripted(names(("deploys", "hosts"))), apply=True)
+    found = memory.graph.propose(model=Scripted(names(("deploys", "hosts"))), apply=True)
     assert found.outcome.proposals == ()
     assert edges(memory) == set()
 
@@ -90,7 +90,7 @@ def test_what_a_person_rejected_is_not_proposed(world: World) -> None:
 def test_what_is_not_there_is_refused_and_told(reply: Any, why: str, world: World) -> None:
     memory = filled(world)
     before = world.tree()
-    found = memory.propose_edges(model=Scripted(reply), apply=True)
+    found = memory.graph.propose(model=Scripted(reply), apply=True)
     assert found.outcome.proposals == ()
     assert [why in each for each in found.refused] == [True]
     assert world.tree() == before
@@ -100,8 +100,8 @@ def test_three_edges_for_a_record_at_most(world: World) -> None:
     memory = filled(world)
     memory.store("Coffee is in the kitchen.", key="coffee")
     many = names(*(("deploys", key) for key in ("hosts", "lunch", "rota", "coffee")))
-    memory.propose_edges(model=Scripted(many), apply=True)
-    assert len(edges(memory)) == relate.MOST
+    memory.graph.propose(model=Scripted(many), apply=True)
+    assert len(edges(memory)) == relations.MOST
 
 
 def test_records_of_different_places_are_never_put_before_a_model_together(world: World) -> None:
@@ -109,7 +109,7 @@ def test_records_of_different_places_are_never_put_before_a_model_together(world
     memory.store("My own bank is the blue one.", key="bank", scope="global")
     memory.store("Tea at four.", key="tea", scope="global")
     model = Scripted({"records": []}, {"records": []})
-    memory.propose_edges(model=model)
+    memory.graph.propose(model=model)
     asked = [str(each.prompt) for each in model.asked]
     assert len(asked) == 2
     assert not any("bank" in each and "deploys" in each for each in asked)
@@ -122,10 +122,10 @@ def test_the_newest_two_hundred_are_the_candidates(world: World) -> None:
     model = Scripted(*[{"records": []}] * 10)
     world.memory().graph.propose(model=model)
     listed = str(model.asked[0].prompt).split("ASKED")[0]
-    assert listed.count("\nr-") == relate.CANDIDATES
+    assert listed.count("\nr-") == relations.CANDIDATES
     assert "\nr-209:" in listed
     assert "\nr-9:" not in listed
-    assert len(model.asked) == relate.CANDIDATES // relate.ASKED
+    assert len(model.asked) == relations.CANDIDATES // relations.ASKED
 
 
 def test_what_a_person_wrote_under_related_stays(world: World) -> None:
@@ -133,7 +133,7 @@ def test_what_a_person_wrote_under_related_stays(world: World) -> None:
     path = next(world.home.rglob("records/deploys.md"))
     text = path.read_text().replace("---\n# ", "related: [lunch]  # mine\n---\n# ")
     path.write_text(text)
-    memory.propose_edges(model=Scripted(names(("deploys", "hosts"))), apply=True)
+    memory.graph.propose(model=Scripted(names(("deploys", "hosts"))), apply=True)
     related = memory.show("deploys").fields["related"]
     assert related == ["lunch", {"key": "hosts", "rel": "relates_to", "by": "scripted:model"}]
     assert "# mine" in path.read_text()

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vademecum.errors import ModelFailed, ModelTimeout
-from vademecum.lifecycle import rewrite, runner, statements
+from vademecum.lifecycle import passes, rewrite, statements
 from vademecum.lifecycle.passes import Proposal, SeenRecord
 from vademecum.llm.scripted import Scripted
 from vademecum.memory import Memory
@@ -43,7 +43,7 @@ def seen(memory: Memory) -> SeenRecord:
 
 
 def look(memory: Memory) -> SeenRecord:
-    found, _ = runner.read_places(memory.workspace.records, [memory.show("deploys").place])
+    found, _ = passes.read_places(memory.workspace.records, [memory.show("deploys").place])
     return found[0]
 
 
@@ -57,7 +57,7 @@ def test_an_article_is_a_new_entry_and_the_old_ones_still_answer_as_of_their_day
 ) -> None:
     proposal = tidied(seen, GOOD)
     assert isinstance(proposal, Proposal)
-    run, told = runner.apply(memory.workspace.records, [proposal], what="compact")
+    run, told = passes.apply_proposals(memory.workspace.records, [proposal], what="compact")
     assert all(each.done for each in told)
     record = memory.show("deploys")
     assert [entry.text for entry in record.live] == [GOOD]
@@ -73,7 +73,7 @@ def test_an_article_is_a_new_entry_and_the_old_ones_still_answer_as_of_their_day
 def test_nothing_is_proposed_for_what_was_tidied(memory: Memory, seen: SeenRecord) -> None:
     proposal = tidied(seen, GOOD)
     assert isinstance(proposal, Proposal)
-    runner.apply(memory.workspace.records, [proposal], what="compact")
+    passes.apply_proposals(memory.workspace.records, [proposal], what="compact")
     assert not rewrite.is_due(look(memory))
     refused = tidied(look(memory), GOOD)
     assert isinstance(refused, rewrite.Refusal)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from lifecycle.stores import World, aged
 from vademecum.errors import NotFound, NotVisible
-from vademecum.lifecycle import runner
+from vademecum.lifecycle import passes
 from vademecum.store import archive, audit, runs
 from vademecum.types import Origin, Scope
 
@@ -26,7 +26,7 @@ PROJECT = "The build runs on ninja with eight jobs."
 
 def look(memory: Memory, scope: Scope = Scope.GLOBAL) -> dict[str, SeenRecord]:
     """The records of a scope by their file names."""
-    seen, _ = runner.read_places(memory.workspace.records, memory.workspace.places(scope, all=False))
+    seen, _ = passes.read_places(memory.workspace.records, memory.workspace.places(scope, all=False))
     return {each.name: each for each in seen}
 
 

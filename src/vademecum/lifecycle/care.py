@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from vademecum.index.sync import Survey, SyncReport
     from vademecum.knowledge.finder import Finder
-    from vademecum.lifecycle import runner
+    from vademecum.lifecycle import passes
     from vademecum.lifecycle.promote import Promoted
     from vademecum.lifecycle.rewrite import Rewritten
     from vademecum.llm.base import Model
@@ -75,27 +75,27 @@ class Care:
 
     def sweep(
         self, *, apply: bool = False, scope: str | Scope | None = None, large: bool = False
-    ) -> runner.RunOutcome:
+    ) -> passes.RunOutcome:
         """What is old, expired, said twice or too much, and with `apply` put it away; `undo` brings it back.
 
         A run that would put away much is only told, unless `large` says that this is meant.
         """
-        from vademecum.lifecycle import runner
+        from vademecum.lifecycle import passes
         from vademecum.lifecycle import sweep as sweeping
 
         self._work.not_in_group("tidy up")
         if apply:
             self._work.may_write()
         elif self._work.settings.incognito:
-            return runner.RunOutcome(())
+            return passes.RunOutcome(())
         with self._work.reported("sweep"):
             return sweeping.sweep_asked(
                 self._work.records, self._sweepable(scope), self._work.settings, apply=apply, large=large
             )
 
-    def sweep_if_due(self) -> runner.RunOutcome | None:
+    def sweep_if_due(self) -> passes.RunOutcome | None:
         """Put away what is old or too much, once a day, when `sweep = auto`; None when it is not due."""
-        from vademecum.lifecycle import runner
+        from vademecum.lifecycle import passes
         from vademecum.lifecycle import sweep as sweeping
 
         private = self._work.caller.audience is Audience.PRIVATE
@@ -117,7 +117,7 @@ class Care:
                     records, self._sweepable(None, unasked=True), self._work.settings
                 )
         except VadeError as error:  # nobody asked for it, so nobody's work ends with it
-            return runner.RunOutcome((), findings=(Finding("sweep", str(self._work.home.path), str(error)),))
+            return passes.RunOutcome((), findings=(Finding("sweep", str(self._work.home.path), str(error)),))
         self._work.state.happened(f"held {name}", self._work.now() if outcome.large else None)
         moved = self._moved_by(outcome)
         if moved is not None:
@@ -125,7 +125,7 @@ class Care:
                 decisions.keep_notice(self._work.home, moved)
         return outcome
 
-    def _moved_by(self, outcome: runner.RunOutcome) -> Swept | None:
+    def _moved_by(self, outcome: passes.RunOutcome) -> Swept | None:
         from vademecum.lifecycle import sweep as sweeping
 
         root = str(self._work.root or "")
@@ -169,8 +169,8 @@ class Care:
         With a `model`, or True for the one of the settings, it is asked about contradictions as well.
         """
         from vademecum.knowledge import graph
-        from vademecum.lifecycle.lint import runner as linting
-        from vademecum.lifecycle.lint.material import Stopwatch, read_material
+        from vademecum.lifecycle import lint as linting
+        from vademecum.lifecycle.lint_rules import Stopwatch, read_material
         from vademecum.store import sources
 
         self._work.not_in_group("look for what is wrong")
@@ -201,19 +201,19 @@ class Care:
 
     def heal(
         self, *, scope: str | Scope | None = None, apply: bool = False, aggressive: bool = False
-    ) -> runner.RunOutcome:
+    ) -> passes.RunOutcome:
         """What lint finds and takes no person to mend, and with `apply` mend it; `undo` brings it back.
 
         Removes no text. With `aggressive`, counters that look driven up begin anew.
         """
         from vademecum.lifecycle import heal as healing
-        from vademecum.lifecycle import runner
+        from vademecum.lifecycle import passes
 
         self._work.not_in_group("mend anything")
         if apply:
             self._work.may_write()
         elif self._work.settings.incognito:
-            return runner.RunOutcome(())
+            return passes.RunOutcome(())
         around = healing.HealContext(
             uses=self._use_counts,
             forget_uses=self._work.state.forget_uses,
@@ -240,7 +240,7 @@ class Care:
         made = (self._work.home.path / "index" / f"{self._work.settings.agent}.db").exists()
         return self._finder.searcher.survey().gone if made else 0
 
-    def split(self, name: str | int, *, scope: str | Scope | None = None) -> runner.RunOutcome:
+    def split(self, name: str | int, *, scope: str | Scope | None = None) -> passes.RunOutcome:
         """Take back the newest merge of a record: both statements stand again, each in its own record."""
         from vademecum.lifecycle import heal as healing
 
@@ -371,15 +371,15 @@ class Care:
         What it writes is held against the entries without a model; with `apply` it is appended and the
         entries it covers are marked superseded. A protected record is left alone unless it is named.
         """
+        from vademecum.lifecycle import passes
         from vademecum.lifecycle import rewrite as rewriting
-        from vademecum.lifecycle import runner
 
         self._work.not_in_group("tidy up")
         chosen = self._work.language_model(model)
         if apply:
             self._work.may_write()
         elif self._work.settings.incognito:
-            return rewriting.Rewritten(runner.RunOutcome(()))
+            return rewriting.Rewritten(passes.RunOutcome(()))
         record = None if name is None else self._work.find(name, scope, only=True).record
         places = self._work.places(scope) if record is None else [record.place]
         with self._work.reported("compact"):
@@ -404,14 +404,14 @@ class Care:
         Each is a record, or a line of `MEMORY.md`, with the lines it came from; `undo` takes a run back. With
         `only`, what says exactly these texts.
         """
+        from vademecum.lifecycle import passes
         from vademecum.lifecycle import promote as promoting
-        from vademecum.lifecycle import runner
 
         self._work.not_in_group("read a journal")
         if apply:
             self._work.may_write()
         elif self._work.settings.incognito:
-            return promoting.Promoted(runner.RunOutcome(()))
+            return promoting.Promoted(passes.RunOutcome(()))
         if scope is None:
             visible = scopes.visible(self._work.caller)
             places = [place for place in visible if place.scope in scopes.WITH_JOURNAL]

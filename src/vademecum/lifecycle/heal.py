@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from vademecum.errors import NotFound, VadeError
 from vademecum.knowledge import graph as graphs
 from vademecum.knowledge import lessons
-from vademecum.lifecycle import contradictions, runner
-from vademecum.lifecycle.lint import material as materials
-from vademecum.lifecycle.lint import rules
-from vademecum.lifecycle.lint.material import INCOMPLETE, Material, Stopwatch, cite, counter_name
+from vademecum.lifecycle import lint_rules, passes, statements
+from vademecum.lifecycle import lint_rules as materials
+from vademecum.lifecycle.lint_rules import INCOMPLETE, Material, Stopwatch, cite, counter_name
 from vademecum.lifecycle.passes import Proposal
 from vademecum.store import (
     Edit,
@@ -143,10 +142,10 @@ def check_merges(seen: Sequence[SeenRecord], merged: Mapping[str, Sequence[datet
             yield Finding(WRONG_MERGE, where, why, mend, "warning", record.place)
 
 
-def split_last(records: Records, found: Found) -> runner.RunOutcome:
+def split_last(records: Records, found: Found) -> passes.RunOutcome:
     """Take the newest merge of a record apart; raises when nothing was merged into it."""
     record = found.record
-    here = runner.read_places(records, [record.place])[0]
+    here = passes.read_places(records, [record.place])[0]
     seen = next((each for each in here if each.record.path == record.path), None)
     every = [] if seen is None else find_merges(seen.record, read_moments(records.home))
     if seen is None or not every:
@@ -157,10 +156,10 @@ def split_last(records: Records, found: Found) -> runner.RunOutcome:
     proposal = take_apart(
         seen, every[-1:], taken=taken, actor=records.caller.actor, now=records.now(), what=SPLIT
     )
-    run, told = runner.apply(records, [proposal], what=SPLIT)
+    run, told = passes.apply_proposals(records, [proposal], what=SPLIT)
     if run and all(each.done for each in told):
         _remember(records, proposal, run)
-    return runner.RunOutcome((proposal,), told, run)
+    return passes.RunOutcome((proposal,), told, run)
 
 
 def _remember(records: Records, proposal: Proposal, run: str) -> None:
@@ -303,31 +302,31 @@ class StaleClaims:
     root: Path | None
     project: Place | None
     watch: Stopwatch
-    name: str = rules.STALE
+    name: str = lint_rules.STALE
 
     def propose(self, seen: Sequence[SeenRecord], *, now: datetime) -> Iterator[Proposal]:
         """Bring each entry's mark in line with the project's tree."""
         material = Material(tuple(seen), root=self.root, project=self.project, watch=self.watch)
-        found, whole = rules.find_stale(material)
+        found, whole = lint_rules.find_stale(material)
         if not whole or self.watch.left_out or self.root is None:
             return  # with half a look nothing is missing, and nothing is back
-        wrong: dict[str, dict[int, list[rules.StaleClaim]]] = {}
+        wrong: dict[str, dict[int, list[lint_rules.StaleClaim]]] = {}
         for each in found:
-            if rules.is_markable(each):
+            if lint_rules.is_markable(each):
                 wrong.setdefault(each.seen.record.path, {}).setdefault(each.number, []).append(each)
         for record in seen:
             if record.shelf.trusted and record.record.place == self.project:
                 yield from self._mark(record, wrong.get(record.record.path, {}), now)
 
     def _mark(
-        self, seen: SeenRecord, wrong: dict[int, list[rules.StaleClaim]], now: datetime
+        self, seen: SeenRecord, wrong: dict[int, list[lint_rules.StaleClaim]], now: datetime
     ) -> Iterator[Proposal]:
         text, whys, line = decode(seen.content), [], 0
         for index, entry in enumerate(seen.record.entries):
             if not entry.live:
                 continue
             gone = wrong.get(index, [])
-            told = "; ".join(dict.fromkeys(rules.describe_claim(each.checked) for each in gone))
+            told = "; ".join(dict.fromkeys(lint_rules.describe_claim(each.checked) for each in gone))
             if told == _without_date(entry.stale or ""):
                 continue
             parsed = document.parse(text)
@@ -351,28 +350,28 @@ def heal(
     apply: bool,
     aggressive: bool = False,
     seconds: float = SECONDS,
-) -> runner.RunOutcome:
+) -> passes.RunOutcome:
     """What would be mended, and with `apply` mend it; `vade undo` brings edits of records back."""
     with records.home.lock(HEAL) if apply else contextlib.nullcontext():
         watch = Stopwatch(seconds)
         material = materials.read_material(records, places, root=root, watch=watch)
-        passes = (
-            contradictions.Contradictions(around.verified),
+        every = (
+            statements.Contradictions(around.verified),
             StaleClaims(root, material.project, watch),
             WrongMerges(read_moments(records.home), records.caller.actor),
         )
-        edits = runner.settle(records, material.seen, passes)[:MOST]
+        edits = passes.settle(records, material.seen, every)[:MOST]
         mends = [*_derived(material, around)]
-        poisoned = [*rules.find_poisoned(material.seen, around.uses)]
+        poisoned = [*lint_rules.find_poisoned(material.seen, around.uses)]
         if aggressive and poisoned:
             mends += [_counters(poisoned, around)]
-        outcome = runner.RunOutcome(
+        outcome = passes.RunOutcome(
             (*edits, *(each.proposal for each in mends)),
             findings=tuple(_left(material, around, [] if aggressive else poisoned)),
         )
         if not apply or not outcome.proposals:
             return outcome
-        run, told = runner.apply(records, edits, what=HEAL)
+        run, told = passes.apply_proposals(records, edits, what=HEAL)
         for mend in mends:
             told += (_made(mend),)
             at, actor = records.now(), records.caller.actor
@@ -390,23 +389,25 @@ class _Mend(NamedTuple):
 def _derived(material: Material, around: HealContext) -> Iterator[_Mend]:
     """Listings and index rows whose file is gone: they are made anew, and drop them by that."""
     for page in material.listings:
-        gone, shelf = rules.find_dangling(page), material.shelves.get(page.path)
+        gone, shelf = lint_rules.find_dangling(page), material.shelves.get(page.path)
         if gone and shelf is not None and shelf.trusted:
             records = [each.record for each in material.seen if each.shelf == shelf]
             why = f"it names {len(gone)} that are gone, and is written anew"
-            proposal = Proposal(rules.ORPHAN, f"{page.path}#L{gone[0][0]}", why, place=page.place)
+            proposal = Proposal(lint_rules.ORPHAN, f"{page.path}#L{gone[0][0]}", why, place=page.place)
             yield _Mend(proposal, functools.partial(listing.write, shelf, records))
     rows = around.rows_gone()
     if rows:
         why = f"{rows} of its rows name files that are gone, and are dropped"
-        yield _Mend(Proposal(rules.ORPHAN, around.index_path, why), around.sync)
+        yield _Mend(Proposal(lint_rules.ORPHAN, around.index_path, why), around.sync)
 
 
 def _counters(poisoned: Sequence[tuple[SeenRecord, int, int]], around: HealContext) -> _Mend:
     items = [counter_name(seen) for seen, *_ in poisoned]
     what = "counter is" if len(items) == 1 else f"{len(items)} counters are"
     where = poisoned[0][0].record.path
-    proposal = Proposal(rules.POISON, where, f"the {what} set back to 0", place=poisoned[0][0].record.place)
+    proposal = Proposal(
+        lint_rules.POISON, where, f"the {what} set back to 0", place=poisoned[0][0].record.place
+    )
     return _Mend(proposal, functools.partial(around.forget_uses, items))
 
 
@@ -423,17 +424,17 @@ def _left(
 ) -> Iterator[Finding]:
     """What is left to a person, and why."""
     yield from material.unreadable
-    for clash in contradictions.find_clashes(material.seen)[: contradictions.MOST]:
-        why = contradictions.needs_person(clash, around.verified)
+    for clash in statements.find_clashes(material.seen)[: statements.MOST_CLASHES]:
+        why = statements.needs_person(clash, around.verified)
         if why:
-            yield Finding(contradictions.NAME, clash.older.where, f"{clash.why}, but {why}")
+            yield Finding(statements.CONTRADICTION, clash.older.where, f"{clash.why}, but {why}")
     graph = graphs.build_graph(material.records, by_tags=False)
-    for finding in rules.check_links(material, graph):
+    for finding in lint_rules.check_links(material, graph):
         if "/index.md#" not in finding.where:
             yield finding._replace(why=f"{finding.why}; no text is changed for that")
     for seen, count, _ in poisoned:
         why = f"shown {count:,} times; only --aggressive sets the counter back"
-        yield Finding(rules.POISON, seen.record.path, why)
+        yield Finding(lint_rules.POISON, seen.record.path, why)
     for what, count in material.watch.left_out.items():
         yield Finding(INCOMPLETE, what, f"{count or 'some'} were not looked at in time")
 

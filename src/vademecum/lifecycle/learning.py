@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from vademecum.errors import Malformed
 from vademecum.knowledge import lessons as learned
 from vademecum.knowledge import trust as trusting
-from vademecum.lifecycle import runner
 from vademecum.stand_ins import renamed
 from vademecum.store import Found, decisions, files, scopes, validate
 from vademecum.store.records import key_of
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from vademecum.knowledge.finder import Finder
     from vademecum.knowledge.signals import SignalReading
     from vademecum.knowledge.trust import LessonStats
+    from vademecum.lifecycle import passes
     from vademecum.lifecycle.passes import Proposal
     from vademecum.lifecycle.profile import ProfileDraft
     from vademecum.llm.base import Model
@@ -131,7 +131,7 @@ class Learning:
         scope: str | Scope | None = None,
         apply: bool = False,
         large: bool = False,
-    ) -> runner.RunOutcome:
+    ) -> passes.RunOutcome:
         """What was learned and is too old or too doubtful, and with `apply` put it away; `undo` returns it.
 
         A run that would put away much is only told, unless `large` says that this is meant.
@@ -147,17 +147,17 @@ class Learning:
             lambda record: any(decisions.verified(self._work.home, each.text) for each in record.live),
         )
         if self._work.settings.incognito:
-            return runner.RunOutcome(())
+            return passes.RunOutcome(())
         with self._work.reported("prune what was learned"):
-            outcome = runner.propose(self._work.records, self._work.places(scope), [chosen])
+            outcome = passes.propose(self._work.records, self._work.places(scope), [chosen])
             if not apply or not outcome.proposals or (outcome.large and not large):
                 return outcome
             self._work.may_write()
-            run, told = runner.apply(self._work.records, outcome.proposals, what="knowledge prune")
+            run, told = passes.apply_proposals(self._work.records, outcome.proposals, what="knowledge prune")
             held = [
                 each
                 for each in outcome.proposals
-                if any(runner.is_barred(self._work.records, e) for e in each.edits)
+                if any(passes.is_barred(self._work.records, e) for e in each.edits)
             ]
             waiting = self._prune_later(held)
         return outcome._replace(run=run, told=told, waiting=len(held), approval=waiting)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from vademecum.errors import Malformed, OutsideMemory, VadeError
 from vademecum.knowledge import signals
 from vademecum.knowledge.signals import DeclineReason, SignalKind
-from vademecum.lifecycle import runner, statements
+from vademecum.lifecycle import passes, statements
 from vademecum.lifecycle.passes import Proposal
 from vademecum.lifecycle.statements import split_known
 from vademecum.store import Edit, archive, clock, document, frontmatter, names, reading, scopes, secrets
@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from vademecum.lifecycle.passes import SeenRecord
-    from vademecum.lifecycle.runner import RunOutcome
+    from vademecum.lifecycle.passes import RunOutcome, SeenRecord
     from vademecum.lifecycle.statements import JournalStatement
     from vademecum.store import Journal, Records, Shelf
     from vademecum.transcripts.log import Log
@@ -120,7 +119,7 @@ def promote_places(
     With `only`, of all this what says exactly these texts.
     """
     spoken, findings = statements.read_journals(journal, places)
-    seen, more = runner.read_places(records, visible)
+    seen, more = passes.read_places(records, visible)
     groups = find_repeated(spoken, threshold=threshold)
     again, asking = find_recalled(spoken, logs)
     known = [*_known(records, documents, seen, visible)]
@@ -137,9 +136,9 @@ def promote_places(
         for place in places
     }
     proposals, promotions = propose(new, targets, now=records.now(), actor=records.caller.actor)
-    outcome = runner.RunOutcome(tuple(proposals), findings=(*findings, *more))
+    outcome = passes.RunOutcome(tuple(proposals), findings=(*findings, *more))
     if apply and proposals:
-        run, told = runner.apply(records, proposals, what=NAME)
+        run, told = passes.apply_proposals(records, proposals, what=NAME)
         outcome = outcome._replace(run=run, told=told)
     silent = "no session has used the tools of memory, so what was recalled is not known"
     return Promoted(outcome, tuple(promotions), () if asking else (silent,))

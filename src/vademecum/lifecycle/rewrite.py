@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import ModelFailed, ModelUnauthorised, OverBudget, VadeError
-from vademecum.lifecycle import runner, statements
+from vademecum.lifecycle import passes, statements
 from vademecum.lifecycle.passes import Proposal
 from vademecum.llm.base import Limits, read_prompt
 from vademecum.store import audit, clock, document, frontmatter, secrets
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from datetime import datetime
 
-    from vademecum.lifecycle.passes import SeenRecord
-    from vademecum.lifecycle.runner import RunOutcome
+    from vademecum.lifecycle.passes import RunOutcome, SeenRecord
     from vademecum.llm.base import Model
     from vademecum.store import Records
     from vademecum.types import Place
@@ -86,7 +85,7 @@ def rewrite_places(
 
     A refusal leaves a line in the audit, whether or not anything was to be written.
     """
-    seen, findings = runner.read_places(records, places)
+    seen, findings = passes.read_places(records, places)
     if path is None:
         chosen = [each for each in seen if is_due(each)]
     else:
@@ -113,9 +112,9 @@ def rewrite_places(
                 before=each.content,
                 after=each.content,
             )
-    outcome = runner.RunOutcome(tuple(proposals), findings=tuple(findings))
+    outcome = passes.RunOutcome(tuple(proposals), findings=tuple(findings))
     if apply and proposals:
-        run, told = runner.apply(records, proposals, what="compact")
+        run, told = passes.apply_proposals(records, proposals, what="compact")
         outcome = outcome._replace(run=run, told=told)
     return Rewritten(outcome, tuple(refusal for _, refusal in refused), model.name)
 

@@ -230,11 +230,11 @@ class Review:
             yield Item("text", mark, each.name, each.path, each.text, each.why, place, found)
 
     def _waiting_contradictions(self, scope: str | Scope | None, notes: list[str]) -> Iterator[Item]:
-        from vademecum.lifecycle import contradictions as clashing
-        from vademecum.lifecycle import runner
+        from vademecum.lifecycle import passes
+        from vademecum.lifecycle import statements as clashing
 
-        seen, _ = runner.read_places(self._work.records, self._work.places(scope))
-        for clash in clashing.find_clashes(seen)[: clashing.MOST]:
+        seen, _ = passes.read_places(self._work.records, self._work.places(scope))
+        for clash in clashing.find_clashes(seen)[: clashing.MOST_CLASHES]:
             if clash.older.seen.shelf.trusted:
                 text = f"older: {clash.older.text}\nnewer: {clash.newer.text}"
                 mark = decisions.mark_of("contradiction", clash.older.where, clash.newer.where, text)
@@ -384,8 +384,8 @@ class Review:
             yield Decided(item, not wrong, wrong), line
 
     def _one(self, kind: str, item: Item) -> tuple[Decided, dict[str, Any] | None]:
-        from vademecum.lifecycle import contradictions as clashing
-        from vademecum.lifecycle import passes, runner
+        from vademecum.lifecycle import passes
+        from vademecum.lifecycle import statements as clashing
 
         if kind == "folder":
             self._memory.projects.trust()
@@ -397,7 +397,7 @@ class Review:
         else:
             edits = item.about
         proposal = passes.Proposal(kind, item.path, item.why, edits)
-        run, told = runner.apply(self._work.records, [proposal], what=f"review {kind}")
+        run, told = passes.apply_proposals(self._work.records, [proposal], what=f"review {kind}")
         wrong = next((each.why for each in told if not each.done), "")
         line = {"what": "run", "run": run, "path": item.path} if run else None
         return Decided(item, not wrong, wrong, f"vade undo {run}" if run else ""), line

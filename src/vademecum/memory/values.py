@@ -10,17 +10,17 @@ if TYPE_CHECKING:
     from vademecum.context.dry_run import DryRun as DryRun
     from vademecum.index.sync import Survey as Survey
     from vademecum.index.sync import SyncReport as SyncReport
-    from vademecum.knowledge.bundle import ExportedBundle as ExportedBundle
     from vademecum.knowledge.graph import Graph as Graph
     from vademecum.knowledge.intake import ImportReport as ImportReport
     from vademecum.knowledge.signals import Signal as Signal
     from vademecum.knowledge.trust import LessonFigures as LessonFigures
     from vademecum.knowledge.trust import Unverified as Unverified
     from vademecum.lifecycle.passes import Proposal as Proposal
+    from vademecum.lifecycle.passes import RunOutcome as RunOutcome
     from vademecum.lifecycle.profile import ProfileDraft as ProfileDraft
     from vademecum.lifecycle.promote import Promoted as Promoted
     from vademecum.lifecycle.rewrite import Rewritten as Rewritten
-    from vademecum.lifecycle.runner import RunOutcome as RunOutcome
+    from vademecum.lifecycle.transfer import ExportedBundle as ExportedBundle
     from vademecum.llm.base import ModelAnswer as ModelAnswer
     from vademecum.store import Home as Home
     from vademecum.store import Pinned as Pinned

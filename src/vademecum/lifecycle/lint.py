@@ -1,4 +1,7 @@
-"""Ask every check, within a time, and hand back what they found: errors first, not too many of a kind."""
+"""Lint: looks for what is wrong with a memory, and changes nothing.
+
+Asks every check, within a time, and hands back what they found: errors first, not too many of a kind.
+"""
 
 from __future__ import annotations
 
@@ -7,21 +10,20 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.errors import ModelFailed
 from vademecum.knowledge import graph as graphs
-from vademecum.lifecycle import contradictions, heal
-from vademecum.lifecycle.lint import rules
-from vademecum.lifecycle.lint.material import ERROR, INCOMPLETE, INFO, WARNING, CleanTexts
+from vademecum.lifecycle import heal, lint_rules, statements
+from vademecum.lifecycle.lint_rules import ERROR, INCOMPLETE, INFO, WARNING, CleanTexts
 from vademecum.llm.base import Limits
 from vademecum.types import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from vademecum.lifecycle.lint.material import Material
+    from vademecum.lifecycle.lint_rules import Material
     from vademecum.llm.base import Model
     from vademecum.store import Home, Pinned
     from vademecum.types import Entry
 
-CAPS = {"orphan": 40, "contradiction": contradictions.MOST, "poison_frequency": 50, "graph_density": 50}
+CAPS = {"orphan": 40, "contradiction": statements.MOST_CLASHES, "poison_frequency": 50, "graph_density": 50}
 CAP = 200
 PER_SCOPE = frozenset({"orphan"})
 _OPINION_SECONDS = 10.0
@@ -48,16 +50,16 @@ def run_lint(material: Material, around: LintContext) -> list[Finding]:
     graph = graphs.build_graph(material.records, rejected=around.rejected, by_tags=False)
     checks: tuple[Iterable[Finding], ...] = (
         material.unreadable,
-        rules.check_copies(material),
-        rules.check_sizes(material, documents=around.documents, max_count=around.max_count),
-        rules.check_usage(material, uses=around.uses),
-        rules.check_density(graph),
-        rules.check_links(material, graph, rows_gone=around.rows_gone, index=around.index_path),
-        rules.check_generated(material),
+        lint_rules.check_copies(material),
+        lint_rules.check_sizes(material, documents=around.documents, max_count=around.max_count),
+        lint_rules.check_usage(material, uses=around.uses),
+        lint_rules.check_density(graph),
+        lint_rules.check_links(material, graph, rows_gone=around.rows_gone, index=around.index_path),
+        lint_rules.check_generated(material),
         find_contradictory(material, around),
         _wrong_merges(material, around),
-        rules.check_leaks(material, clean),
-        rules.check_stale(material),
+        lint_rules.check_leaks(material, clean),
+        lint_rules.check_stale(material),
     )
     found = [finding for check in checks for finding in check]
     clean.save()
@@ -73,24 +75,24 @@ def _wrong_merges(material: Material, around: LintContext) -> Iterable[Finding]:
 def find_contradictory(material: Material, around: LintContext) -> Iterator[Finding]:
     """What contradicts what, with a model's second opinion where one was asked for."""
     budget = _OPINIONS_SECONDS
-    for clash in contradictions.find_clashes(material.watch.each(material.seen, contradictions.NAME)):
+    for clash in statements.find_clashes(material.watch.each(material.seen, statements.CONTRADICTION)):
         record = clash.older.seen.record
-        left = contradictions.needs_person(clash, around.verified)
+        left = statements.needs_person(clash, around.verified)
         scope = f"--scope {record.place.scope}"
         mend = f"vade edit {record.key} {scope}" if left else f"vade heal {scope} --apply"
         why = f"{clash.why} ({left})" if left else clash.why
         severity = ERROR
         if around.model is not None and budget > 0:
             why, severity, budget = _asked(clash, around.model, why, budget)
-        yield Finding(contradictions.NAME, clash.older.where, why, mend, severity, record.place)
+        yield Finding(statements.CONTRADICTION, clash.older.where, why, mend, severity, record.place)
 
 
-def _asked(clash: contradictions.Clash, model: Model, why: str, budget: float) -> tuple[str, str, float]:
+def _asked(clash: statements.Clash, model: Model, why: str, budget: float) -> tuple[str, str, float]:
     """A model that disagrees makes a doubt of an error; one that fails changes nothing."""
     begun = time.monotonic()
     try:
         limits = Limits(seconds=min(_OPINION_SECONDS, budget))
-        agrees = contradictions.ask_opinion(clash, model, limits=limits)
+        agrees = statements.ask_opinion(clash, model, limits=limits)
     except ModelFailed as error:
         return f"{why}; {model.name} gave no opinion: {error}", ERROR, budget - (time.monotonic() - begun)
     said = f"{why}; {model.name} {'agrees' if agrees else 'sees no contradiction'}"
