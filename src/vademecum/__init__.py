@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from vademecum.transcripts.messages import Message as Message
     from vademecum.transcripts.messages import Role as Role
     from vademecum.transcripts.messages import Text as Text
+    from vademecum.transcripts.messages import ToolCall as ToolCall
     from vademecum.transcripts.messages import ToolResult as ToolResult
     from vademecum.transcripts.sessions import Session as Session
     from vademecum.transcripts.shapes import Shape as Shape
@@ -78,7 +79,7 @@ _HOMES = {
     "vademecum.search.answer": "Answer Coverage Passage",
     "vademecum.transcripts.events": "Used",
     "vademecum.transcripts.log": "Log",
-    "vademecum.transcripts.messages": "Message Role Text ToolResult",
+    "vademecum.transcripts.messages": "Message Role Text ToolCall ToolResult",
     "vademecum.transcripts.sessions": "Session",
     "vademecum.transcripts.shapes": "Shape shape",
     "vademecum.types": "Audience Entry Finding Noted Origin Outcome Place Record RecordType Scope Stored",

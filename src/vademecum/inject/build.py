@@ -79,6 +79,11 @@ class Block(NamedTuple):
         """About how many tokens it takes."""
         return count(Size(weigh(self.text)), DEFAULT_RATIO)
 
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """A name for exactly what each item says, which says nothing of it."""
+        return tuple(mark_item(item) for section in self.sections for item in section.items)
+
 
 class SourcePassage(NamedTuple):
     """A piece of an attached source."""

@@ -61,6 +61,11 @@ class Edge(NamedTuple):
     weight: float = 1.0
     rejected: bool = False
 
+    @property
+    def status(self) -> str:
+        """Whether it holds."""
+        return "rejected" if self.rejected else "active"
+
 
 class Broken(NamedTuple):
     """A link to a record that is not there."""
@@ -80,6 +85,18 @@ class Graph(NamedTuple):
     def standing(self) -> Graph:
         """The graph without what a person rejected."""
         return self._replace(edges=tuple(edge for edge in self.edges if not edge.rejected))
+
+    def render(self, format: str) -> str:
+        """The graph as a file of that format."""
+        if format == "mermaid":
+            return as_mermaid(self)
+        if format == "graphml":
+            return as_graphml(self)
+        if format == "json":
+            return json.dumps(as_json(self), ensure_ascii=False, indent=2) + "\n"
+        raise UnknownName(
+            f"{names.shown(format)} is not a format of graphs", hint=f"the formats are {', '.join(FORMATS)}"
+        )
 
 
 def surest(edge: Edge) -> tuple[float, str, str, str]:
@@ -319,24 +336,6 @@ def _best(pairs: Mapping[tuple[str, str], float]) -> Iterator[Edge]:
 FORMATS = ("json", "mermaid", "graphml")
 
 
-def render_graph(found: Graph, format: str) -> str:
-    """The graph as a file of that format."""
-    if format == "mermaid":
-        return as_mermaid(found)
-    if format == "graphml":
-        return as_graphml(found)
-    if format == "json":
-        return json.dumps(as_json(found), ensure_ascii=False, indent=2) + "\n"
-    raise UnknownName(
-        f"{names.shown(format)} is not a format of graphs", hint=f"the formats are {', '.join(FORMATS)}"
-    )
-
-
-def edge_status(edge: Edge) -> str:
-    """Whether an edge holds."""
-    return "rejected" if edge.rejected else "active"
-
-
 def as_json(found: Graph) -> dict[str, Any]:
     """The graph for programs."""
     keys = {record.path: record.key for record in found.records}
@@ -358,7 +357,7 @@ def as_json(found: Graph) -> dict[str, Any]:
                 "relation": str(edge.relation),
                 "origin": edge.origin,
                 "weight": edge.weight,
-                "status": edge_status(edge),
+                "status": edge.status,
                 "fromPath": edge.source,
                 "toPath": edge.target,
             }
@@ -428,7 +427,7 @@ def as_graphml(found: Graph) -> str:
         inner = data(
             relation=str(edge.relation),
             origin=edge.origin,
-            status=edge_status(edge),
+            status=edge.status,
             weight=f"{edge.weight:g}",
         )
         lines.append(f'    <edge source="{ids[edge.source]}" target="{ids[edge.target]}">{inner}</edge>')

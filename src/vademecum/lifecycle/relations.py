@@ -113,7 +113,7 @@ class Relations:
         self._work.at_a_command_line("write files of this machine", "vade graph --out")
         target = Path(path)
         self._work.outside(target)
-        content = graphs.render_graph(self.read(scope=scope, rejected=rejected), format)
+        content = self.read(scope=scope, rejected=rejected).render(format)
         with self._work.reported(f"write {target}"):
             export.write(target, [content], force=force)
         return target

@@ -197,7 +197,7 @@ class Review:
         for each in approving.every(self._work.home):
             asked = each.request
             if asked is None:
-                yield Item("write", each.id, each.id[: approving.SHOWN], "", "", each.trouble, about=each)
+                yield Item("write", each.id, each.short, "", "", each.trouble, about=each)
                 continue
             told = {
                 name: value for name, value in asked.arguments.items() if value not in (None, "", [], False)
@@ -208,7 +208,7 @@ class Review:
                 if name not in ("scope", "slug")
             ]
             why = f"{asked.agent} asked to {asked.operation.replace('_', ' ')} through {asked.door}"
-            short = each.id[: approving.SHOWN]
+            short = each.short
             yield Item("write", each.id, short, "", "\n".join(words), why, asked.scope, each)
 
     def _waiting_folders(self, scope: str | Scope | None, notes: list[str]) -> Iterator[Item]:

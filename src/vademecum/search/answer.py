@@ -105,6 +105,17 @@ class Answer:
         best = max((each.relevance for each in self.results if each.related is None), default=None)
         return "none" if best is None else relevance.match(best)
 
+    def by_match(self) -> list[Passage]:
+        """The results as people read them: strong, likely, then weak ones, each in their order.
+
+        What only lists, or was put in an order of the caller's, stays as it is.
+        """
+        if self.mode == "metadata":
+            return list(self.results)
+        hits = [each for each in self.results if each.related is None]
+        beside = [each for each in self.results if each.related is not None]
+        return [*sorted(hits, key=lambda each: relevance.MATCHES.index(each.match)), *beside]
+
 
 def without_weak(found: Answer, most: int) -> Answer:
     """An answer in which only so many are left when all are weak, and which then says so."""

@@ -64,6 +64,11 @@ class Request:
     once: bool = False  # asked for again while it waits, it is the same request
     nonce: str = field(default_factory=lambda: secrets.token_hex(8))  # so that no two are ever the same
 
+    @property
+    def whose(self) -> str:
+        """Whose it is once it is done: a text stays that of who asked, taking away is the person's act."""
+        return "yours" if self.operation in ("forget", "archive", "prune_knowledge") else self.origin
+
 
 class Waiting(NamedTuple):
     """A request and its id; `trouble` says why it cannot be approved."""
@@ -71,6 +76,11 @@ class Waiting(NamedTuple):
     id: str
     request: Request | None
     trouble: str = ""
+
+    @property
+    def short(self) -> str:
+        """As much of the id as a person types."""
+        return self.id[:SHOWN]
 
 
 def digest(content: bytes) -> str:
@@ -96,11 +106,6 @@ def parse(content: bytes) -> Request:
     if not isinstance(request.arguments, dict) or any(not isinstance(each, str | None) for each in texts):
         raise Malformed("this is not a request for a write", hint=f"run `{_LIST}`")
     return request
-
-
-def whose(request: Request) -> str:
-    """Whose it is once it is done: a text stays that of who asked, and taking away is the person's act."""
-    return "yours" if request.operation in ("forget", "archive", "prune_knowledge") else request.origin
 
 
 def put(home: Home, request: Request) -> Waiting:
@@ -161,7 +166,7 @@ def unchanged(waiting: Waiting) -> Request:
     """The request, if it is still the one that its id names."""
     if waiting.request is None:
         raise Conflict(
-            f"the request {waiting.id[:SHOWN]} {waiting.trouble}", hint="nothing was written; reject it"
+            f"the request {waiting.short} {waiting.trouble}", hint="nothing was written; reject it"
         )
     return waiting.request
 

@@ -28,7 +28,6 @@ from vademecum.interfaces.present.to_text import (
 )
 from vademecum.interfaces.tools.core import LESSONS
 from vademecum.interfaces.tools.declaration import quoted
-from vademecum.store.requests import SHOWN, whose
 from vademecum.text.words import spelled
 from vademecum.tokens import Size, count, weigh
 
@@ -554,17 +553,17 @@ def approve(chat: Chat, rest: str) -> None:
     if not which:
         show_waiting(chat.person.review.approvals(), as_json=False)
     elif how == "no":
-        output.line(f"{chat.person.review.reject(which).id[:SHOWN]}: refused")
+        output.line(f"{chat.person.review.reject(which).short}: refused")
     else:
         asked = {each.id: each for each in chat.person.review.approvals()}
         found = asked[_chosen(asked, which)]
         if how != "yes":
             show_waiting([found], as_json=False)
         if not found.trouble and not _agreed(chat, "Write it?", how, word="yes"):
-            output.line(f"nothing was changed; `/approve {found.id[:SHOWN]} no` refuses it for good")
+            output.line(f"nothing was changed; `/approve {found.short} no` refuses it for good")
             return
         request, _ = chat.person.review.approve(found.id)
-        output.line(f"{request.operation} was done, as {whose(request)}")
+        output.line(f"{request.operation} was done, as {request.whose}")
 
 
 def _chosen(ids: Iterable[str], which: str) -> str:
@@ -581,7 +580,7 @@ def waiting(chat: Chat, words: Sequence[str]) -> Iterable[str]:
     """The writes that wait."""
     if len(words) == 1:
         return ("yes", "no")
-    return () if words else [each.id[:SHOWN] for each in chat.person.review.approvals()]
+    return () if words else [each.short for each in chat.person.review.approvals()]
 
 
 def profile(chat: Chat, rest: str) -> None:

@@ -16,9 +16,8 @@ from vademecum.interfaces.present import output, to_json
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from vademecum import Memory, Message
     from vademecum.interfaces.cli.options import Door
-    from vademecum.memory import Memory
-    from vademecum.transcripts.messages import Message
 
 
 class StepFailed(VadeError):
@@ -188,7 +187,7 @@ def find_the_lines(tour: Tour) -> str:
 
 def overflow_three_times(tour: Tour) -> str:
     """A session that is far too long for its window goes on as if it were not."""
-    from vademecum.transcripts.events import Used
+    from vademecum import Used
 
     with tour.memory() as memory:
         log = memory.sessions.new(name="billing")
@@ -250,7 +249,7 @@ def _billing() -> Iterator[list[Message]]:
     """What was said in a long session, turn by turn, as an agent's host would hand it over."""
     import json
 
-    from vademecum.transcripts.messages import Message, Role, Text, ToolCall, ToolResult
+    from vademecum import Message, Role, Text, ToolCall, ToolResult
 
     def says(role: Role, text: str, *calls: ToolCall) -> Message:
         return Message(role, (Text(text), *calls))

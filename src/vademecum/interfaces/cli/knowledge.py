@@ -365,13 +365,11 @@ def graph(
 
 def show_graph(found: Graph, form: str) -> None:
     """Print the graph."""
-    from vademecum.knowledge.graph import render_graph
-
     if form == "json":
         output.as_json(to_json.graph_json, found)
         return
     if form != "text":
-        click.echo(output.plain(render_graph(found, form)), nl=False)
+        click.echo(output.plain(found.render(form)), nl=False)
         return
     keys = {record.path: f"{record.key} ({record.place.scope})" for record in found.records}
     for edge in found.edges:

@@ -12,7 +12,6 @@ from vademecum.interfaces.cli.options import common, complete_keys, confirmed, h
 from vademecum.interfaces.present import output, to_json
 from vademecum.interfaces.present.safe import clean_text, find_secrets, mark_secrets
 from vademecum.interfaces.present.to_text import show_waiting
-from vademecum.store.requests import SHOWN, whose
 from vademecum.text.words import spelled
 
 if TYPE_CHECKING:
@@ -267,7 +266,7 @@ def yes_(ids: tuple[str, ...], everything: bool, yes: bool, as_json: bool, door:
         request, _ = memory.review.approve(id)
         done.append({"id": id, "operation": request.operation, "scope": request.scope, "decided": "yes"})
         if not as_json:
-            output.line(f"{id[:SHOWN]}: {request.operation} was done, as {whose(request)}")
+            output.line(f"{id[:12]}: {request.operation} was done, as {request.whose}")
     if as_json:
         output.as_json(to_json.decided_json, decided=done)
 
@@ -282,9 +281,9 @@ def no_(ids: tuple[str, ...], everything: bool, yes: bool, as_json: bool, door: 
     memory = door()
     chosen = _chosen(memory, ids, everything=everything, yes=yes, question="Refuse all of them?")
     for id in chosen:
-        memory.review.reject(id)
+        refused = memory.review.reject(id)
         if not as_json:
-            output.line(f"{id[:SHOWN]}: refused")
+            output.line(f"{refused.short}: refused")
     if as_json:
         output.as_json(to_json.decided_json, decided=[{"id": id, "decided": "no"} for id in chosen])
 

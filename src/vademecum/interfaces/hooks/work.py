@@ -14,19 +14,19 @@ import os
 import time
 from typing import TYPE_CHECKING, Any
 
-from vademecum.agents import registry
-from vademecum.agents.base import ANSWERED, HookEvent
+from vademecum.agents.base import ANSWERED, HookEvent, HookInput, Hooks
+from vademecum.agents.registry import find as find_agent
 from vademecum.errors import InvalidKey
+from vademecum.interfaces.present.safe import clean_text
 from vademecum.memory import Memory, connect
-from vademecum.store import hook_log, names, outgoing
+from vademecum.store import hook_log
+from vademecum.store.names import check_id
 from vademecum.types import Origin
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
-    from vademecum.agents.base import HookInput, Hooks
-    from vademecum.inject.build import Block
     from vademecum.interfaces.hooks.deadline import Job
 
 FOLDER = "hooks"
@@ -46,7 +46,7 @@ class HookFailed(Exception):
 
 def run(job: Job, tell: Callable[[bytes], None]) -> None:
     """Do what a hook asks for, and tell the answer as soon as it is there."""
-    agent = registry.find(job.agent)
+    agent = find_agent(job.agent)
     if agent is None or agent.hooks is None:
         raise HookFailed("this agent is not known")
     if job.event not in tuple(agent.hooks.moments):
@@ -66,7 +66,7 @@ def run(job: Job, tell: Callable[[bytes], None]) -> None:
             _start(memory, told) if event is HookEvent.SESSION_START else _prompt(memory, agent.hooks, told)
         )
         if text:
-            answer = agent.hooks.render(agent.hooks.moments[event], outgoing.clean_text(text))
+            answer = agent.hooks.render(agent.hooks.moments[event], clean_text(text))
             tell(b"answer " + _encoded(answer).hex().encode())
         return
     if told.transcript and agent.transcripts is not None:
@@ -79,7 +79,7 @@ def run(job: Job, tell: Callable[[bytes], None]) -> None:
 
 def prepare(job: Job) -> None:
     """Make what a session is told when it begins, and tell nobody: the next one finds it made."""
-    agent = registry.find(job.agent)
+    agent = find_agent(job.agent)
     if agent is None or agent.hooks is None:
         return
     memory = _opened(agent.name, agent.hooks.read(_parsed(job.given), os.environ), job.home)
@@ -103,7 +103,7 @@ def _parsed(given: bytes) -> dict[str, Any]:
 def _opened(agent: str, told: HookInput, home: str | None) -> Memory:
     cwd = told.cwd if told.cwd and os.path.isdir(told.cwd) else None
     try:
-        session = names.check_id(told.session, "a session") if told.session else None
+        session = check_id(told.session, "a session") if told.session else None
     except InvalidKey:
         session = None
     return connect(home=home, cwd=cwd, session=session, origin=Origin.TOOL, actor=f"hook:{agent}")
@@ -124,7 +124,7 @@ def _start(memory: Memory, told: HookInput, *, query: str = "") -> str:
     """The block for a session that begins."""
     block = memory.injection.block(query=query, notices=True)
     shown = Shown(memory.home.path, told.session)
-    shown.begin(_marks(block))
+    shown.begin(block.marks)
     return block.text
 
 
@@ -134,15 +134,8 @@ def _prompt(memory: Memory, hooks: Hooks, told: HookInput) -> str:
     if HookEvent.SESSION_START not in hooks.moments and not shown.begun:
         return _start(memory, told, query=told.prompt)
     block = memory.injection.remind(told.prompt, budget=REMINDER, without=shown.marks)
-    shown.add(_marks(block))
+    shown.add(block.marks)
     return block.text
-
-
-def _marks(block: Block) -> Iterator[str]:
-    from vademecum.inject.build import mark_item
-
-    for section in block.sections:
-        yield from map(mark_item, section.items)
 
 
 def _encoded(text: str) -> bytes:

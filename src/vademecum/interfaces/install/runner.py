@@ -18,7 +18,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from vademecum.agents import registry
 from vademecum.agents.base import (
     HOOKS,
     INSTRUCTION,
@@ -27,13 +26,20 @@ from vademecum.agents.base import (
     SERVER,
     USER,
     WORDS,
+    Agent,
+    HookEvent,
     HookList,
     JsonServer,
     OwnFile,
+    Part,
     Program,
+    Setup,
     TomlServer,
+    Where,
     Words,
 )
+from vademecum.agents.registry import find as find_agent
+from vademecum.agents.registry import having
 from vademecum.errors import Collision, Malformed, Refused, UnknownName
 from vademecum.interfaces.install import json_edit
 from vademecum.store import clock, files, names
@@ -42,8 +48,7 @@ from vademecum.store.folders import Folder
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from vademecum.agents.base import Agent, HookEvent, Part, Setup, Where
-    from vademecum.store import Home
+    from vademecum.memory.values import Home
 
 BEGIN, END = "<!-- vade:begin -->", "<!-- vade:end -->"
 RECEIPTS, BACKUPS = "installs", "backups"
@@ -307,9 +312,9 @@ class Installation(NamedTuple):
     @classmethod
     def of(cls, name: str, where: Where, program: Program) -> Installation:
         """That of the agent of that name."""
-        agent = registry.find(name)
+        agent = find_agent(name)
         if agent is None or agent.setup is None:
-            known = ", ".join(registry.having("setup"))
+            known = ", ".join(having("setup"))
             raise UnknownName(
                 f"{names.shown(name)} is not an agent that is known here", hint=f"one of {known}"
             )
@@ -587,7 +592,7 @@ def _digest(content: bytes) -> str:
 
 def look(where: Where, program: Program) -> list[AgentStatus]:
     """Every agent: whether it is on this machine, and what of ours it has."""
-    return [_status(name, where, program) for name in registry.having("setup")]
+    return [_status(name, where, program) for name in having("setup")]
 
 
 def _status(name: str, where: Where, program: Program) -> AgentStatus:

@@ -328,11 +328,9 @@ _broken = JsonShape("graph_broken", "path=source line:int wanted")
 
 
 def _edges(found: Graph) -> list[dict[str, Any]]:
-    from vademecum.knowledge.graph import edge_status
-
     keys = {record.path: record.key for record in found.records}
     return [
-        _edge(each, **{"from": keys[each.source]}, to=keys[each.target], status=edge_status(each))
+        _edge(each, **{"from": keys[each.source]}, to=keys[each.target], status=each.status)
         for each in found.edges
     ]
 

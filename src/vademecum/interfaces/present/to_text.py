@@ -50,7 +50,7 @@ def show_answer(answer: Answer, query: str, *, explain: bool, as_json: bool) -> 
         output.as_json(explained_found_json if explain else found_json, answer)
         return
     heading = False
-    for number, passage in enumerate(_by_match(answer), 1):
+    for number, passage in enumerate(answer.by_match(), 1):
         if number > 1:
             output.line()
         if passage.match == "weak" and passage.related is None and not heading:
@@ -88,21 +88,6 @@ def _title(passage: Passage) -> str:
     return f"{passage.path}{lines} · {passage.match}{marks}"
 
 
-def _by_match(answer: Answer) -> list[Passage]:
-    """The results as people read them: strong, likely, then weak ones, each in their order.
-
-    What only lists, or was put in an order of the caller's, stays as it is.
-    """
-    from vademecum.search.relevance import MATCHES
-
-    if answer.mode == "metadata":
-        return list(answer.results)
-    hits = [each for each in answer.results if each.related is None]
-    order = {match: number for number, match in enumerate(MATCHES)}
-    beside = [each for each in answer.results if each.related is not None]
-    return [*sorted(hits, key=lambda each: order[each.match]), *beside]
-
-
 def _highlighted(text: str, query: str) -> str:
     """The words of the question in bold, on a terminal."""
     words = sorted(set(re.findall(r"\w{3,}", query.lower())), key=len, reverse=True)
@@ -124,7 +109,6 @@ def _explain(passage: Passage) -> None:
 
 def show_waiting(waiting: Sequence[Waiting], *, as_json: bool) -> None:
     """Print what waits, with everything that could hide in it written out."""
-    from vademecum.store.requests import SHOWN
     from vademecum.text.words import spelled
 
     if as_json:
@@ -134,12 +118,12 @@ def show_waiting(waiting: Sequence[Waiting], *, as_json: bool) -> None:
         if number:
             output.line()
         if each.request is None:
-            output.line(f"{each.id[:SHOWN]} · {each.trouble}; it can only be refused")
+            output.line(f"{each.short} · {each.trouble}; it can only be refused")
             continue
         asked = each.request
         where = f"{asked.scope} {asked.project or ''}".strip() if asked.scope == "project" else asked.scope
         output.line(
-            f"{each.id[:SHOWN]} · {asked.operation} · {where} · {asked.origin} {asked.agent}"
+            f"{each.short} · {asked.operation} · {where} · {asked.origin} {asked.agent}"
             f" through {asked.door} · {output.age(asked.at)}"
         )
         for name, value in _shown(asked.arguments):
