@@ -25,8 +25,8 @@ from vademecum.context.units import measure_all
 from vademecum.context.window import WindowSettings
 from vademecum.store.home import Home
 from vademecum.tokens import Estimator
+from vademecum.transcripts import LEFT, SIDE, Message, Role, Text, ToolCall, ToolResult
 from vademecum.transcripts.log import InMemory, Log, OnDisk
-from vademecum.transcripts.messages import LEFT, SIDE, Message, Role, Text, ToolCall, ToolResult
 from vademecum.transcripts.reading import TranscriptUsage
 
 if TYPE_CHECKING:

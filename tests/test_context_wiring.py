@@ -18,8 +18,8 @@ from vademecum.context.flush import JOURNAL_TOOL, RECORD_TOOL
 from vademecum.errors import NotFound, NotVisible, UsageError, WindowFull
 from vademecum.memory import Memory, connect
 from vademecum.tokens import DEFAULT_RATIO
+from vademecum.transcripts import Message, Role, Text, ToolCall, ToolResult
 from vademecum.transcripts.events import Ended, Flushed, Said, Trimmed, Used
-from vademecum.transcripts.messages import Message, Role, Text, ToolCall, ToolResult
 from vademecum.types import Origin
 
 if TYPE_CHECKING:
@@ -277,7 +277,7 @@ LEARN = """
 import sys
 from vademecum.memory import connect
 from vademecum.transcripts.events import Used
-from vademecum.transcripts.messages import Message, Role, Text
+from vademecum.transcripts import Message, Role, Text
 with connect(home=sys.argv[1], cwd=sys.argv[2]) as memory:
     engine = memory.context(window=8000, model="sonnet")
     for _ in range(10):

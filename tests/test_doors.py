@@ -19,8 +19,8 @@ from vademecum.interfaces.cli.app import run
 from vademecum.interfaces.hooks.deadline import Job
 from vademecum.interfaces.hooks.work import run as answer_hook
 from vademecum.memory import connect
+from vademecum.transcripts import Message, Role, Text
 from vademecum.transcripts.events import Said
-from vademecum.transcripts.messages import Message, Role, Text
 from vademecum.types import Origin
 
 if TYPE_CHECKING:

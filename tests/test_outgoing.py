@@ -32,9 +32,8 @@ from vademecum.llm.base import Call
 from vademecum.llm.scripted import Scripted
 from vademecum.memory import Memory, connect
 from vademecum.store import names, outgoing, secrets
-from vademecum.transcripts import events
+from vademecum.transcripts import Message, Role, Text, ToolResult, events
 from vademecum.transcripts.events import Said
-from vademecum.transcripts.messages import Message, Role, Text, ToolResult
 from vademecum.transcripts.shapes import pydantic_ai as shape
 from vademecum.types import Origin
 

@@ -16,8 +16,8 @@ from vademecum.errors import NotFound, NotVisible, UsageError
 from vademecum.interfaces.cli.app import run
 from vademecum.memory import Memory, connect
 from vademecum.store.records import Records
+from vademecum.transcripts import Message, Role, Text
 from vademecum.transcripts.events import Said
-from vademecum.transcripts.messages import Message, Role, Text
 from vademecum.types import Origin
 
 if TYPE_CHECKING:

@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from vademecum.search.answer import Answer as Answer
     from vademecum.search.answer import Coverage as Coverage
     from vademecum.search.answer import Passage as Passage
+    from vademecum.transcripts import Message as Message
+    from vademecum.transcripts import Role as Role
+    from vademecum.transcripts import Text as Text
+    from vademecum.transcripts import ToolCall as ToolCall
+    from vademecum.transcripts import ToolResult as ToolResult
     from vademecum.transcripts.events import Used as Used
     from vademecum.transcripts.log import Log as Log
-    from vademecum.transcripts.messages import Message as Message
-    from vademecum.transcripts.messages import Role as Role
-    from vademecum.transcripts.messages import Text as Text
-    from vademecum.transcripts.messages import ToolCall as ToolCall
-    from vademecum.transcripts.messages import ToolResult as ToolResult
     from vademecum.transcripts.sessions import Session as Session
     from vademecum.transcripts.shapes import Shape as Shape
     from vademecum.transcripts.shapes import shape as shape
@@ -79,7 +79,7 @@ _HOMES = {
     "vademecum.search.answer": "Answer Coverage Passage",
     "vademecum.transcripts.events": "Used",
     "vademecum.transcripts.log": "Log",
-    "vademecum.transcripts.messages": "Message Role Text ToolCall ToolResult",
+    "vademecum.transcripts": "Message Role Text ToolCall ToolResult",
     "vademecum.transcripts.sessions": "Session",
     "vademecum.transcripts.shapes": "Shape shape",
     "vademecum.types": "Audience Entry Finding Noted Origin Outcome Place Record RecordType Scope Stored",

@@ -28,8 +28,8 @@ from vademecum import Memory
 from vademecum.adapters.pydantic_ai import ContextWindow, memory_toolset
 from vademecum.errors import WindowFull
 from vademecum.tokens import DEFAULT_RATIO
+from vademecum.transcripts import Role
 from vademecum.transcripts.events import Flushed, Said, Trimmed, Used
-from vademecum.transcripts.messages import Role
 from vademecum.types import Origin
 
 from .worlds import opened, origins

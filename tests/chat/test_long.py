@@ -13,14 +13,14 @@ from vademecum.context.units import estimate_request
 from vademecum.interfaces.chat import conversation
 from vademecum.llm.base import Call
 from vademecum.llm.scripted import Scripted
+from vademecum.transcripts import Role
 from vademecum.transcripts.events import Compacted, Flushed, Said, Trimmed
-from vademecum.transcripts.messages import Role
 from vademecum.transcripts.shapes import pydantic_ai as shape
 
 if TYPE_CHECKING:
     from vademecum.llm.base import Limits, ModelAnswer, Prompt, Stream
     from vademecum.llm.scripted import ScriptedQuestion
-    from vademecum.transcripts.messages import Json
+    from vademecum.transcripts import Json
 
     from .conftest import Room
 

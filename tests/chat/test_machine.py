@@ -13,7 +13,7 @@ from vademecum.errors import NotFound, UsageError
 from vademecum.interfaces.chat import conversation, tools
 from vademecum.llm.base import Call
 from vademecum.llm.scripted import Scripted
-from vademecum.transcripts.messages import Role
+from vademecum.transcripts import Role
 
 if TYPE_CHECKING:
     from pathlib import Path

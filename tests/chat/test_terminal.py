@@ -15,8 +15,8 @@ import pytest
 
 from llm.wire_server import MODEL, Hang, Say, Use, WireServer, serving
 from vademecum.interfaces.chat import terminal
+from vademecum.transcripts import Role
 from vademecum.transcripts.events import Said
-from vademecum.transcripts.messages import Role
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

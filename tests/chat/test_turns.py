@@ -13,8 +13,8 @@ from vademecum.interfaces.chat import conversation, tools
 from vademecum.interfaces.chat.state import Spent
 from vademecum.llm.base import Call, ModelUsage
 from vademecum.llm.scripted import Scripted
+from vademecum.transcripts import Role
 from vademecum.transcripts.events import Flushed, Said, Trimmed, Used
-from vademecum.transcripts.messages import Role
 from vademecum.types import Origin
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from llm.wire_server import KEY, MODEL, Cut, Drop, Fail, Hang, Refuse, Say, Send
 from vademecum.interfaces.chat import conversation
 from vademecum.interfaces.chat.state import find_model
 from vademecum.llm import select
+from vademecum.transcripts import Role
 from vademecum.transcripts.events import Said, Used, end_of
-from vademecum.transcripts.messages import Role
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,7 +13,7 @@ from vademecum.context import summary
 from vademecum.interfaces.cli import sessions as command
 from vademecum.interfaces.cli.app import run
 from vademecum.memory import connect
-from vademecum.transcripts.messages import Message, Role, Text, ToolCall, ToolResult
+from vademecum.transcripts import Message, Role, Text, ToolCall, ToolResult
 from vademecum.types import Origin
 
 DATA = Path(os.environ.get("VADE_DATA", "")) / "transcripts"

@@ -13,8 +13,8 @@ import pytest
 from allowing import allow
 from vademecum.interfaces.cli.app import run
 from vademecum.memory import connect
+from vademecum.transcripts import Message, Role, Text
 from vademecum.transcripts.events import Said
-from vademecum.transcripts.messages import Message, Role, Text
 from vademecum.types import Origin
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from hypothesis import strategies as st
 
 from vademecum.context.units import flatten
-from vademecum.transcripts.messages import (
+from vademecum.transcripts import (
     Image,
     Message,
     Opaque,
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from vademecum.context.units import Unit
-    from vademecum.transcripts.messages import Part
+    from vademecum.transcripts import Part
 
 WORDS = "the parser fails on empty input while reading tables from disk and nobody knows why it stops".split()
 TOOLS = ("bash", "read_file", "write_file", "ask_user", "Grep")

@@ -9,9 +9,9 @@ from vademecum.context.engine import ContextEngine
 from vademecum.context.summary import request_text
 from vademecum.context.units import estimate_request, gather
 from vademecum.store.outgoing import clean_value
+from vademecum.transcripts import Message, Role, ToolCall, ToolResult, is_substantive, to_json
 from vademecum.transcripts.events import TAKEN_BACK, Compacted, Flushed, Said, Summary, Trimmed, Used
 from vademecum.transcripts.log import InMemory, Log
-from vademecum.transcripts.messages import Message, Role, ToolCall, ToolResult, is_substantive, to_json
 
 from .conversations import orphans
 from .hosts import ScriptedHost
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from vademecum.context.window import Prepared, WindowSettings
-    from vademecum.transcripts.messages import Part
+    from vademecum.transcripts import Part
 
     from .hosts import Asked
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from vademecum.transcripts.messages import Message, Role, Text
+from vademecum.transcripts import Message, Role, Text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from vademecum.context.host import Complete, GitActivity
-    from vademecum.transcripts.messages import Json
+    from vademecum.transcripts import Json
 
 FACT = "- The staging database moved to db7."
 

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from vademecum.context.prune import PruneDecision
+    from vademecum.transcripts import Message
     from vademecum.transcripts.events import Event, Pruned, Torn, Trimmed
-    from vademecum.transcripts.messages import Message
 
 
 def replay(events: Iterable[Event | Torn]) -> tuple[Message, ...]:

@@ -14,7 +14,7 @@ from vademecum.transcripts.shapes.openai import openai_chat
 from .conversations import conversations
 
 if TYPE_CHECKING:
-    from vademecum.transcripts.messages import Message
+    from vademecum.transcripts import Message
 
 
 def sent(messages: list[Message], tokens: int) -> list[Message]:

@@ -12,7 +12,7 @@ from vademecum.context.host import GitActivity
 from vademecum.context.summary import ThreadSummary, parse_summary, summarize
 from vademecum.context.todo import TodoList, add
 from vademecum.context.units import estimate
-from vademecum.transcripts.messages import Message, Role, Text
+from vademecum.transcripts import Message, Role, Text
 
 from .conversations import conversation
 

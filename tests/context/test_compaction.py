@@ -15,7 +15,7 @@ from vademecum.context.compaction import (
     hindrance,
 )
 from vademecum.context.summary import summarize
-from vademecum.transcripts.messages import Message, Role, Text
+from vademecum.transcripts import Message, Role, Text
 
 from .conversations import conversation
 from .hosts import Asked, ScriptedHost, obedient

@@ -11,7 +11,7 @@ import pytest
 from vademecum.context import prune, summary
 from vademecum.context.budget import Move, Window, next_step
 from vademecum.context.units import Unit, estimate_request, flatten, gather, system_prompt, trim
-from vademecum.transcripts.messages import Message, Role, Text
+from vademecum.transcripts import Message, Role, Text
 
 from .conversations import conversation, orphans
 

@@ -13,9 +13,9 @@ from vademecum.context.engine import ContextEngine
 from vademecum.context.units import estimate_request, gather
 from vademecum.context.window import Prepared, WindowSettings
 from vademecum.errors import WindowFull
+from vademecum.transcripts import Message, Role, Text, ToolCall, ToolResult
 from vademecum.transcripts.events import Checkpoint, Flushed, Said, Summary, Trimmed, Used
 from vademecum.transcripts.log import InMemory, Log
-from vademecum.transcripts.messages import Message, Role, Text, ToolCall, ToolResult
 
 from .conversations import orphans
 from .hosting import cycles

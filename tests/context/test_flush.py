@@ -9,7 +9,7 @@ import pytest
 
 from vademecum.context import flush as flushes
 from vademecum.context.flush import FlushNotes, drop_written, flush
-from vademecum.transcripts.messages import Message, Role, Text, ToolCall
+from vademecum.transcripts import Message, Role, Text, ToolCall
 
 from .hosts import FACT, Asked, ScriptedHost
 

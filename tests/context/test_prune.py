@@ -21,7 +21,7 @@ from vademecum.context.prune import (
     to_json,
 )
 from vademecum.context.units import gather, is_request
-from vademecum.transcripts.messages import Image, Message, Opaque, Role, Text, ToolCall, ToolResult
+from vademecum.transcripts import Image, Message, Opaque, Role, Text, ToolCall, ToolResult
 
 from .conversations import conversation, conversations, orphans
 

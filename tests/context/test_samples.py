@@ -12,8 +12,8 @@ import pytest
 from vademecum.agents import registry
 from vademecum.context.units import estimate, is_request, measure_all
 from vademecum.tokens import count
+from vademecum.transcripts import LEFT, SIDE, Message, Role, Text
 from vademecum.transcripts.events import Used
-from vademecum.transcripts.messages import LEFT, SIDE, Message, Role, Text
 from vademecum.transcripts.reading import TranscriptUsage
 
 from .hosting import Hosting, renamed, responses

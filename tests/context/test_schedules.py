@@ -11,8 +11,8 @@ import pytest
 from vademecum.context.budget import TrimSettings
 from vademecum.context.window import WindowSettings
 from vademecum.errors import WindowFull
+from vademecum.transcripts import Message, Role, Text, ToolCall, ToolResult
 from vademecum.transcripts.events import Compacted, Trimmed, Used
-from vademecum.transcripts.messages import Message, Role, Text, ToolCall, ToolResult
 
 from .conversations import conversation
 from .hosting import Hosting

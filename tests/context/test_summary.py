@@ -21,7 +21,7 @@ from vademecum.context.summary import (
     render_summary,
     summarize,
 )
-from vademecum.transcripts.messages import Message, Role, Text, ToolCall, ToolResult, is_substantive
+from vademecum.transcripts import Message, Role, Text, ToolCall, ToolResult, is_substantive
 
 from .conversations import SMALL_TALK, conversations
 

@@ -24,7 +24,7 @@ from vademecum.tokens import (
     count,
     learn,
 )
-from vademecum.transcripts.messages import Image, Message, Opaque, Role, Text, Thinking, ToolCall, ToolResult
+from vademecum.transcripts import Image, Message, Opaque, Role, Text, Thinking, ToolCall, ToolResult
 
 from .conversations import conversation, conversations
 

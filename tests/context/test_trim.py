@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from vademecum.context.units import Cut, flatten, gather, is_request, system_prompt, trim
 from vademecum.tokens import count
-from vademecum.transcripts.messages import Message, Role, Text, ToolCall, ToolResult
+from vademecum.transcripts import Message, Role, Text, ToolCall, ToolResult
 
 from .conversations import conversation, conversations, ids, orphans
 

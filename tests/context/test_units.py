@@ -22,7 +22,7 @@ from vademecum.context.units import (
     is_request,
 )
 from vademecum.tokens import count
-from vademecum.transcripts.messages import (
+from vademecum.transcripts import (
     Image,
     Message,
     Opaque,

@@ -19,9 +19,9 @@ from vademecum.context.window import WindowSettings
 from vademecum.errors import InvalidText
 from vademecum.memory import Memory, connect
 from vademecum.store.home import Home
+from vademecum.transcripts import Message, Role, Text, ToolCall, ToolResult
 from vademecum.transcripts.events import Compacted, Flushed, Said, Summary, Trimmed, Used
 from vademecum.transcripts.log import Log, OnDisk
-from vademecum.transcripts.messages import Message, Role, Text, ToolCall, ToolResult
 from vademecum.transcripts.sessions import session_get
 from vademecum.types import Origin
 

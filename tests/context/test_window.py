@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from vademecum.context.window import Thread
 from vademecum.memory import Memory
+from vademecum.transcripts import Message, Role, Text
 from vademecum.transcripts.events import Said
-from vademecum.transcripts.messages import Message, Role, Text
 
 if TYPE_CHECKING:
     from pathlib import Path

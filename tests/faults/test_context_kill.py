@@ -31,9 +31,9 @@ from vademecum.context.window import WindowSettings
 from vademecum.store import folders
 from vademecum.store.home import Home
 from vademecum.tokens import Estimator
+from vademecum.transcripts import Message, Role, Text, ToolCall, ToolResult
 from vademecum.transcripts.events import Checkpoint, Compacted, Flushed, Said, Summary, Trimmed, Used
 from vademecum.transcripts.log import Log, OnDisk
-from vademecum.transcripts.messages import Message, Role, Text, ToolCall, ToolResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -25,8 +25,8 @@ from typing import Any
 from homes.seen import seen
 from vademecum.memory import Memory, connect
 from vademecum.store import hook_log
+from vademecum.transcripts import Message, Role, Text, ToolCall, ToolResult
 from vademecum.transcripts.events import Compacted, Said, Used
-from vademecum.transcripts.messages import Message, Role, Text, ToolCall, ToolResult
 from vademecum.types import Origin, RecordType, Scope
 
 FOLDERS = ("site", "api", "moved", "vault")

@@ -14,7 +14,7 @@ from vademecum.interfaces.cli.app import run
 from vademecum.knowledge.intake import NotesPiece, SectionPiece, TopicPiece
 from vademecum.memory import connect
 from vademecum.store import document
-from vademecum.text.words import normalise
+from vademecum.text import normalise
 from vademecum.types import Entry, Origin, Scope
 
 if TYPE_CHECKING:

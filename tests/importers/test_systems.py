@@ -14,7 +14,7 @@ from importers import samples
 from importers.worlds import snapshot
 from vademecum.agents import registry
 from vademecum.store import document
-from vademecum.text.words import normalise
+from vademecum.text import normalise
 
 if TYPE_CHECKING:
     from collections.abc import Callable

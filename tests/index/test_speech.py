@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from vademecum.index import words
 from vademecum.index.words import NUMBER, TIME, all_in
 from vademecum.search import rank
-from vademecum.text.words import WORD
+from vademecum.text import WORD
 
 
 @pytest.mark.parametrize(

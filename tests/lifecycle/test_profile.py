@@ -21,8 +21,8 @@ from vademecum.lifecycle.profile import (
     language,
 )
 from vademecum.llm.scripted import Scripted
+from vademecum.transcripts import Message, Role, Text, ToolResult
 from vademecum.transcripts.events import Said, Started
-from vademecum.transcripts.messages import Message, Role, Text, ToolResult
 from vademecum.types import Origin, Scope
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from vademecum.errors import NotVisible, UnknownName
 from vademecum.interfaces.cli.app import run
 from vademecum.lifecycle import statements
 from vademecum.store import frontmatter
+from vademecum.transcripts import Message, Role, Text, ToolCall, ToolResult
 from vademecum.transcripts.events import Said
-from vademecum.transcripts.messages import Message, Role, Text, ToolCall, ToolResult
 from vademecum.types import Origin, Place, Scope
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from vademecum.errors import (
 )
 from vademecum.llm.base import Budget, Limits, ModelUsage, Typed
 from vademecum.llm.net import is_overflow
-from vademecum.transcripts.messages import Message, Role, Text, ToolResult
+from vademecum.transcripts import Message, Role, Text, ToolResult
 from vademecum.transcripts.shapes import shape
 
 if TYPE_CHECKING:

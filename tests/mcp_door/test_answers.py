@@ -10,8 +10,8 @@ from jsonschema import Draft202012Validator
 from mcp_door.talking import call, home_of, in_process, talk
 from vademecum.interfaces.tools.core import OPERATIONS, TOOL_SETS
 from vademecum.memory import connect
+from vademecum.transcripts import Message, Role, Text
 from vademecum.transcripts.events import Said
-from vademecum.transcripts.messages import Message, Role, Text
 from vademecum.types import Origin
 
 if TYPE_CHECKING:

@@ -36,7 +36,7 @@ def recognises(head, path):
 
 
 def read(path, seen=None):
-    from vademecum.transcripts.messages import Message, Role, Text
+    from vademecum.transcripts import Message, Role, Text
     from vademecum.transcripts.reading import SessionFacts
 
     yield SessionFacts(id=path.stem)

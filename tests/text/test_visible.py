@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vademecum.text.words import visible
+from vademecum.text import visible
 
 # The property Default_Ignorable_Code_Point as Unicode lists it, range by range.
 IGNORABLE = [

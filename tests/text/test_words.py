@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vademecum.text.words import LETTERS, SPOKEN, WORD, normalise, sentence_spans, split_sentences
+from vademecum.text import LETTERS, SPOKEN, WORD, normalise, sentence_spans, split_sentences
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,10 @@ import pytest
 from vademecum.agents.registry import recognise_transcript, transcript_format
 from vademecum.store import identity, scopes
 from vademecum.store.home import Home
+from vademecum.transcripts import Message, to_json
 from vademecum.transcripts.events import Said
 from vademecum.transcripts.importing import import_file
 from vademecum.transcripts.log import Log, OnDisk
-from vademecum.transcripts.messages import Message, to_json
 from vademecum.types import Origin
 
 if TYPE_CHECKING:

@@ -10,9 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vademecum.transcripts import events
-from vademecum.transcripts.events import Event, Said, Torn, Unknown, Used, parse, render
-from vademecum.transcripts.messages import (
+from vademecum.transcripts import (
     Image,
     Message,
     Opaque,
@@ -21,7 +19,9 @@ from vademecum.transcripts.messages import (
     Thinking,
     ToolCall,
     ToolResult,
+    events,
 )
+from vademecum.transcripts.events import Event, Said, Torn, Unknown, Used, parse, render
 
 words = st.text(max_size=20)
 # Any character that a Python string can hold, halves of surrogate pairs too.

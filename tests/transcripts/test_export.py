@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from vademecum.errors import Collision, UnknownName
+from vademecum.transcripts import Image, Message, Opaque, Role, Text, Thinking, ToolCall, ToolResult, export
 from vademecum.transcripts import events as kinds
-from vademecum.transcripts import export
 from vademecum.transcripts.events import Compacted, Event, Said, Started, Torn
-from vademecum.transcripts.messages import Image, Message, Opaque, Role, Text, Thinking, ToolCall, ToolResult
 
 if TYPE_CHECKING:
     from pathlib import Path

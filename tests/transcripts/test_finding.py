@@ -25,10 +25,10 @@ from vademecum.index.sqlite import SESSIONS, SqliteIndex
 from vademecum.memory import Memory, connect
 from vademecum.search.legs import PREVIEW, window
 from vademecum.store import reading
+from vademecum.transcripts import META, Message, Role, Text, Thinking, ToolCall, ToolResult
 from vademecum.transcripts import sync as following
 from vademecum.transcripts.events import Renamed, Said, Unknown
 from vademecum.transcripts.log import Log
-from vademecum.transcripts.messages import META, Message, Role, Text, Thinking, ToolCall, ToolResult
 from vademecum.types import Origin
 
 

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from vademecum.agents.registry import recognise_transcript, transcript_format, transcript_formats
 from vademecum.errors import UnknownName
-from vademecum.transcripts import reading
-from vademecum.transcripts.messages import (
+from vademecum.transcripts import (
     LEFT,
     META,
     SIDE,
@@ -29,6 +28,7 @@ from vademecum.transcripts.messages import (
     Thinking,
     ToolCall,
     from_json,
+    reading,
     to_json,
 )
 from vademecum.transcripts.reading import SessionFacts, TranscriptUsage, Unread, moment

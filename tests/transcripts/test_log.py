@@ -30,16 +30,15 @@ from vademecum.errors import InvalidKey, InvalidText, Locked, OutsideMemory, Sto
 from vademecum.memory import connect
 from vademecum.store import outgoing, secrets
 from vademecum.store.home import Home
-from vademecum.transcripts import events, log
+from vademecum.transcripts import Message, Opaque, Role, Text, ToolCall, ToolResult, events, log
 from vademecum.transcripts.events import Event, Said, Torn, Used
 from vademecum.transcripts.log import InMemory, Log, OnDisk
-from vademecum.transcripts.messages import Message, Opaque, Role, Text, ToolCall, ToolResult
 from vademecum.types import Origin
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from vademecum.transcripts.messages import Part
+    from vademecum.transcripts import Part
 
 KEY = "gh" + "p_" + "aB3x" * 9
 START = datetime(2026, 11, 15, 8, 0, tzinfo=UTC)
@@ -50,7 +49,7 @@ from pathlib import Path
 from vademecum.store.home import Home
 from vademecum.transcripts.events import Said
 from vademecum.transcripts.log import Log, OnDisk
-from vademecum.transcripts.messages import Message, Role, Text
+from vademecum.transcripts import Message, Role, Text
 home, name, count, size, year = sys.argv[1:]
 log = Log("s", OnDisk(Home(Path(home), 60), "p", "s"), now=lambda: datetime(int(year), 1, 1, tzinfo=UTC))
 for number in range(int(count)):

@@ -13,8 +13,8 @@ from vademecum.errors import NotFound, UnknownName, UsageError
 from vademecum.search.legs import PREVIEW
 from vademecum.store import identity, scopes
 from vademecum.store.home import Home
+from vademecum.transcripts import Message, Role, Text, ToolCall, ToolResult
 from vademecum.transcripts.events import Said
-from vademecum.transcripts.messages import Message, Role, Text, ToolCall, ToolResult
 from vademecum.transcripts.sessions import (
     Sessions,
     ask,

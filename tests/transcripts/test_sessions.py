@@ -17,8 +17,8 @@ from vademecum.errors import Ambiguous, Collision, ConfigError, InvalidKey, NotF
 from vademecum.memory import connect
 from vademecum.store import identity, scopes
 from vademecum.store.home import Home
+from vademecum.transcripts import Message, Role, Text, ToolResult
 from vademecum.transcripts.events import Ended, Renamed, Said, Started, end_of
-from vademecum.transcripts.messages import Message, Role, Text, ToolResult
 from vademecum.transcripts.sessions import Reset, Sessions, parse_reset
 from vademecum.types import Audience, Change, Origin
 

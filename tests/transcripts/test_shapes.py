@@ -12,8 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from vademecum.errors import UnknownName, UsageError
-from vademecum.transcripts import shapes as carry
-from vademecum.transcripts.messages import (
+from vademecum.transcripts import (
     Image,
     Message,
     Opaque,
@@ -25,6 +24,7 @@ from vademecum.transcripts.messages import (
     from_json,
     to_json,
 )
+from vademecum.transcripts import shapes as carry
 from vademecum.transcripts.shapes import NAMES, recognise, shape
 
 FEW = settings(max_examples=80, deadline=None)

@@ -8,6 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from vademecum.transcripts import (
+    LONGEST_NAME,
+    Message,
+    Role,
+    Text,
+    ToolCall,
+    ToolResult,
+    says_something,
+)
 from vademecum.transcripts.events import (
     Compacted,
     Ended,
@@ -29,15 +38,6 @@ from vademecum.transcripts.events import (
     window_of,
 )
 from vademecum.transcripts.log import InMemory, Log
-from vademecum.transcripts.messages import (
-    LONGEST_NAME,
-    Message,
-    Role,
-    Text,
-    ToolCall,
-    ToolResult,
-    says_something,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

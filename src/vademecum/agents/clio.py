@@ -27,7 +27,7 @@ from vademecum.errors import VadeError
 from vademecum.knowledge import ltm
 from vademecum.knowledge.intake import LessonsPiece, SectionPiece, Skipped, TopicPiece, TranscriptPiece
 from vademecum.store import pinned
-from vademecum.transcripts.messages import SUMMARY, Role
+from vademecum.transcripts import SUMMARY, Role
 from vademecum.transcripts.reading import (
     FactsSoFar,
     TranscriptUsage,
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
     from vademecum.agents.memories import FileTree, Importing
     from vademecum.knowledge.intake import Piece
-    from vademecum.transcripts.messages import Json
+    from vademecum.transcripts import Json
     from vademecum.transcripts.reading import Found, Seen
 
 _MARKS = (b'"yarn"', b'"stm"', b'"_stateful_markers"', b'"lastGitHubCopilotResponseId"')

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from vademecum.transcripts.messages import Json, Message
+    from vademecum.transcripts import Json, Message
     from vademecum.transcripts.reading import Found, Seen, SessionFacts
     from vademecum.transcripts.shapes import Shape
 

@@ -26,7 +26,7 @@ from vademecum.agents.base import Agent, TranscriptFormat
 from vademecum.agents.memories import date_in, fronted, reference, titled
 from vademecum.knowledge.intake import NotesPiece, SectionPiece, Skipped
 from vademecum.store import pinned
-from vademecum.transcripts.messages import LEFT, META, SUMMARY, Message, Role, Text, ToolResult
+from vademecum.transcripts import LEFT, META, SUMMARY, Message, Role, Text, ToolResult
 from vademecum.transcripts.reading import (
     FactsSoFar,
     Fragment,
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
     from vademecum.agents.memories import FileTree, Importing, TextFile
     from vademecum.knowledge.intake import Piece
-    from vademecum.transcripts.messages import Json, Part
+    from vademecum.transcripts import Json, Part
     from vademecum.transcripts.reading import Found, Seen, Stream
 
 _SILENT = frozenset(

@@ -15,7 +15,7 @@ from vademecum.context.units import clip
 from vademecum.errors import HostFailed
 from vademecum.llm.base import read_prompt
 from vademecum.tokens import weigh
-from vademecum.transcripts.messages import Message, Role, Text, Thinking, ToolCall, ToolResult
+from vademecum.transcripts import Message, Role, Text, Thinking, ToolCall, ToolResult
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

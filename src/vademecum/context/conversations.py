@@ -27,10 +27,9 @@ if TYPE_CHECKING:
     from vademecum.knowledge.finder import Finder
     from vademecum.store import Workspace
     from vademecum.store.reading import Text
-    from vademecum.transcripts import importing
+    from vademecum.transcripts import Message, importing
     from vademecum.transcripts.events import Ended
     from vademecum.transcripts.log import Line, Log
-    from vademecum.transcripts.messages import Message
     from vademecum.transcripts.sessions import Session, Sessions
 
 Progress = Callable[[str, int, int], None]

@@ -16,9 +16,9 @@ from vademecum.context.prune import PruneKind
 from vademecum.context.units import estimate_request
 from vademecum.errors import NotFound, WindowFull
 from vademecum.store import clock, files
+from vademecum.transcripts import LEFT, SIDE, SUMMARY, Message, Role
 from vademecum.transcripts.events import Started, Used
 from vademecum.transcripts.log import InMemory, Log
-from vademecum.transcripts.messages import LEFT, SIDE, SUMMARY, Message, Role
 from vademecum.transcripts.reading import SessionFacts
 
 if TYPE_CHECKING:

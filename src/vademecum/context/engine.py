@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from vademecum.context.budget import Window
     from vademecum.context.exit import Plan
     from vademecum.context.host import Host
-    from vademecum.transcripts.messages import Json, Message
+    from vademecum.transcripts import Json, Message
 
 
 _SECONDS = 5.0  # for the small questions: the time, git

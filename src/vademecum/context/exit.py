@@ -14,16 +14,16 @@ from vademecum.context import todo as todos
 from vademecum.context.units import Cut, Unit, flatten, gather, trim
 from vademecum.context.window import count_opening, failure_field, whole_field
 from vademecum.tokens import PRIMING
+from vademecum.transcripts import Role
 from vademecum.transcripts.events import Checkpoint, Compacted, Flushed, Summary, Trimmed
-from vademecum.transcripts.messages import Role
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from vademecum.context.window import Past, Proceedings, Scale, Thread, ThreadEntry
+    from vademecum.transcripts import Message
     from vademecum.transcripts.events import Event
     from vademecum.transcripts.log import Log
-    from vademecum.transcripts.messages import Message
 
     Render = Callable[[summary.ThreadSummary, str, int], str]
 

@@ -16,13 +16,13 @@ from vademecum.context.host import ask, ask_for, reply_of
 from vademecum.context.no_reply import is_silent
 from vademecum.errors import HostFailed
 from vademecum.llm.base import read_prompt
-from vademecum.transcripts.messages import Message, Role, Text
+from vademecum.transcripts import Message, Role, Text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from vademecum.context.host import Host
-    from vademecum.transcripts.messages import Json, ToolCall
+    from vademecum.transcripts import Json, ToolCall
 
 WRITTEN = "written"
 NOTHING_NEW = "skipped:nothing new since the last flush"

@@ -19,14 +19,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from vademecum.errors import HostFailed
-from vademecum.transcripts.messages import Message
+from vademecum.transcripts import Message
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
     from pathlib import Path
 
-    from vademecum.transcripts.messages import Json
+    from vademecum.transcripts import Json
 
     pass
 

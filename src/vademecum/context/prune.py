@@ -18,12 +18,12 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.context.units import is_request
-from vademecum.transcripts.messages import Role, Text, ToolResult
+from vademecum.transcripts import Role, Text, ToolResult
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from vademecum.transcripts.messages import Json, Message
+    from vademecum.transcripts import Json, Message
 
 PLACEHOLDER = "[Old tool result content cleared]"
 

@@ -20,14 +20,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from vademecum.context import todo as todos
 from vademecum.context.units import is_request, measure
 from vademecum.tokens import count
-from vademecum.transcripts.messages import Message, Role, Text, is_command, is_substantive, telling
+from vademecum.transcripts import Message, Role, Text, is_command, is_substantive, telling
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from vademecum.context.host import GitActivity
     from vademecum.context.todo import TodoList
-    from vademecum.transcripts.messages import ToolCall, ToolResult
+    from vademecum.transcripts import ToolCall, ToolResult
 
 
 _T = TypeVar("_T")

@@ -14,8 +14,8 @@ from vademecum.transcripts.events import Todo as Event
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from vademecum.transcripts import Json
     from vademecum.transcripts.log import Log
-    from vademecum.transcripts.messages import Json
 
 OPERATIONS = ("write", "update", "add", "list", "done")
 _TITLE_CHARS = 300

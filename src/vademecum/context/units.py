@@ -30,7 +30,7 @@ from vademecum.tokens import (
     count,
     weigh,
 )
-from vademecum.transcripts.messages import (
+from vademecum.transcripts import (
     META,
     NOTHING,
     SUMMARY,
@@ -47,7 +47,7 @@ from vademecum.transcripts.messages import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from vademecum.transcripts.messages import Json, Part
+    from vademecum.transcripts import Json, Part
 
 
 # ------------------------------------------------------------ how large it is

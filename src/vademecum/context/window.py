@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from vademecum import transcripts as shapes
 from vademecum.context import compaction as compactions
 from vademecum.context import flush as flushes
 from vademecum.context import prune, summary
@@ -20,8 +21,8 @@ from vademecum.errors import InvalidText
 from vademecum.store import clock, names
 from vademecum.store.outgoing import clean_value
 from vademecum.tokens import PRIMING, Size, count
+from vademecum.transcripts import Message, Role, Text
 from vademecum.transcripts import events as kinds
-from vademecum.transcripts import messages as shapes
 from vademecum.transcripts.events import (
     TAKEN_BACK,
     Compacted,
@@ -35,7 +36,6 @@ from vademecum.transcripts.events import (
     Used,
     window_of,
 )
-from vademecum.transcripts.messages import Message, Role, Text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

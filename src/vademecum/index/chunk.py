@@ -24,8 +24,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.errors import Malformed
 from vademecum.store import document, frontmatter
-from vademecum.text import fences
-from vademecum.text.words import SENTENCE_END
+from vademecum.text import SENTENCE_END, fences
 from vademecum.types import Origin
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import unicodedata
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from vademecum.text.words import WORD
+from vademecum.text import WORD
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence, Set

@@ -6,8 +6,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.store.outgoing import clean_text
-from vademecum.text import fences
-from vademecum.text.words import visible
+from vademecum.text import fences, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -17,8 +17,7 @@ from vademecum.errors import Malformed, NotFound, OutsideMemory, UnknownName
 from vademecum.search.answer import Passage
 from vademecum.store import Fact, archive, clock, decisions, names, outgoing, scopes
 from vademecum.store.records import is_record
-from vademecum.text import fences
-from vademecum.text.words import LETTERS, visible
+from vademecum.text import LETTERS, fences, visible
 from vademecum.types import Finding
 
 if TYPE_CHECKING:

@@ -20,8 +20,7 @@ from vademecum.store import secrets as secret
 from vademecum.store.merge import category, read_tags
 from vademecum.store.records import key_of
 from vademecum.store.validate import accept_text, decode
-from vademecum.text import fences
-from vademecum.text.words import normalise
+from vademecum.text import fences, normalise
 from vademecum.types import Entry, Origin, Place, RecordType, Scope, SecretPolicy
 
 if TYPE_CHECKING:

@@ -15,8 +15,7 @@ from vademecum.errors import InvalidText, UnknownName, UsageError
 from vademecum.store import Draft, clock, names, validate
 from vademecum.store.consolidation import is_consolidation
 from vademecum.store.merge import Known, may_supersede
-from vademecum.text import similarity
-from vademecum.text.words import is_same_text
+from vademecum.text import is_same_text, similarity
 from vademecum.types import LEARNED, Entry, RecordType
 
 if TYPE_CHECKING:

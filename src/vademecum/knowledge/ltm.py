@@ -19,7 +19,7 @@ from vademecum.errors import Malformed, SecretFound, VadeError
 from vademecum.knowledge import lessons as learned
 from vademecum.store import Draft, clock, secrets
 from vademecum.store.merge import read_tags
-from vademecum.text.words import normalise
+from vademecum.text import normalise
 from vademecum.types import LEARNED, Finding, RecordType, SecretPolicy
 
 if TYPE_CHECKING:

@@ -17,8 +17,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.store import secrets
-from vademecum.text import fences
-from vademecum.text.words import SPOKEN, sentence_spans, visible
+from vademecum.text import SPOKEN, fences, sentence_spans, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

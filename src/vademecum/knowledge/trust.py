@@ -13,8 +13,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.store import Fact, archive, clock, decisions
-from vademecum.text import similarity
-from vademecum.text.words import is_same_text
+from vademecum.text import is_same_text, similarity
 from vademecum.types import Entry, Origin, Record, RecordType
 
 if TYPE_CHECKING:

@@ -30,8 +30,7 @@ from vademecum.store import (
     names,
 )
 from vademecum.store.validate import decode
-from vademecum.text import similarity
-from vademecum.text.words import is_same_text
+from vademecum.text import is_same_text, similarity
 from vademecum.types import LEARNED, Finding, Outcome, RecordType
 
 if TYPE_CHECKING:

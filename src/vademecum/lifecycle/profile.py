@@ -15,11 +15,10 @@ from vademecum.llm.base import Limits, read_prompt
 from vademecum.store import Edit, archive, clock, decisions, document, frontmatter, pinned, secrets
 from vademecum.store.runs import Run
 from vademecum.store.validate import decode
-from vademecum.text import fences
-from vademecum.text.words import LETTERS, SPOKEN, visible
+from vademecum.text import LETTERS, SPOKEN, fences, visible
+from vademecum.transcripts import Role, is_aside, is_command
 from vademecum.transcripts.events import Said, Started
 from vademecum.transcripts.importing import ASIDE, without_injected
-from vademecum.transcripts.messages import Role, is_aside, is_command
 from vademecum.transcripts.sessions import IMPORT
 from vademecum.types import Audience, Origin, Scope
 

@@ -21,8 +21,7 @@ from vademecum.lifecycle.statements import split_known
 from vademecum.store import Edit, archive, clock, document, frontmatter, names, reading, scopes, secrets
 from vademecum.store import pinned as pinning
 from vademecum.store.validate import decode
-from vademecum.text import similarity
-from vademecum.text.words import WORD, normalise
+from vademecum.text import WORD, normalise, similarity
 from vademecum.transcripts.events import Said
 from vademecum.types import Entry, Finding, Origin, RecordType
 
@@ -33,8 +32,8 @@ if TYPE_CHECKING:
     from vademecum.lifecycle.passes import RunOutcome, SeenRecord
     from vademecum.lifecycle.statements import JournalStatement
     from vademecum.store import Journal, Records, Shelf
+    from vademecum.transcripts import Message
     from vademecum.transcripts.log import Log
-    from vademecum.transcripts.messages import Message
     from vademecum.types import Place
 
 NAME = "promote"

@@ -23,8 +23,7 @@ from vademecum.store.consolidation import is_consolidation
 from vademecum.store.journal import is_day
 from vademecum.store.merge import may_supersede
 from vademecum.store.validate import decode
-from vademecum.text import fences, similarity
-from vademecum.text.words import LETTERS, SPOKEN, WORD, sentence_spans, split_sentences
+from vademecum.text import LETTERS, SPOKEN, WORD, fences, sentence_spans, similarity, split_sentences
 from vademecum.types import Finding, Origin
 
 if TYPE_CHECKING:

@@ -285,8 +285,8 @@ class Review:
 
     def _said_lately(self) -> Iterator[tuple[str, str]]:
         """What the user said in the newest sessions, with where it stands."""
+        from vademecum.transcripts import Role, is_aside
         from vademecum.transcripts.events import Said
-        from vademecum.transcripts.messages import Role, is_aside
 
         left = _MESSAGES
         for log in self._memory.sessions.newest_logs(_SESSIONS):

@@ -18,7 +18,7 @@ from vademecum.search import rank, relevance
 from vademecum.search.legs import Legs, knows_words, snippet
 from vademecum.search.query import Query, narrowed
 from vademecum.store import clock
-from vademecum.text.words import WORD
+from vademecum.text import WORD
 from vademecum.types import Scope
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.store import clock, files
-from vademecum.text.words import normalise
+from vademecum.text import normalise
 from vademecum.types import Entry, parse_origin
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.store import names
-from vademecum.text.words import normalise
+from vademecum.text import normalise
 from vademecum.types import Swept
 
 if TYPE_CHECKING:

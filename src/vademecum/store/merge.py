@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.store import document, frontmatter, names
 from vademecum.store.validate import decode
-from vademecum.text.words import normalise
+from vademecum.text import normalise
 from vademecum.types import UNDATED, Entry, Origin, Outcome, RecordType
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from vademecum.errors import Malformed, PersonsText
 from vademecum.store import archive, decisions, document, names
 from vademecum.store.merge import is_guarded, is_persons, read_tags
 from vademecum.store.validate import decode
-from vademecum.text.words import normalise
+from vademecum.text import normalise
 from vademecum.types import Entry, Origin, RecordType
 
 if TYPE_CHECKING:

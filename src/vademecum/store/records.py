@@ -36,7 +36,7 @@ from vademecum.store import (
 from vademecum.store.catalogue import Catalogue, Digest, Fact, Facts
 from vademecum.store.merge import Draft, Joining, Known, may_supersede, read_tags, saying
 from vademecum.store.validate import decode
-from vademecum.text.words import is_same_text
+from vademecum.text import is_same_text
 from vademecum.types import (
     Change,
     ChangeKind,

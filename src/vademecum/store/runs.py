@@ -22,7 +22,7 @@ from vademecum.store.home import Home
 from vademecum.store.merge import Joining
 from vademecum.store.records import Found, Records, is_record, key_of
 from vademecum.store.validate import decode
-from vademecum.text.words import normalise
+from vademecum.text import normalise
 from vademecum.types import Audience, Change, ChangeKind, Entry, Origin, Place, Record, Scope, Stored
 
 if TYPE_CHECKING:

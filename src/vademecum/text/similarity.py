@@ -15,9 +15,8 @@ import re
 import unicodedata
 from typing import TYPE_CHECKING, NamedTuple
 
-from vademecum.text import lexicon
+from vademecum.text import LETTERS, is_same_text, lexicon
 from vademecum.text.lexicon import ENGLISH, FRENCH, GERMAN
-from vademecum.text.words import LETTERS, is_same_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

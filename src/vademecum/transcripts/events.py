@@ -12,8 +12,8 @@ import json
 from dataclasses import MISSING, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
-from vademecum.transcripts import messages
-from vademecum.transcripts.messages import (
+from vademecum import transcripts
+from vademecum.transcripts import (
     NOTHING,
     Json,
     Message,
@@ -249,7 +249,7 @@ def to_json(event: Event) -> dict[str, Json]:
         for name, default, _ in _FIELDS[event.kind]:
             value = getattr(event, name)
             if isinstance(value, Message):
-                extra[name] = {**extra.get(name, {}), **messages.to_json(value)}
+                extra[name] = {**extra.get(name, {}), **transcripts.to_json(value)}
             elif value != default:
                 extra[name] = list(value) if isinstance(value, tuple) else value
         found = {**found, **{name: value for name, value in extra.items() if name not in found}}
@@ -325,10 +325,10 @@ _MESSAGE = {"role", "parts", "id", "time", "name", "model", "extra"}
 def _message(value: dict[str, Json]) -> tuple[Message, dict[str, Json]]:
     """A message, and what a newer version wrote beside it; a part that is not known becomes opaque."""
     try:
-        message = messages.from_json(value)
+        message = transcripts.from_json(value)
     except (KeyError, TypeError, ValueError, AttributeError):
         parts = tuple(_part(value["role"], part) for part in value["parts"])
-        message = messages.from_json({**value, "parts": []})._replace(parts=parts)
+        message = transcripts.from_json({**value, "parts": []})._replace(parts=parts)
     else:
         if not all(map(_sound, message.parts)):
             parts = tuple(_part(value["role"], part) for part in value["parts"])
@@ -340,7 +340,7 @@ def _message(value: dict[str, Json]) -> tuple[Message, dict[str, Json]]:
 
 def _part(role: str, value: Json) -> Any:
     try:
-        part = messages.from_json({"role": role, "parts": [value]}).parts[0]
+        part = transcripts.from_json({"role": role, "parts": [value]}).parts[0]
     except (KeyError, TypeError, ValueError, AttributeError):
         return Opaque(value)
     return part if _sound(part) else Opaque(value)
@@ -500,5 +500,5 @@ def name_of(events: Iterable[Event | Torn]) -> str:
         if isinstance(event, Renamed | Started):
             given = event.name or given
         elif isinstance(event, Said) and not made and not given:
-            made = messages.name_from(event.message)
+            made = transcripts.name_from(event.message)
     return given or made

@@ -16,18 +16,18 @@ from typing import TYPE_CHECKING, Any
 
 from vademecum.errors import Collision, UnknownName
 from vademecum.text import fences
+from vademecum.transcripts import Image, Opaque, Text, Thinking, ToolCall, ToolResult, is_aside
 from vademecum.transcripts import events as kinds
 from vademecum.transcripts.events import Compacted, Event, Said, Started, Summary
 from vademecum.transcripts.log import clean_event
-from vademecum.transcripts.messages import Image, Opaque, Text, Thinking, ToolCall, ToolResult, is_aside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
+    from vademecum.transcripts import Part
     from vademecum.transcripts.events import Torn
     from vademecum.transcripts.log import Line
-    from vademecum.transcripts.messages import Part
 
     Render = Callable[[Iterable[Event | Torn], str], Iterator[str]]
 

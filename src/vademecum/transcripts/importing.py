@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from vademecum.errors import VadeError
 from vademecum.store import clock, files, identity, scopes
+from vademecum.transcripts import SIDE, Message, Text, ToolResult, to_json
 from vademecum.transcripts.events import Ended, Event, Renamed, Said, Started, Trimmed, Used
 from vademecum.transcripts.log import ENDING, FOLDER, Log, OnDisk
-from vademecum.transcripts.messages import SIDE, Message, Text, ToolResult, to_json
 from vademecum.transcripts.reading import SessionFacts, TranscriptUsage, Unread, unseen
 from vademecum.transcripts.sessions import IMPORT as FIELD
 from vademecum.transcripts.sessions import IMPORTED as WHY
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from vademecum.store import Home
-    from vademecum.transcripts.messages import Part
+    from vademecum.transcripts import Part
     from vademecum.transcripts.reading import Found, Seen
 
     Progress = Callable[[str, int, int], None]

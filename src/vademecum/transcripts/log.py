@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from vademecum.store import Home
-    from vademecum.transcripts.messages import Json
+    from vademecum.transcripts import Json
 
 FOLDER = "transcripts"
 ENDING = ".jsonl"

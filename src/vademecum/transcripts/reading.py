@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from vademecum.store import clock
-from vademecum.transcripts.messages import (
+from vademecum.transcripts import (
     META,
     SIDE,
     Image,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
-    from vademecum.transcripts.messages import Json, Part
+    from vademecum.transcripts import Json, Part
 
     Seen = Callable[[int], object]
 

@@ -26,7 +26,7 @@ from vademecum.search.legs import Legs, knows_words, window
 from vademecum.search.query import readable
 from vademecum.store import files, names, reading, scopes, secrets
 from vademecum.store.outgoing import clean_text
-from vademecum.text.words import WORD
+from vademecum.text import WORD
 from vademecum.transcripts import sync as following
 from vademecum.transcripts.events import Said, Started, Torn
 from vademecum.transcripts.events import parse as parse_event

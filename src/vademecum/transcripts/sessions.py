@@ -31,9 +31,9 @@ from vademecum.search import relevance
 from vademecum.search.legs import PREVIEW, around, lowered
 from vademecum.store import Journal, clock, files, names, scopes, secrets
 from vademecum.store.outgoing import clean_text
+from vademecum.transcripts import Role, is_aside, is_command, name_from
 from vademecum.transcripts.events import Ended, Event, Renamed, Said, Started, end_of, name_of, start_of
 from vademecum.transcripts.log import ENDING, FOLDER, InMemory, Line, Log, OnDisk, clean_event
-from vademecum.transcripts.messages import Role, is_aside, is_command, name_from
 from vademecum.types import Audience, Origin, Scope, SecretPolicy
 
 if TYPE_CHECKING:
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from vademecum.store import Home
+    from vademecum.transcripts import Message
     from vademecum.transcripts.events import Torn
-    from vademecum.transcripts.messages import Message
     from vademecum.types import Change
 
 NOTE_MESSAGES = 15

@@ -22,9 +22,9 @@ from vademecum.index.base import stamp as stamp_of
 from vademecum.index.corpus import head, moment
 from vademecum.index.words import Speech
 from vademecum.store import files, names
+from vademecum.transcripts import Role, Text, ToolCall, ToolResult, is_aside, name_from
 from vademecum.transcripts.events import Renamed, Said, Started
 from vademecum.transcripts.log import ENDING, FOLDER, Log, OnDisk
-from vademecum.transcripts.messages import Role, Text, ToolCall, ToolResult, is_aside, name_from
 from vademecum.types import Audience, Finding, Place, Scope
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from vademecum.index.base import ChunkRow, Index
     from vademecum.index.sync import Survey, SyncReport
     from vademecum.store import Home
+    from vademecum.transcripts import Message
     from vademecum.transcripts.log import Raw
-    from vademecum.transcripts.messages import Message
 
     Key = tuple[str, str]  # a project and a session
     Progress = Callable[[str, int, int], None]

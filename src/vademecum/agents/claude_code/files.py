@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from vademecum.agents.memories import fronted, key_of, reference, text_of, unmarked
 from vademecum.knowledge.intake import SectionPiece, Skipped, TopicPiece
 from vademecum.store import pinned
-from vademecum.transcripts.messages import (
+from vademecum.transcripts import (
     META,
     NOTHING,
     SIDE,
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 
     from vademecum.agents.memories import FileTree, Importing, TextFile
     from vademecum.knowledge.intake import Piece
-    from vademecum.transcripts.messages import Json, Part
+    from vademecum.transcripts import Json, Part
     from vademecum.transcripts.reading import Found, JsonLine, Seen, Stream
 
 _TITLES = {"summary": "summary", "ai-title": "aiTitle", "custom-title": "customTitle"}

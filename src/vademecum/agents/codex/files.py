@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from vademecum.agents.memories import date_in, fronted, key_of, reference, titled, unmarked
 from vademecum.knowledge.intake import NotesPiece, SectionPiece, Skipped, TopicPiece
 from vademecum.store import pinned
-from vademecum.transcripts.messages import (
+from vademecum.transcripts import (
     META,
     SIDE,
     SUMMARY,
@@ -74,7 +74,7 @@ if TYPE_CHECKING:
 
     from vademecum.agents.memories import FileTree, Importing, TextFile
     from vademecum.knowledge.intake import Piece
-    from vademecum.transcripts.messages import Json, Part
+    from vademecum.transcripts import Json, Part
     from vademecum.transcripts.reading import Bit, Found, JsonLine, Seen, SessionFacts, Stream
 
     Result = tuple[Text | Image | Opaque, ...]

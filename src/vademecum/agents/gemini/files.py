@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vademecum.transcripts.messages import (
+from vademecum.transcripts import (
     LEFT,
     META,
     Image,
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from vademecum.transcripts.messages import Json, Part
+    from vademecum.transcripts import Json, Part
     from vademecum.transcripts.reading import Found, Seen, SessionFacts
 
 _KNOWN = ("id", "timestamp", "type", "content", "thoughts", "tokens", "model", "toolCalls")

@@ -28,7 +28,7 @@ from vademecum.interfaces.present.to_text import (
 )
 from vademecum.interfaces.tools.core import LESSONS
 from vademecum.interfaces.tools.declaration import quoted
-from vademecum.text.words import spelled
+from vademecum.text import spelled
 from vademecum.tokens import Size, count, weigh
 
 if TYPE_CHECKING:

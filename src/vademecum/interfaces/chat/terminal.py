@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from vademecum.errors import VadeError
 from vademecum.interfaces.present import output
 from vademecum.interfaces.present.safe import has_secret
-from vademecum.text import fences
-from vademecum.text.words import visible
+from vademecum.text import fences, visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -33,7 +33,7 @@ from vademecum.interfaces.tools.declaration import (
     input_schema,
     parse_arguments,
 )
-from vademecum.text.words import spelled, visible
+from vademecum.text import spelled, visible
 from vademecum.tokens import DEFAULT_RATIO
 from vademecum.types import Scope
 

@@ -256,7 +256,7 @@ def _talk(model: str | None, flags: Flags, readonly: bool) -> int:
 def _print(model: str | None, flags: Flags, readonly: bool) -> int:
     from vademecum.interfaces.chat import conversation
     from vademecum.interfaces.chat.terminal import Plain
-    from vademecum.transcripts.messages import is_command
+    from vademecum.transcripts import is_command
 
     question = "" if sys.stdin is None else sys.stdin.read().strip()
     if not question:

@@ -12,7 +12,7 @@ from vademecum.interfaces.cli.options import common, complete_keys, confirmed, h
 from vademecum.interfaces.present import output, to_json
 from vademecum.interfaces.present.safe import clean_text, find_secrets, mark_secrets
 from vademecum.interfaces.present.to_text import show_waiting
-from vademecum.text.words import spelled
+from vademecum.text import spelled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

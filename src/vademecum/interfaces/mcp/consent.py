@@ -23,7 +23,7 @@ from mcp_types import (
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from vademecum.errors import Conflict, Refused
-from vademecum.text.words import spelled
+from vademecum.text import spelled
 
 if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext

@@ -15,7 +15,7 @@ import click
 
 from vademecum.errors import InvalidText, VadeError
 from vademecum.interfaces.present.shape import VERSION
-from vademecum.text.words import visible
+from vademecum.text import visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

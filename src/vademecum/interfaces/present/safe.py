@@ -9,7 +9,7 @@ from vademecum.store.secrets import find as find_secrets
 from vademecum.store.secrets import gate as gate_secrets
 from vademecum.store.secrets import mark as mark_secrets
 from vademecum.store.secrets import redact as redact_secrets
-from vademecum.text.words import visible
+from vademecum.text import visible
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

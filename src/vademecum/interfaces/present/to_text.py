@@ -109,7 +109,7 @@ def _explain(passage: Passage) -> None:
 
 def show_waiting(waiting: Sequence[Waiting], *, as_json: bool) -> None:
     """Print what waits, with everything that could hide in it written out."""
-    from vademecum.text.words import spelled
+    from vademecum.text import spelled
 
     if as_json:
         output.as_json(waiting_json, waiting=waiting)

@@ -22,7 +22,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, NoReturn, Protocol, TypeAlias, TypeVar, cast
 
 from vademecum.errors import UnknownName, UsageError
-from vademecum.transcripts.messages import (
+from vademecum.transcripts import (
     NOTHING,
     Image,
     Json,
@@ -38,7 +38,7 @@ from vademecum.transcripts.messages import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from vademecum.transcripts.messages import Part
+    from vademecum.transcripts import Part
 
 # Those whose marks are plainest come first; plain `{role, content}` fits several and goes to the last.
 NAMES = ("pydantic_ai", "openai_responses", "anthropic", "openai_chat")

@@ -9,13 +9,12 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from vademecum.transcripts import shapes
-from vademecum.transcripts.messages import Image, Message, Opaque, Role, Text, Thinking, ToolCall, ToolResult
+from vademecum.transcripts import Image, Message, Opaque, Role, Text, Thinking, ToolCall, ToolResult, shapes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from vademecum.transcripts.messages import Json, Part
+    from vademecum.transcripts import Json, Part
 
 name = "anthropic"
 

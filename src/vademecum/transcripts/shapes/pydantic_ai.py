@@ -11,13 +11,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from vademecum.transcripts import shapes
-from vademecum.transcripts.messages import Image, Message, Opaque, Role, Text, Thinking, ToolCall, ToolResult
+from vademecum.transcripts import Image, Message, Opaque, Role, Text, Thinking, ToolCall, ToolResult, shapes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from vademecum.transcripts.messages import Json, Part
+    from vademecum.transcripts import Json, Part
 
 name = "pydantic_ai"
 
