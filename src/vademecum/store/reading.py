@@ -133,6 +133,16 @@ class Version:
     name: str
     image: archive.Image
 
+    @property
+    def key(self) -> str:
+        """The key of the record."""
+        return key_of(self.name)
+
+    @property
+    def why(self) -> str:
+        """Why the record is gone."""
+        return "deleted by hand" if self.image.why == archive.KEPT else self.image.why
+
 
 def find_version(records: Records, name: str, places: Iterable[Place]) -> Version | None:
     """The version with that id, or the last of a record that is gone and answers to a key, number or id."""

@@ -267,15 +267,12 @@ def verify(as_json: bool, door: Door) -> int:
 
 def list_forgotten(memory: Memory, scope: str | None, *, as_json: bool) -> None:
     """Print what can be brought back."""
-    from vademecum.store.archive import KEPT
-    from vademecum.store.records import key_of
-
     found = [
         {
-            "key": key_of(each.name),
+            "key": each.key,
             "scope": str(each.shelf.place.scope),
             "at": each.image.at,
-            "why": "deleted by hand" if each.image.why == KEPT else each.image.why,
+            "why": each.why,
         }
         for each in memory.archive.forgotten(scope=scope)
     ]

@@ -19,7 +19,7 @@ from vademecum.agents.registry import find as find_agent
 from vademecum.errors import InvalidKey
 from vademecum.interfaces.present.safe import clean_text
 from vademecum.memory import Memory, connect
-from vademecum.store import hook_log
+from vademecum.store.hook_log import write as write_log
 from vademecum.store.names import check_id
 from vademecum.types import Origin
 
@@ -55,7 +55,7 @@ def run(job: Job, tell: Callable[[bytes], None]) -> None:
     memory = _opened(agent.name, told, job.home)
     tell(b"limit %f" % memory.settings.limits.hook)
     if memory.workspace.loaded.problems and event is HookEvent.SESSION_START:  # once a session is enough
-        hook_log.write(memory.home.path, agent=job.agent, event=job.event, why=MISTAKEN)
+        write_log(memory.home.path, agent=job.agent, event=job.event, why=MISTAKEN)
     if memory.settings.incognito:
         return
     if event in ANSWERED:

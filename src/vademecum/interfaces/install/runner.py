@@ -42,8 +42,10 @@ from vademecum.agents.registry import find as find_agent
 from vademecum.agents.registry import having
 from vademecum.errors import Collision, Malformed, Refused, UnknownName
 from vademecum.interfaces.install import json_edit
-from vademecum.store import clock, files, names
+from vademecum.store.clock import now, stamp
+from vademecum.store.files import delete, read, reported, update
 from vademecum.store.folders import Folder
+from vademecum.store.names import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -315,9 +317,7 @@ class Installation(NamedTuple):
         agent = find_agent(name)
         if agent is None or agent.setup is None:
             known = ", ".join(having("setup"))
-            raise UnknownName(
-                f"{names.shown(name)} is not an agent that is known here", hint=f"one of {known}"
-            )
+            raise UnknownName(f"{shown(name)} is not an agent that is known here", hint=f"one of {known}")
         return cls(agent, agent.setup, where, program)
 
     @property
@@ -407,7 +407,7 @@ def _files(one: Installation) -> Iterator[tuple[Path, list[ConfigEdit], bytes | 
         inside = _inside(one.root, path)
         try:
             with Folder.at(inside.parent) as folder:
-                before = files.read(folder, inside.name, largest=_LARGEST)
+                before = read(folder, inside.name, largest=_LARGEST)
         except (FileNotFoundError, NotADirectoryError):
             before = None
         yield path, parts, before
@@ -480,7 +480,7 @@ def _named(path: Path) -> Iterator[None]:
 
 def install(one: Installation, home: Home) -> list[FileEdit]:
     """Install, and say what changed; a second time nothing does."""
-    with files.reported(f"install into {one.agent.name}"), home.lock(f"install {one.agent.name}"):
+    with reported(f"install into {one.agent.name}"), home.lock(f"install {one.agent.name}"):
         edits = installing(one)
         receipt = _receipt(home, one)
         made: list[str] = []
@@ -498,7 +498,7 @@ def install(one: Installation, home: Home) -> list[FileEdit]:
 
 def uninstall(one: Installation, home: Home) -> list[FileEdit]:
     """Take away what was installed, and nothing else."""
-    with files.reported(f"uninstall from {one.agent.name}"), home.lock(f"install {one.agent.name}"):
+    with reported(f"uninstall from {one.agent.name}"), home.lock(f"install {one.agent.name}"):
         edits = uninstalling(one, home)
         receipt = _receipt(home, one)
         for edit in edits:
@@ -517,14 +517,14 @@ def _write(root: Path, edit: FileEdit) -> None:
     # What was not there may hold keys of other servers one day; what was keeps the mode it has.
     mode = 0o600 if edit.before is None else 0o644
     with Folder.at(top, create=True) as start, start.enter(*above, create=True) as folder:
-        files.update(folder, name, lambda now: edit.change(now) or b"", mode=mode, largest=_LARGEST)
+        update(folder, name, lambda now: edit.change(now) or b"", mode=mode, largest=_LARGEST)
 
 
 def _delete(root: Path, edit: FileEdit) -> None:
     real = _inside(root, edit.path)
     with Folder.at(real.parent) as folder:
-        if files.read(folder, real.name, largest=_LARGEST) == edit.before:
-            files.delete(folder, real.name)
+        if read(folder, real.name, largest=_LARGEST) == edit.before:
+            delete(folder, real.name)
 
 
 def _missing(root: Path, path: Path) -> list[str]:
@@ -564,7 +564,7 @@ def _entry(
         return {"after": after, "backup": earlier.get("backup")}
     if edit.before is None:
         return {"after": after, "backup": None}
-    moment = clock.stamp(clock.now()).replace(":", "")
+    moment = stamp(now()).replace(":", "")
     name = f"{moment}-{one.agent.name}-{_digest(edit.before)[:8]}-{edit.path.name.lstrip('.')}"
     with home.folder(BACKUPS, create=True) as folder:
         folder.update(name, lambda _: edit.before or b"", largest=_LARGEST)
