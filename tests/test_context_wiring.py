@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from vademecum.context.flush import JOURNAL_TOOL, RECORD_TOOL
+from vademecum.context.turns import JOURNAL_TOOL, RECORD_TOOL
 from vademecum.errors import NotFound, NotVisible, UsageError, WindowFull
 from vademecum.memory import Memory, connect
 from vademecum.tokens import DEFAULT_RATIO

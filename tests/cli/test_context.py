@@ -319,5 +319,5 @@ def test_the_demo_fails_when_a_commit_is_forgotten_or_a_fact_is_not_flushed(
         patch.setattr(summary, "_commits", lambda *_: [])
         assert "to be in the window" in vade.fails("demo")
     with monkeypatch.context() as patch:
-        patch.setattr("vademecum.context.flush._turn", lambda *_: "nothing")
+        patch.setattr("vademecum.context.turns._turn", lambda *_: "nothing")
         assert "the demo expected the flushed fact" in vade.fails("demo")

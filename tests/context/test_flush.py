@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from vademecum.context import flush as flushes
-from vademecum.context.flush import FlushNotes, drop_written, flush
+from vademecum.context import turns as flushes
+from vademecum.context.turns import FlushNotes, drop_written, flush
 from vademecum.transcripts import Message, Role, Text, ToolCall
 
 from .hosts import FACT, Asked, ScriptedHost

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vademecum.context.no_reply import TOKEN, ReplyListener, is_silent
+from vademecum.context.host import TOKEN, ReplyListener, is_silent
 
 
 def heard(chunks: list[str]) -> str:

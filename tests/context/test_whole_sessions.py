@@ -13,8 +13,8 @@ import pytest
 
 from context.replaying import replay
 from vademecum.context.engine import ContextEngine
-from vademecum.context.flush import JOURNAL_TOOL
 from vademecum.context.prune import PruneMode, PruneSettings
+from vademecum.context.turns import JOURNAL_TOOL
 from vademecum.context.window import WindowSettings
 from vademecum.errors import InvalidText
 from vademecum.memory import Memory, connect

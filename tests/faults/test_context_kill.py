@@ -23,9 +23,8 @@ from faults import operations
 from faults.operations import FOLLOW, LAST, PREPARE, RETRY, RUN, Ground
 from faults.syscalls import Tap
 from faults.test_kill import Countdown
-from vademecum.context.engine import ContextEngine
-from vademecum.context.exit import Exit
-from vademecum.context.flush import JOURNAL_TOOL, RECORD_TOOL
+from vademecum.context.engine import ContextEngine, Exit
+from vademecum.context.turns import JOURNAL_TOOL, RECORD_TOOL
 from vademecum.context.units import estimate_request
 from vademecum.context.window import WindowSettings
 from vademecum.store import folders

@@ -54,7 +54,7 @@ def test_a_proposal_is_told_then_written_and_taken_back(world: World) -> None:
     memory.graph.propose(model=Scripted(names(("deploys", "hosts"))), apply=True)
     assert edges(memory) == {("deploys", "hosts", "relates_to", "scripted:model")}
     assert memory.show("deploys").text == TEXTS["deploys"]
-    memory.undo()
+    memory.care.undo()
     assert world.tree() == before
 
 
@@ -69,7 +69,7 @@ def test_what_is_there_is_not_proposed_again_in_either_direction(world: World) -
 
 def test_what_a_person_rejected_is_not_proposed(world: World) -> None:
     memory = filled(world)
-    memory.reject_edge("deploys", "hosts")
+    memory.graph.reject("deploys", "hosts")
     found = memory.graph.propose(model=Scripted(names(("deploys", "hosts"))), apply=True)
     assert found.outcome.proposals == ()
     assert edges(memory) == set()

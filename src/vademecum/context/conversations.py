@@ -19,7 +19,7 @@ from vademecum.types import Audience
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from vademecum.context import dry_run
+    from vademecum.context import engine
     from vademecum.context.engine import ContextEngine
     from vademecum.context.host import Complete, GitActivity, Host
     from vademecum.context.todo import TodoList
@@ -148,9 +148,9 @@ class Conversations:
 
     def _summed_up(self, log: Log) -> None:
         """Let all but the newest messages leave a log's window, with their summary and a checkpoint."""
-        from vademecum.context import dry_run
+        from vademecum.context import engine
 
-        model = dry_run.model_of(log)
+        model = engine.model_of(log)
         size = self.context(log, window=1, model=model).inspect().tokens.total
         self.context(log, window=max(size, 1), model=model).compact()
 
@@ -208,12 +208,12 @@ class Conversations:
         Returns how many tokens it had before, and what would be sent now. Without `window` it counts as
         full, so that about half of it goes. With `dry` nothing is written.
         """
-        from vademecum.context import dry_run
+        from vademecum.context import engine
 
         if not dry:
             self._work.may_write()
         log = self.open(which, all=all)
-        model = dry_run.model_of(log)
+        model = engine.model_of(log)
         before = self.context(log, window=window or 1, model=model).inspect().tokens.total
         written = log.copy_in_memory() if dry else log
         return before, self.context(written, window=window or max(before, 1), model=model).compact()
@@ -261,9 +261,9 @@ class Conversations:
         window: int,
         model: str = "",
         progress: Progress | None = None,
-    ) -> dry_run.DryRun:
+    ) -> engine.DryRun:
         """What the engine would do with a transcript, a file or a session, at that window; writes nothing."""
-        from vademecum.context import dry_run, engine
+        from vademecum.context import engine
 
         if window < 1:
             raise UsageError(f"a window has at least one token, not {window}")
@@ -271,7 +271,7 @@ class Conversations:
         found = self._tried(source)
         name = model or found.model
         ratio = None if self._work.settings.incognito else self._work.state.ratio(name)
-        return dry_run.run(
+        return engine.run(
             found,
             window=window,
             settings=engine.settings_from(self._work.settings),
@@ -280,13 +280,13 @@ class Conversations:
             progress=progress,
         )
 
-    def _tried(self, source: str) -> dry_run.DryRunSource:
-        from vademecum.context import dry_run
+    def _tried(self, source: str) -> engine.DryRunSource:
+        from vademecum.context import engine
 
         if os.path.lexists(source) or os.sep in source:
-            return dry_run.read_source(Path(source))
+            return engine.read_source(Path(source))
         try:
-            return dry_run.from_log(self.open(source))
+            return engine.from_log(self.open(source))
         except NotFound:
             raise NotFound(
                 f"{names.shown(source)} is no file and no session that is visible from here",

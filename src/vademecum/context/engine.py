@@ -2,23 +2,35 @@
 
 The host gives the whole thread each time, as it has it; the engine writes what is new to the log, and what is
 decided about it (pruned, trimmed, compacted) as events behind it. The window is what the log amounts to:
-nothing is sent that could not be made again from it, but for secrets, which the log does not keep. Knows no
-store: whoever puts it together says where notes go and where a ratio is kept.
+nothing is sent that could not be made again from it, but for secrets, which the log does not keep. It knows
+no store: whoever puts it together says where notes go and where a ratio is kept.
+
+The order of the way out is that of safety: what leaves is in the log, what should outlive it is flushed, and
+its summary stands before the event that lets it go. A process that dies in between has lost nothing. A
+dry run lives a session through again on a log in memory, at the times it really happened: no model is asked
+and nothing is written anywhere.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
-from vademecum.context import compaction as compactions
-from vademecum.context import exit, prune, summary
-from vademecum.context import flush as flushes
+from vademecum.context import prune, summary, turns
 from vademecum.context import todo as todos
 from vademecum.context.budget import FlushSettings, Move, Stage, TrimSettings, keep_recent, next_step, points
-from vademecum.context.exit import Exit
-from vademecum.context.host import GitActivity, ask_for
-from vademecum.context.prune import PruneMode, PruneSettings
-from vademecum.context.units import flatten, gather, measure_all, measure_schemas, trim
+from vademecum.context.host import GitActivity, HostFunctions, ask_for
+from vademecum.context.prune import PruneKind, PruneMode, PruneSettings
+from vademecum.context.units import (
+    Cut,
+    Unit,
+    estimate_request,
+    flatten,
+    gather,
+    measure_all,
+    measure_schemas,
+    trim,
+)
 from vademecum.context.window import (
     COMPACTION,
     NO_PROGRESS,
@@ -32,21 +44,194 @@ from vademecum.context.window import (
     WindowRow,
     WindowSettings,
     compose,
+    count_opening,
+    failure_field,
+    whole_field,
 )
-from vademecum.errors import HostFailed, WindowFull
+from vademecum.errors import HostFailed, NotFound, WindowFull
+from vademecum.store import clock, files
 from vademecum.tokens import PRIMING, Estimator, Size, count
-from vademecum.transcripts.events import Event, Pruned, Todo, Used
-from vademecum.transcripts.log import Log, clean_event
+from vademecum.transcripts import LEFT, SIDE, SUMMARY, Message, Role
+from vademecum.transcripts.events import (
+    Checkpoint,
+    Compacted,
+    Event,
+    Flushed,
+    Pruned,
+    Started,
+    Summary,
+    Todo,
+    Trimmed,
+    Used,
+)
+from vademecum.transcripts.log import InMemory, Log, clean_event
+from vademecum.transcripts.reading import SessionFacts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from contextlib import AbstractContextManager
+    from pathlib import Path
 
     from vademecum import config
     from vademecum.context.budget import Window
-    from vademecum.context.exit import Plan
     from vademecum.context.host import Host
-    from vademecum.transcripts import Json, Message
+    from vademecum.context.prune import PruneDecision
+    from vademecum.context.window import ThreadEntry
+    from vademecum.transcripts import Json
+    from vademecum.transcripts.log import Pen
 
+    Progress = Callable[[str, int, int], None]
+    Render = Callable[[summary.ThreadSummary, str, int], str]
+
+
+# ------------------------------------------------------------ the way out of the window
+
+
+class Plan(NamedTuple):
+    """What would become of the window, and how large it would be."""
+
+    leaving: tuple[ThreadEntry, ...]
+    dropped: tuple[Message, ...]
+    staying: tuple[ThreadEntry, ...]
+    cuts: tuple[tuple[str, Cut], ...]
+    known: summary.ThreadSummary | None
+    block: str
+    total: int
+
+
+def make_plan(
+    thread: Thread, past: Past, scale: Scale, target: int, render: Render, *, words: str, share: int
+) -> Plan:
+    """A window of that many tokens in all, of which the block may have one `share`th of the context.
+
+    `render` makes the block of what is known, of a model's words about it, and of the tokens it may have.
+    """
+    shown = thread.window()
+    window = scale.window(shown)
+    cap = max(min(scale.context // share, (target - window.fixed) // 3), 0)
+    units = gather(shown).units
+    found = trim(units, tokens=target - window.schemas - PRIMING - cap, ratio=scale.ratio)
+    by_first = {unit.messages[0].id: unit for unit in units}
+    cuts = tuple(
+        (message.id, how) for first, how in found.cuts for message in by_first[first].messages if message.id
+    )
+    leaving, staying = _parted(thread.live, found.kept, found.dropped)
+    dropped = tuple(thread.logged(entry) for entry in leaving)  # what is told of it holds no secrets
+    if not leaving:
+        known, block = past.known, past.block
+    else:
+        stays = [thread.logged(entry) for entry in staying]
+        known = summary.summarize(dropped, past.known, kept=stays)
+        block = render(known, words, cap)
+    decided = thread.with_cuts(cuts)
+    total = scale.total([thread.shown(entry, decided) for entry in staying], block)
+    return Plan(leaving, dropped, staying, cuts, known, block, total)
+
+
+def _parted(
+    live: Sequence[ThreadEntry], kept: Sequence[Unit], dropped: Sequence[Unit]
+) -> tuple[tuple[ThreadEntry, ...], tuple[ThreadEntry, ...]]:
+    """Which messages of the log leave and which stay.
+
+    A message can be part of two units (results beside words) and stays if either does. One that is in
+    none, because it was mended away, leaves with its neighbours.
+    """
+    if not dropped:
+        return (), tuple(live)
+    stay = {message.id for message in flatten(kept)}
+    gone = {message.id for message in flatten(dropped)} - stay
+    head = count_opening([entry.kept for entry in live])
+    last = max((at for at, entry in enumerate(live) if entry.kept.id in gone), default=-1)
+    leaving = {
+        entry.key
+        for at, entry in enumerate(live)
+        if entry.kept.id in gone or (head <= at < last and entry.kept.id not in stay)
+    }
+    return (
+        tuple(entry for entry in live if entry.key in leaving),
+        tuple(entry for entry in live if entry.key not in leaving),
+    )
+
+
+DISABLED = "skipped:disabled"
+_RECENT_CALLS = 10
+_CALL_CHARS = 120
+
+
+class Exit:
+    """The way out of one session's window."""
+
+    def __init__(
+        self,
+        log: Log,
+        thread: Thread,
+        past: Past,
+        flush: Callable[[], str] | None,
+        todo: Callable[[], todos.TodoList],
+    ) -> None:
+        self._log = log
+        self._thread = thread
+        self._past = past
+        self._flush = flush  # runs the turn over the window as it is; None where it is switched off
+        self._todo = todo
+
+    def flush(self, report: Proceedings) -> None:
+        """The flush of this cycle, unless it has run."""
+        if self._past.flushed:
+            return
+        if self._flush is None:
+            outcome = DISABLED
+        elif not self._past.heard:
+            outcome = turns.NOTHING_NEW
+        else:
+            outcome = self._flush()
+        self._write(Flushed(outcome=outcome), sync=True)
+        report.flushed = outcome
+
+    def leave(self, plan: Plan, report: Proceedings, *, why: str, by_model: bool = False) -> None:
+        """Let go what a plan says; with `by_model` its block holds a model's summary."""
+        if not plan.leaving and not plan.cuts:
+            return
+        self.flush(report)
+        self._thread.hold()
+        point = _checkpoint(self._thread.window(), plan, self._todo(), self._past.cycles + 1)
+        keys = tuple(entry.key for entry in plan.leaving)
+        whole = whole_field(plan.known, plan.block)
+        if by_model and keys:
+            self._log.append(point)
+            self._write(Compacted(text=plan.block, covers=keys, role=str(Role.USER), extra=whole), sync=True)
+        elif keys:
+            extra = {**whole, **failure_field(report.failed)}
+            self._write(Summary(text=plan.block, role=str(Role.USER), extra=extra))
+            self._log.append(point)
+        else:
+            self._log.append(point)
+        cuts = tuple({"message": name, "limit": how.limit, "deep": how.deep} for name, how in plan.cuts)
+        if not by_model or cuts:
+            why_not = {} if keys else failure_field(report.failed)
+            done = Trimmed(ids=() if by_model else keys, why=why, decisions=cuts, extra=why_not)
+            self._write(done, sync=True)
+        self._thread.live = list(plan.staying)
+        self._thread.remember(plan.cuts)
+        if keys:
+            report.compacted = "model" if by_model else "extraction"
+        report.trimmed += [entry.kept.id for entry in plan.leaving]
+        report.cut += [name for name, _ in plan.cuts]
+        report.why.append(why)
+
+    def _write(self, event: Event, *, sync: bool = False) -> None:
+        self._past.take(self._log.append(event, sync=sync))
+
+
+def _checkpoint(shown: Sequence[Message], plan: Plan, todo: todos.TodoList, iteration: int) -> Checkpoint:
+    calls = [call for message in shown for call in message.calls][-_RECENT_CALLS:]
+    words = (" ".join(f"{call.name} {call.arguments[:1000]}".split())[:_CALL_CHARS] for call in calls)
+    task = plan.known.task if plan.known else summary.find_task(shown)
+    items = tuple(todos.to_json(todo)["items"])
+    return Checkpoint(task=task, todo=items, tools=tuple(words), iteration=iteration)
+
+
+# ------------------------------------------------------------ the engine
 
 _SECONDS = 5.0  # for the small questions: the time, git
 
@@ -212,9 +397,7 @@ class ContextEngine:
 
     def _plan(self, target: int, words: str | None = None, share: int = 10) -> Plan:
         told = self._past.words if words is None else words
-        return exit.make_plan(
-            self._thread, self._past, self._scale, target, self._render, words=told, share=share
-        )
+        return make_plan(self._thread, self._past, self._scale, target, self._render, words=told, share=share)
 
     def _render(self, known: summary.ThreadSummary, words: str, tokens: int) -> str:
         """The block that stands for what leaves, in so many tokens, or in what both tasks need at least."""
@@ -227,7 +410,7 @@ class ContextEngine:
 
     def _compact(self, report: Proceedings, focus: str, *, manual: bool) -> bool:
         """Compact with the host's model; when that fails, a person's wish is met by the extraction."""
-        hindrance = compactions.hindrance(self._past.record, manual=manual)
+        hindrance = turns.hindrance(self._past.record, manual=manual)
         if hindrance:
             report.why.append(f"compaction skipped: {hindrance}")
             return False
@@ -239,30 +422,28 @@ class ContextEngine:
             report.why.append("nothing to compact")
             return False
         self._gate.flush(report)
-        made = compactions.compact(
-            self._task(plan, focus), self._host, seconds=self._settings.compaction_seconds
-        )
+        made = turns.compact(self._task(plan, focus), self._host, seconds=self._settings.compaction_seconds)
         if made.text:
             sound = self._plan(target, made.text, share=5)
-            if compactions.gained(before, sound.total) and sound.total <= window.limit:
+            if turns.gained(before, sound.total) and sound.total <= window.limit:
                 self._gate.leave(sound, report, why=COMPACTION, by_model=True)
                 return True
-            made = compactions.Compaction(why=NO_PROGRESS)
-        if made.why != compactions.NO_MODEL:
+            made = turns.Compaction(why=NO_PROGRESS)
+        if made.why != turns.NO_MODEL:
             report.failed = made.why
             report.why.append(f"compaction failed: {made.why}")
         if manual:
             self._gate.leave(plan, report, why=COMPACTION)
         return manual
 
-    def _task(self, plan: Plan, focus: str) -> compactions.CompactionTask:
+    def _task(self, plan: Plan, focus: str) -> turns.CompactionTask:
         known = plan.known or summary.ThreadSummary()
         left = self._window().limit * 2 // 3  # the rest is for the questions around it and the answer
         ratio = self._scale.ratio
         requests = tuple(dict.fromkeys(each for each in (known.original, known.task) if each))
-        return compactions.CompactionTask(
-            record=compactions.render_record(plan.dropped, before=self._past.block, chars=int(left * ratio)),
-            identifiers=compactions.find_identifiers(plan.dropped, known),
+        return turns.CompactionTask(
+            record=turns.render_record(plan.dropped, before=self._past.block, chars=int(left * ratio)),
+            identifiers=turns.find_identifiers(plan.dropped, known),
             requests=requests,
             focus=focus,
             chars=max(int(self._context // 5 * ratio * 0.7), 1500),
@@ -275,7 +456,7 @@ class ContextEngine:
         window = self._window()
         room = (window.limit * 9 // 10 if not self._refusals else window.limit // 2) - PRIMING
         fitting = trim(gather(self._messages()).units, tokens=room, ratio=self._scale.ratio).kept
-        return flushes.flush(
+        return turns.flush(
             flatten(fitting), self._host, settings=self._settings.flush, seconds=self._settings.flush_seconds
         )
 
@@ -387,3 +568,180 @@ class LearningEngine(ContextEngine):
         super().observe(usage)
         if self._learned is not None and self._learns in self.estimator.ratios:
             self._learned(self._learns, self.estimator.ratio(self._learns))
+
+
+# ------------------------------------------------------------ dry runs
+
+_LOOK = 20  # lines from the beginning
+OWN = "vademecum"  # the format of our own logs
+
+
+class DryRunSource(NamedTuple):
+    """A session to try: what it is, the model it ran with, and all that was said on its main line."""
+
+    name: str
+    format: str
+    model: str
+    messages: tuple[Message, ...]
+
+
+class DryRunStep(NamedTuple):
+    """One answer before which something had to happen."""
+
+    message: int  # how many there were by then
+    why: str
+    pruned: int  # results
+    trimmed: int  # messages
+    cut: int  # messages that stayed, shortened
+    flushed: str
+    tokens: int  # of the request then
+
+
+class DryRun(NamedTuple):
+    """How a session went."""
+
+    source: DryRunSource
+    tokens: int  # of all that was said, as one request
+    window: Inspection  # as it stands at the end
+    steps: tuple[DryRunStep, ...]
+    pruned: tuple[PruneDecision, ...]
+    full: str = ""  # why it could not go on
+
+    @property
+    def pruned_chars(self) -> int:
+        """How many characters pruning took out."""
+        return sum(
+            each.chars - (len(each.placeholder) if each.kind is PruneKind.CLEAR else each.head + each.tail)
+            for each in self.pruned
+        )
+
+    @property
+    def trimmed(self) -> int:
+        """How many messages left the window."""
+        return sum(step.trimmed for step in self.steps)
+
+    @property
+    def flushes(self) -> int:
+        """How many flush turns were due."""
+        return sum(bool(step.flushed) for step in self.steps)
+
+
+def run(
+    source: DryRunSource,
+    *,
+    window: int,
+    settings: WindowSettings,
+    model: str,
+    estimator: Estimator,
+    progress: Progress | None = None,
+) -> DryRun:
+    """Live through a session again."""
+    moment = datetime.fromtimestamp(0, UTC)
+
+    def now() -> datetime:
+        return moment
+
+    engine = ContextEngine(
+        Log("trial", InMemory(), now=now), HostFunctions(now), window, settings, model, estimator=estimator
+    )
+    steps: list[DryRunStep] = []
+    pruned: list[PruneDecision] = []
+    said = list(source.messages)
+    full = ""
+    try:
+        for at in [*(at for at, each in enumerate(said) if each.role is Role.ASSISTANT and at), len(said)]:
+            moment = max(moment, clock.parse(said[at - 1].time) or moment)
+            made = engine.prepare(said[:at])
+            pruned += made.pruned
+            steps += _step(at, made)
+            if progress is not None:
+                progress("try", at, len(said))
+            if at < len(said):
+                moment = max(moment, clock.parse(said[at].time) or moment)
+                engine.observe(Used())
+    except WindowFull as error:
+        full = str(error)
+    tokens = estimate_request(said, (), estimator.ratio(model))
+    return DryRun(source, tokens, engine.inspect(), tuple(steps), tuple(pruned), full)
+
+
+def _step(at: int, made: Prepared) -> list[DryRunStep]:
+    if not (made.pruned or made.trimmed or made.cut or made.flushed):
+        return []
+    counts = len(made.pruned), len(made.trimmed), len(made.cut)
+    return [DryRunStep(at, made.why, *counts, made.flushed, made.tokens.total)]
+
+
+# -------------------------------------------------------------------- reading a session
+
+
+def read_source(path: Path) -> DryRunSource:
+    """The session in a file, of whatever format; raises NotFound for what holds none."""
+    with files.reported(f"read {path}"):
+        if not path.is_file():
+            what = "is a folder" if path.is_dir() else "is not a file" if path.exists() else "is not there"
+            raise NotFound(
+                f"{path} {what}", hint="give the file of one transcript, or a session's id or name"
+            )
+        log = Log(path.stem, _File(path))
+        first = next(log.raw(), None)
+        if first is None:
+            raise NotFound(f"{path} is empty", hint="give a transcript in which something was said")
+        if first.kind:
+            return from_log(log, str(path))
+        from vademecum.agents import registry
+
+        known = registry.recognise_transcript(path)
+        if known is None:
+            names = ", ".join([*(each.name for each in registry.transcript_formats()), OWN])
+            raise NotFound(f"{path} is no transcript that is known here", hint=f"the formats are {names}")
+        model, said = "", []
+        for each in known.read(path):
+            if isinstance(each, Message):
+                said.append(each)
+                model = model or each.model
+            elif isinstance(each, SessionFacts):
+                model = each.model or model
+    return _source(str(path), known.name, model, said)
+
+
+def from_log(log: Log, name: str = "") -> DryRunSource:
+    """A session of our own."""
+    said = [event.message._replace(time=event.message.time or event.time) for event in log.thread()]
+    model = model_of(log) or next((each.model for each in said if each.model), "")
+    return _source(name or log.session, OWN, model, said)
+
+
+def model_of(log: Log) -> str:
+    """The model a session ran with, as its first lines say; empty when they do not."""
+    for number, raw in enumerate(log.raw()):
+        event = raw.read() if raw.kind in ("", Started.kind) else None
+        if isinstance(event, Started):
+            return event.model
+        if number > _LOOK:
+            break
+    return ""
+
+
+def _source(name: str, format: str, model: str, said: Sequence[Message]) -> DryRunSource:
+    """What was said on the main line, without subagents, branches that were left, and summaries."""
+    main = tuple(each for each in said if not any(each.extra.get(mark) for mark in (SIDE, LEFT, SUMMARY)))
+    if not main:
+        raise NotFound(f"nothing is said in {name}", hint="give a transcript in which something was said")
+    return DryRunSource(name, format, model, main)
+
+
+class _File:
+    """A log anywhere on the disk, to be read and never written."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.path = str(path)
+
+    def opened(self) -> BinaryIO | None:
+        """Open it for reading."""
+        return self._path.open("rb")
+
+    def held(self) -> AbstractContextManager[Pen]:
+        """Nobody writes here."""
+        raise PermissionError(f"{self.path} is only read")

@@ -1,7 +1,8 @@
 """What the engine asks of its host, how it protects itself from the answers, and git as a host may ask it.
 
 The engine never calls a model and never opens a journal: the program around it does, through these few
-callbacks. Each of them may raise, hang or answer nonsense; `ask` turns all three into `HostFailed`.
+callbacks. Each of them may raise, hang or answer nonsense; `ask` turns all three into `HostFailed`. A
+reply of `NO_REPLY` is kept from the person it was not meant for, whole or while it streams in.
 
 A repository is not trusted: its settings can name programs, for the file system monitor, for signatures, for
 filters and for fetching what a partial clone lacks, and none of them may run because somebody asked what is
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import subprocess
 import threading
 import time
@@ -254,3 +256,51 @@ class _AskGit:
             return None
         text = answer.decode("utf-8", "replace")
         return text if whole else text.rpartition("\n" if "\0" not in text else "\0")[0]
+
+
+# ------------------------------------------------------------ silent replies
+
+TOKEN = "NO_REPLY"
+_WRAP = r"""[\s*`"'(\[<]{0,32}"""  # what models put around it
+_SILENT = re.compile(rf"{_WRAP}{TOKEN}(?![\w-])", re.IGNORECASE)
+
+
+def _prefixes(word: str) -> str:
+    """A pattern for every beginning of a word: N, NO, NO_ …"""
+    found = ""
+    for letter in reversed(word):
+        found = f"(?:{letter}{found})?"
+    return found
+
+
+_MAY_BE = re.compile(_WRAP + _prefixes(TOKEN), re.IGNORECASE)
+
+
+def is_silent(text: str) -> bool:
+    """Whether a whole reply is to be suppressed."""
+    return _SILENT.match(text) is not None
+
+
+class ReplyListener(NamedTuple):
+    """A reply as it streams in: what is held back, and what is known of it."""
+
+    held: str = ""
+    silent: bool = False
+    speaking: bool = False
+
+    def feed(self, chunk: str) -> tuple[ReplyListener, str]:
+        """Hear one chunk; what comes back may be shown now."""
+        if self.speaking:
+            return self, chunk
+        if self.silent:
+            return self, ""
+        text = self.held + chunk
+        if _MAY_BE.fullmatch(text):
+            return ReplyListener(held=text), ""
+        if is_silent(text):
+            return ReplyListener(silent=True), ""
+        return ReplyListener(speaking=True), text
+
+    def finish(self) -> str:
+        """The reply has ended: what was held back and is to be shown after all."""
+        return "" if self.silent or is_silent(self.held) else self.held

@@ -10,12 +10,10 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum import transcripts as shapes
-from vademecum.context import compaction as compactions
-from vademecum.context import flush as flushes
-from vademecum.context import prune, summary
+from vademecum.context import prune, summary, turns
 from vademecum.context.budget import FLUSH, TRIM, FlushSettings, Points, TrimSettings, Window, reply_reserve
-from vademecum.context.compaction import CompactionRecord
 from vademecum.context.prune import PruneSettings
+from vademecum.context.turns import CompactionRecord
 from vademecum.context.units import Cut, Unit, cut, gather, measure_all
 from vademecum.errors import InvalidText
 from vademecum.store import clock, names
@@ -54,8 +52,8 @@ class WindowSettings(NamedTuple):
     trim: TrimSettings = TRIM
     flush: FlushSettings = FLUSH
     compaction: bool = True  # a summary by the host's model instead of the proactive trim, if it has one
-    flush_seconds: float = flushes.SECONDS
-    compaction_seconds: float = compactions.SECONDS
+    flush_seconds: float = turns.FLUSH_SECONDS
+    compaction_seconds: float = turns.COMPACTION_SECONDS
     reply: int | None = None  # the longest reply the model can give
 
 

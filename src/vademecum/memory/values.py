@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from vademecum.context.dry_run import DryRun as DryRun
+    from vademecum.context.engine import DryRun as DryRun
     from vademecum.index.sync import Survey as Survey
     from vademecum.index.sync import SyncReport as SyncReport
     from vademecum.knowledge.graph import Graph as Graph

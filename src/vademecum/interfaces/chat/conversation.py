@@ -25,7 +25,7 @@ from vademecum import (
     WindowFull,
     is_overflow,
 )
-from vademecum.context.no_reply import ReplyListener, is_silent
+from vademecum.context.host import ReplyListener, is_silent
 from vademecum.interfaces.chat import commands, tools
 from vademecum.interfaces.chat.state import NO_MODEL, SHAPE, used
 from vademecum.interfaces.present.safe import clean_text, noticing
