@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterable, Sequence
 
-    from vademecum.search.answer import Passage
+    from vademecum.search.base import Passage
 
     Rows = list[dict[str, object]]
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from vademecum.memory import Memory
-    from vademecum.search.answer import Passage
+    from vademecum.search.base import Passage
 
     Floats = NDArray[np.float64]
 

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from vademecum.memory import connect as connect
     from vademecum.memory.asynchronous import AsyncMemory as AsyncMemory
     from vademecum.memory.status import Status as Status
-    from vademecum.search.answer import Answer as Answer
-    from vademecum.search.answer import Coverage as Coverage
-    from vademecum.search.answer import Passage as Passage
+    from vademecum.search.base import Answer as Answer
+    from vademecum.search.base import Coverage as Coverage
+    from vademecum.search.base import Passage as Passage
     from vademecum.transcripts import Message as Message
     from vademecum.transcripts import Role as Role
     from vademecum.transcripts import Text as Text
@@ -76,7 +76,7 @@ _HOMES = {
     "vademecum.memory": "Listing Memory connect",
     "vademecum.memory.asynchronous": "AsyncMemory",
     "vademecum.memory.status": "Status",
-    "vademecum.search.answer": "Answer Coverage Passage",
+    "vademecum.search.base": "Answer Coverage Passage",
     "vademecum.transcripts.events": "Used",
     "vademecum.transcripts.log": "Log",
     "vademecum.transcripts": "Message Role Text ToolCall ToolResult",

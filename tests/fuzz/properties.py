@@ -14,8 +14,8 @@ from vademecum.index import words
 from vademecum.index.base import EVERYTHING
 from vademecum.index.chunk import LONGEST_HEADING, chunks
 from vademecum.index.sqlite import SqliteIndex
+from vademecum.search.base import parse as parse_query
 from vademecum.search.legs import SNIPPET, snippet
-from vademecum.search.query import parse as parse_query
 from vademecum.store import document, frontmatter
 from vademecum.types import Entry, Origin
 

@@ -28,7 +28,7 @@ from vademecum.types import Origin
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from vademecum.search.answer import Answer
+    from vademecum.search.base import Answer
 
 GOOD = 99
 BIRDS = "heron stork crane egret ibis".split()

@@ -17,8 +17,8 @@ from vademecum.index.sync import Sync
 from vademecum.index.vectors import pack
 from vademecum.index.words import Speech
 from vademecum.memory import connect
+from vademecum.search.base import parse
 from vademecum.search.engine import MODES, Engine, Options
-from vademecum.search.query import parse
 from vademecum.types import Origin, Place, Scope
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from vademecum.types import Origin
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from vademecum.search.answer import Answer
+    from vademecum.search.base import Answer
 
 PAGE = 4096
 WORDS = """heron pond frog reed marsh otter willow heath cliff barn mill ferry lantern anvil kettle ledger

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from vademecum.index.embed.base import Vectors
-    from vademecum.search.answer import Answer
+    from vademecum.search.base import Answer
 
 LOOP = """
 import json, sys, traceback

@@ -17,15 +17,15 @@ import vademecum
 from index import fake_providers
 from vademecum.errors import UnknownName
 from vademecum.memory import Memory, connect
+from vademecum.search import base as searching
 from vademecum.search import engine
-from vademecum.search import query as querying
 from vademecum.types import Origin, RecordType, Scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from index.fake_providers import Provider
-    from vademecum.search.answer import Answer
+    from vademecum.search.base import Answer
 
 NOTES = {
     "ferry": "The ferry to the island leaves at eight.",
@@ -86,7 +86,7 @@ def test_a_question_without_filters_or_with_good_ones_has_no_notes(notes: Memory
 
 def test_many_wrong_filters_are_told_of_a_few_times(notes: Memory) -> None:
     asked = " ".join(f"type:t{number}" for number in range(1_000))
-    assert len(notes.search(asked).notes) == querying.MOST_NOTES
+    assert len(notes.search(asked).notes) == searching.MOST_NOTES
 
 
 @pytest.mark.parametrize(
@@ -103,8 +103,8 @@ def test_many_wrong_filters_are_told_of_a_few_times(notes: Memory) -> None:
     ],
 )
 def test_a_month_or_a_year_means_its_beginning(typed: str, meant: str | None) -> None:
-    assert querying.beginning(typed) == meant
-    assert querying.parse(f"ferry after:{typed}").after == meant
+    assert searching.beginning(typed) == meant
+    assert searching.parse(f"ferry after:{typed}").after == meant
 
 
 def test_a_month_filters_by_its_beginning(tmp_path: Path) -> None:
@@ -141,9 +141,9 @@ def test_an_unknown_source_is_refused_with_those_there_are(tmp_path: Path) -> No
 
 def test_every_name_of_a_scope_and_a_type_is_a_filter() -> None:
     for scope in Scope:
-        assert querying.parse(f"x scope:{scope}").scope is scope
+        assert searching.parse(f"x scope:{scope}").scope is scope
     for kind in RecordType:
-        assert querying.parse(f"x type:{kind}").type == str(kind)
+        assert searching.parse(f"x type:{kind}").type == str(kind)
 
 
 # --- quotes -------------------------------------------------------------------------------------------------

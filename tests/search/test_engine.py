@@ -19,7 +19,7 @@ from vademecum.types import Origin
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from vademecum.search.answer import Answer, Passage
+    from vademecum.search.base import Answer, Passage
 
 NOTES = {
     "deploy-window": "Releases go out on Tuesday mornings, never on a Friday.",

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
-    from vademecum.search.answer import Answer
+    from vademecum.search.base import Answer
 
 NOW = datetime.now(UTC)
 

@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from vademecum.knowledge.finder import Finder
-    from vademecum.search.answer import Answer, Passage
-    from vademecum.search.query import Query
+    from vademecum.search.base import Answer, Passage, Query
     from vademecum.store import Found, Home, Workspace
 
 _REMINDERS = 8  # hits that one prompt is held against
@@ -96,13 +95,13 @@ class Injection:
 
         `without` are the marks of what the session has been told already.
         """
-        from vademecum.search import query as querying
+        from vademecum.search import base as searching
 
         words = injecting.extract_question(prompt)
         if not words or self._work.settings.incognito or not self._work.settings.inject.enabled:
             return injecting.Block("")
         # Quotation marks in a prompt quote somebody: only who searches asks for a phrase with them.
-        asked = querying.parse(words)._replace(sources=("memory",), phrases=())
+        asked = searching.parse(words)._replace(sources=("memory",), phrases=())
         options = self._finder.options(max_results=_REMINDERS, mode="bm25")
         with self._work.reported("read the memory"), outgoing.noticing() as hidden:
             answer = self._finder.searcher.search(asked, options, seconds=self._work.settings.limits.open)

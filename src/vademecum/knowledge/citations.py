@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from vademecum.search.answer import Passage
+    from vademecum.search.base import Passage
     from vademecum.store import Caller, Home
     from vademecum.types import Place
 
@@ -403,7 +403,7 @@ def _with_claims(passage: Passage, tree: ProjectTree, home: Home, caller: Caller
     lines = parsed.source.split("\n")[passage.start - 1 : passage.end]
     shown = "\n".join(line for line in lines if not line.startswith("<!-- origin:"))
     found = check_claims(find_claims(shown, tree=tree, bare=False), tree, marks=marks, symbols=False)
-    from vademecum.search.answer import Cited  # a store cites and answers nothing
+    from vademecum.search.base import Cited  # a store cites and answers nothing
 
     told = tuple(Cited(each.claim.cited, str(each.standing), each.why) for each in found)
     stale = "; ".join(each.stale for each in entries if each.stale and each.live)

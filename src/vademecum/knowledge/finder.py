@@ -10,8 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from vademecum.errors import EmbedderFailed, UnknownName, UsageError
-from vademecum.search import answer as answering
-from vademecum.search import query as querying
+from vademecum.search import base as searching
 from vademecum.store import archive, names, outgoing, scopes, sources
 from vademecum.store.names import parse_type
 from vademecum.types import Audience, Place, Scope
@@ -98,11 +97,11 @@ class Finder:
         type: str | RecordType | None = None,
         sources: Iterable[str] = (),
         as_of: str | None = None,
-    ) -> querying.Query:
+    ) -> searching.Query:
         """What is asked for: the filters in a question, and those of the call before them."""
         # The index has a mark where a secret stood, so a mark finds it; and no note repeats the secret.
-        asked = querying.parse(outgoing.clean_text(str(query)))
-        moment = None if as_of is None else querying.as_of(as_of)
+        asked = searching.parse(outgoing.clean_text(str(query)))
+        moment = None if as_of is None else searching.as_of(as_of)
         wanted = self._sources(sources)
         if scope or type or wanted or as_of:
             asked = asked._replace(
@@ -116,22 +115,22 @@ class Finder:
             scopes.place_for(self._work.caller, asked.scope)
         return asked
 
-    def nothing(self) -> answering.Answer:
+    def nothing(self) -> searching.Answer:
         """The answer of a session that keeps no memory."""
-        return answering.nothing("this session is incognito: nothing is read")
+        return searching.nothing("this session is incognito: nothing is read")
 
-    def answer(self, asked: querying.Query, options: Options, *, max_weak: int = 3) -> answering.Answer:
+    def answer(self, asked: searching.Query, options: Options, *, max_weak: int = 3) -> searching.Answer:
         """The passages that answer; when every match is weak, at most `max_weak` of them."""
         begun = time.monotonic()
         with self._work.reported("search"):
             found = self._found(asked, options, begun=begun)
             if asked.phrases and not found.results and not self._holds(asked, options):
-                asked = querying.without_phrases(asked)
+                asked = searching.without_phrases(asked)
                 found = self._found(asked, options, begun=begun)
-            found = self._with_standing(answering.without_weak(found, max_weak))
+            found = self._with_standing(searching.without_weak(found, max_weak))
             return replace(found, notes=(*asked.notes, *found.notes)) if asked.notes else found
 
-    def with_related(self, found: answering.Answer, asked: querying.Query) -> answering.Answer:
+    def with_related(self, found: searching.Answer, asked: searching.Query) -> searching.Answer:
         """An answer, and behind it what its records are joined to by one edge."""
         from vademecum.knowledge import graph as graphs
 
@@ -171,15 +170,15 @@ class Finder:
         self._work.listeners.append(searcher.take)
         return searcher
 
-    def _found(self, asked: querying.Query, options: Options, *, begun: float) -> answering.Answer:
+    def _found(self, asked: searching.Query, options: Options, *, begun: float) -> searching.Answer:
         """What answers in notes and behind them in sessions."""
-        if asked.sources == (answering.TRANSCRIPT,):
-            found = answering.Answer((), "metadata" if options.mode == "metadata" else "bm25")
+        if asked.sources == (searching.TRANSCRIPT,):
+            found = searching.Answer((), "metadata" if options.mode == "metadata" else "bm25")
         else:
             found = self.searcher.search(asked, options, seconds=self._work.settings.limits.open)
         return self._with_sessions(found, asked, options, begun=begun)
 
-    def _holds(self, asked: querying.Query, options: Options) -> bool:
+    def _holds(self, asked: searching.Query, options: Options) -> bool:
         """Whether anything holds the phrases asked for, though it may not be relevant enough to be shown."""
         if options.max_results < 1:
             return True
@@ -189,11 +188,11 @@ class Finder:
         return bool(self._found(asked, anything, begun=time.monotonic()).results)
 
     def _with_sessions(
-        self, found: answering.Answer, asked: querying.Query, options: Options, *, begun: float
-    ) -> answering.Answer:
+        self, found: searching.Answer, asked: searching.Query, options: Options, *, begun: float
+    ) -> searching.Answer:
         """An answer with what was said in sessions behind it, in places that it left free or filled badly."""
         strong = sum(each.match != "weak" for each in found.results)
-        places = answering.places_left(asked, options, strong)
+        places = searching.places_left(asked, options, strong)
         if (
             not places
             or self._work.caller.project is None
@@ -206,12 +205,12 @@ class Finder:
         passages = tuple(each for at, each in enumerate(passages) if each.match != "weak" or at < free)
         return replace(
             found,
-            results=answering.joined(found, passages, options.max_results),
+            results=searching.joined(found, passages, options.max_results),
             coverage=found.coverage._replace(sessions=said.sessions),
             degraded=(*found.degraded, *said.degraded),
         )
 
-    def _with_standing(self, found: answering.Answer) -> answering.Answer:
+    def _with_standing(self, found: searching.Answer) -> searching.Answer:
         """An answer whose hits say how the code they cite stands; nothing is looked at for the others."""
         project = self._work.caller.project
         if project is None or not found.results:
@@ -232,7 +231,7 @@ class Finder:
 
     def _sources(self, wanted: Iterable[str]) -> tuple[str, ...]:
         """Sources to look in, each once; one that is not there is refused with those that are."""
-        asked = tuple(dict.fromkeys(querying.readable(str(each)) for each in wanted))
+        asked = tuple(dict.fromkeys(searching.readable(str(each)) for each in wanted))
         if set(asked) <= set(sources.KINDS) or self._work.caller.audience is Audience.GROUP:
             return asked
         attached = [each.name for each in sources.visible(self._work.home, self._work.caller)]
@@ -250,7 +249,7 @@ class Finder:
             return ()
         return tuple(
             f"a group sees no source {names.shown(each)}" for each in wanted if each not in sources.KINDS
-        )[: querying.MOST_NOTES]
+        )[: searching.MOST_NOTES]
 
     def survey(self) -> Survey:
         """What the indexes cover now."""

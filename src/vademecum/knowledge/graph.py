@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from vademecum.errors import Malformed, NotFound, OutsideMemory, UnknownName
-from vademecum.search.answer import Passage
+from vademecum.search.base import Passage
 from vademecum.store import Fact, archive, clock, decisions, names, outgoing, scopes
 from vademecum.store.records import is_record
 from vademecum.text import LETTERS, fences, visible

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from vademecum.memory.requests import Requests
     from vademecum.memory.review import Review
     from vademecum.memory.status import Status
-    from vademecum.search.answer import Answer
+    from vademecum.search.base import Answer
     from vademecum.store import Home, Shelf
     from vademecum.store.audit import AuditLog
     from vademecum.store.projects import Projects

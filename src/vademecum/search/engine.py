@@ -15,8 +15,8 @@ from vademecum.index import corpus, words
 from vademecum.index.base import MEMORY
 from vademecum.index.embed.base import common_direction, family, likeness
 from vademecum.search import rank, relevance
+from vademecum.search.base import Query, narrowed
 from vademecum.search.legs import Legs, knows_words, snippet
-from vademecum.search.query import Query, narrowed
 from vademecum.store import clock
 from vademecum.text import WORD
 from vademecum.types import Scope

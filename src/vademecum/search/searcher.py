@@ -18,7 +18,7 @@ from vademecum.index.freshness import Freshness, wakings
 from vademecum.index.sqlite import NOTES, SqliteIndex
 from vademecum.index.sync import NO_VECTORS, Survey, Sync, SyncReport
 from vademecum.index.upkeep import IndexFile, in_turn
-from vademecum.search.answer import Answer, Coverage, Passage
+from vademecum.search.base import Answer, Coverage, Passage
 from vademecum.search.engine import Engine, Meaning, Options, RankedRow, Ranking
 from vademecum.store import archive, clock, names, scopes
 from vademecum.types import Audience, Place, Scope
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from vademecum.index.base import Filter, Index
     from vademecum.index.embed.base import Embedder
-    from vademecum.search.query import Query
+    from vademecum.search.base import Query
     from vademecum.store import Home
     from vademecum.store.state import State
     from vademecum.types import Change

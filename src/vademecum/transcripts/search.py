@@ -21,9 +21,8 @@ from vademecum.index.sqlite import SESSIONS, SqliteIndex
 from vademecum.index.sync import Sync, SyncReport
 from vademecum.index.upkeep import IndexFile, in_turn
 from vademecum.search import rank, relevance
-from vademecum.search.answer import TRANSCRIPT, Passage
+from vademecum.search.base import TRANSCRIPT, Passage, readable
 from vademecum.search.legs import Legs, knows_words, window
-from vademecum.search.query import readable
 from vademecum.store import files, names, reading, scopes, secrets
 from vademecum.store.outgoing import clean_text
 from vademecum.text import WORD
@@ -43,8 +42,8 @@ if TYPE_CHECKING:
     from vademecum.index.base import ChunkRow, Filter, Index, Stamp
     from vademecum.index.embed.base import Embedder, Vector
     from vademecum.index.sync import Survey
+    from vademecum.search.base import Query
     from vademecum.search.engine import Options
-    from vademecum.search.query import Query
     from vademecum.store import Home
     from vademecum.transcripts.sessions import Sessions
 
