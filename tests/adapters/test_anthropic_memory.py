@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from vademecum.adapters.anthropic_memory import AsyncMemoryTool, MemoryTool, relative
 from vademecum.errors import ScopeUnresolved
 from vademecum.store import document
-from vademecum.store.validate import rewrite
+from vademecum.store.document import rewrite
 from vademecum.types import Origin
 
 from .worlds import opened, origins

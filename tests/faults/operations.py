@@ -16,7 +16,7 @@ from unittest import mock
 
 from vademecum.errors import StorageFailed, UsageError, VadeError
 from vademecum.memory import Memory, connect
-from vademecum.store import audit, consolidation, folders, names, purge
+from vademecum.store import audit, folders, merge, names, purge
 from vademecum.store.home import Home
 from vademecum.types import Origin
 
@@ -394,7 +394,7 @@ def _gone(memory: Memory, *keys: str) -> bool:
 
 def _parts(memory: Memory) -> set[str]:
     """The keys of all that was consolidated."""
-    return {key for record in memory.list().records for key in consolidation.parts(record)}
+    return {key for record in memory.list().records for key in merge.parts_of(record)}
 
 
 def _decided(memory: Memory, kind: str, text: str) -> bool:

@@ -18,8 +18,8 @@ from vademecum.agents import registry
 from vademecum.errors import Malformed, NotFound, OutsideMemory, UnknownName, VadeError
 from vademecum.knowledge.intake import Skipped, TopicPiece
 from vademecum.store import clock, files, frontmatter
+from vademecum.store.document import decode
 from vademecum.store.folders import Folder
-from vademecum.store.validate import decode
 from vademecum.types import Entry, RecordType
 
 if TYPE_CHECKING:

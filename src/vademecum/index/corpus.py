@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from vademecum.errors import Malformed
 from vademecum.index import words
 from vademecum.index.base import JOURNAL, MEMORY, PINNED, Filter, IndexDocument, Labels, Piece, Stack
-from vademecum.store import archive, clock, document, outgoing, pinned, scopes, sources, validate
+from vademecum.store import archive, clock, document, outgoing, pinned, scopes, sources
 from vademecum.store.files import DiskFolder
 from vademecum.store.journal import is_day
 from vademecum.store.merge import read_tags
@@ -155,7 +155,7 @@ def read_document(
     from vademecum.index.chunk import chunks  # not needed to ask
 
     # What is found is handed to agents, and a passage may begin or end in the middle of a secret.
-    text = validate.decode(content)
+    text = document.decode(content)
     clean = outgoing.clean_lines(text)
     cut = [each for each in chunks(clean, kind=item.kind, tokens=tokens, overlap=overlap) if not each.hidden]
     labels = _labels(item, text)

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from vademecum.errors import OutsideMemory, UnknownName, VadeError
 from vademecum.inject import build as injecting
 from vademecum.inject.render import CLOSE, OPEN
-from vademecum.store import consolidation, files, names, outgoing, scopes
 from vademecum.store import decisions as unseen
+from vademecum.store import files, merge, names, outgoing, scopes
+from vademecum.store.document import decode
 from vademecum.store.folders import Folder
-from vademecum.store.validate import decode
 from vademecum.store.workspace import parse_audience
 from vademecum.types import LEARNED, Audience, Place
 
@@ -125,7 +125,7 @@ class Injection:
         with contextlib.suppress(VadeError):
             found = self._work.find(hit.key, hit.place.scope)
             lines = injecting.Lines(hit.path, hit.start, hit.end)
-            for part in consolidation.spread(found.record):
+            for part in merge.spread(found.record):
                 if part is not found.record and injecting.overlaps(part, lines):
                     return found._replace(record=part, part=part.key)
             return found

@@ -22,8 +22,8 @@ from vademecum.errors import OutsideMemory
 from vademecum.inject import render
 from vademecum.inject.render import cut_document
 from vademecum.knowledge import lessons, trust
-from vademecum.store import Fact, archive, catalogue, clock, consolidation, decisions
-from vademecum.store.consolidation import is_consolidation
+from vademecum.store import Fact, archive, catalogue, clock, decisions, merge
+from vademecum.store.merge import is_consolidation
 from vademecum.types import LEARNED, Origin, RecordType
 
 if TYPE_CHECKING:
@@ -241,7 +241,7 @@ class Pool:
 def opened(outline: Outline, records: Records) -> Found:
     """The topic itself, as its file says it now."""
     found = records.load(outline.shelf, outline.name)
-    for topic in consolidation.spread(found.record):
+    for topic in merge.spread(found.record):
         if ("" if topic is found.record else topic.key) == outline.row[PART]:
             return found._replace(record=topic, part=outline.row[PART])
     return found
@@ -254,9 +254,7 @@ def is_known(record: Record) -> bool:
 
 def _outlined(records: Records, shelf: Shelf, name: str, content: bytes) -> list[tuple[Any, ...]]:
     record = records.parse(shelf, name, content)
-    return [
-        _row(topic, "" if topic is record else topic.key, shelf) for topic in consolidation.spread(record)
-    ]
+    return [_row(topic, "" if topic is record else topic.key, shelf) for topic in merge.spread(record)]
 
 
 def _row(record: Record, part: str, shelf: Shelf) -> tuple[Any, ...]:

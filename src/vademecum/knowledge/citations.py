@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.errors import VadeError
 from vademecum.store import document, reading
-from vademecum.store.validate import decode
+from vademecum.store.document import decode
 from vademecum.text import fences
 
 if TYPE_CHECKING:

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import Malformed, Untrusted, VadeError
 from vademecum.knowledge import ltm
-from vademecum.store import archive, clock, document, frontmatter, journal, names, pinned, scopes, validate
+from vademecum.store import archive, clock, document, frontmatter, journal, names, pinned, scopes
 from vademecum.store import secrets as secret
+from vademecum.store.document import accept_text, decode
 from vademecum.store.merge import category, read_tags
 from vademecum.store.records import key_of
-from vademecum.store.validate import accept_text, decode
 from vademecum.text import fences, normalise
 from vademecum.types import Entry, Origin, Place, RecordType, Scope, SecretPolicy
 
@@ -547,7 +547,7 @@ class Intake:
         for each in given:
             for part in each.split(","):
                 try:
-                    found += validate.clean_tags([part], self.policy(scope))
+                    found += document.clean_tags([part], self.policy(scope))
                 except VadeError:
                     continue
         return tuple(dict.fromkeys(found))[:_MOST_TAGS]

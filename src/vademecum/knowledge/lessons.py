@@ -12,9 +12,8 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import InvalidText, UnknownName, UsageError
-from vademecum.store import Draft, clock, names, validate
-from vademecum.store.consolidation import is_consolidation
-from vademecum.store.merge import Known, may_supersede
+from vademecum.store import Draft, clock, document, names
+from vademecum.store.merge import Known, is_consolidation, may_supersede
 from vademecum.text import is_same_text, similarity
 from vademecum.types import LEARNED, Entry, RecordType
 
@@ -193,8 +192,8 @@ def title(kind: RecordType, fields: Mapping[str, Any]) -> str:
 
 def _clean_text(value: object, *, largest: int) -> str:
     """A text that stays as it is, however often it is kept."""
-    kept = validate.accept_text(value, largest=largest)  # type: ignore[arg-type]  # it refuses what is no text
-    while (again := validate.accept_text(kept, largest=largest)) != kept:
+    kept = document.accept_text(value, largest=largest)  # type: ignore[arg-type]  # it refuses what is no text
+    while (again := document.accept_text(kept, largest=largest)) != kept:
         kept = again
     return kept
 
@@ -360,7 +359,7 @@ def draft(
             fields[name] = gated(value)
     paths = tuple(gated(path) for path in clean_examples(examples))
     # Once more as a whole: what stands in two fields may be a secret together.
-    text = gated(validate.accept_text(render(kind, fields), largest=largest))
+    text = gated(document.accept_text(render(kind, fields), largest=largest))
     kept = Draft(
         text,
         kind,

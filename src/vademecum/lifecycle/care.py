@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from vademecum import config
 from vademecum.errors import NotFound, VadeError
-from vademecum.store import Found, archive, clock, decisions, files, scopes, validate
+from vademecum.store import Found, archive, clock, decisions, document, files, scopes
 from vademecum.store.records import LABELS, LOST
 from vademecum.types import Audience, Finding, Origin, Place, Scope, Swept
 
@@ -438,16 +438,16 @@ class Care:
         with self._work.reported(f"read {name}"):
             if name.lower().endswith(".md"):
                 shelf, file, content = self._work.documents.find(name, scope=self._work.scope(scope))
-                return shelf.name_of(file), "" if content is None else validate.decode(content)
+                return shelf.name_of(file), "" if content is None else document.decode(content)
             found = self._work.mendable(name, scope)
             content = reading.from_shelf(found.shelf, archive.RECORDS, found.name)
-            return found.record.path, validate.decode(content or b"")
+            return found.record.path, document.decode(content or b"")
 
     def edited(
         self, name: str, before: str, after: str, *, scope: str | Scope | None = None
     ) -> tuple[str, ...]:
         """Put an edited text in place of the one that was handed out; returns the kinds of secrets in it."""
-        from vademecum.store import validate
+        from vademecum.store import document
 
         self._work.may_write()
         largest = self._work.settings.limits.content_bytes
@@ -455,16 +455,16 @@ class Care:
             if name.lower().endswith(".md"):
                 shelf, file, _ = self._work.documents.find(name, scope=self._work.scope(scope))
                 kept, secret = self._work.gate(
-                    validate.check_document(after, largest=largest), shelf.place.scope
+                    document.check_document(after, largest=largest), shelf.place.scope
                 )
                 self._work.documents.write(shelf, file, kept, seen=before.encode() if before else None)
                 return secret
             found = self._work.mendable(name, scope)
-            whole = validate.check_document(after, largest=files.LARGEST)
+            whole = document.check_document(after, largest=files.LARGEST)
             kept, secret = self._work.gate(whole, found.shelf.place.scope)
             record = self._work.records.parse(found.shelf, found.name, kept.encode())
             if found.shelf.trusted:  # one that is not cannot be edited at all, which is told first
-                validate.check_record(before, record, largest=largest)
+                document.check_record(before, record, largest=largest)
             self._work.records.replace_text(found, before.encode(), kept, operation="edit")
             return secret
 
@@ -517,7 +517,7 @@ class Care:
     def write_listing(self, *, scope: str | Scope | None = None) -> Sequence[str]:
         """Write `index.md` beside the records of each place in sight."""
         from vademecum.knowledge import graph
-        from vademecum.store import listing
+        from vademecum.store import outgoing
 
         self._work.may_write()
         written = []
@@ -530,7 +530,7 @@ class Care:
                     if not records or not shelf.trusted:
                         continue
                     also = graph.see_also(records, rejected=graph.rejections(self._work.home))
-                    path = listing.write(shelf, records, also)
+                    path = outgoing.write_listing(shelf, records, also)
                     if path:
                         written.append(path)
         return written

@@ -26,10 +26,10 @@ from vademecum.store import (
     decisions,
     document,
     frontmatter,
-    listing,
     names,
+    outgoing,
 )
-from vademecum.store.validate import decode
+from vademecum.store.document import decode
 from vademecum.text import is_same_text, similarity
 from vademecum.types import LEARNED, Finding, Outcome, RecordType
 
@@ -393,7 +393,7 @@ def _derived(material: Material, around: HealContext) -> Iterator[_Mend]:
             records = [each.record for each in material.seen if each.shelf == shelf]
             why = f"it names {len(gone)} that are gone, and is written anew"
             proposal = Proposal(lint_rules.ORPHAN, f"{page.path}#L{gone[0][0]}", why, place=page.place)
-            yield _Mend(proposal, functools.partial(listing.write, shelf, records))
+            yield _Mend(proposal, functools.partial(outgoing.write_listing, shelf, records))
     rows = around.rows_gone()
     if rows:
         why = f"{rows} of its rows name files that are gone, and are dropped"

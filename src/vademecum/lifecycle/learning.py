@@ -8,7 +8,7 @@ from vademecum.errors import Malformed
 from vademecum.knowledge import lessons as learned
 from vademecum.knowledge import trust as trusting
 from vademecum.stand_ins import renamed
-from vademecum.store import Found, decisions, files, scopes, validate
+from vademecum.store import Found, decisions, document, files, scopes
 from vademecum.store.records import key_of
 from vademecum.types import Finding, Record, Scope, Stored
 
@@ -44,7 +44,7 @@ class Learning:
         if not text.strip():
             return signalling.read_signals("")
         return signalling.read_signals(
-            validate.accept_text(text, largest=4 * len(text))
+            document.accept_text(text, largest=4 * len(text))
         )  # any size: only its ends are read
 
     def learn(
@@ -70,7 +70,7 @@ class Learning:
             fields,
             confidence=confidence,
             examples=examples,
-            tags=validate.clean_tags(tags, self._work.settings.secrets.in_scope(scope)),
+            tags=document.clean_tags(tags, self._work.settings.secrets.in_scope(scope)),
             gate=lambda text: self._work.gate(text, scope),
             largest=self._work.settings.limits.content_bytes,
         )

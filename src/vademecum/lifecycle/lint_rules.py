@@ -26,11 +26,11 @@ from vademecum.knowledge.graph import LINK, WIKI, without_code
 from vademecum.lifecycle import statements
 from vademecum.lifecycle.passes import SeenRecord, is_countable
 from vademecum.lifecycle.statements import first_line
-from vademecum.store import archive, listing, names, scopes, secrets, short_numbers, sources
+from vademecum.store import archive, names, outgoing, scopes, secrets, short_numbers, sources
+from vademecum.store.document import decode
 from vademecum.store.journal import is_day
 from vademecum.store.pinned import CONTEXT
 from vademecum.store.records import is_record, key_of
-from vademecum.store.validate import decode
 from vademecum.text import fences
 from vademecum.types import Finding, Scope
 
@@ -222,14 +222,14 @@ class _Reader:
             page = self._page(folder, name, Page(path, kind, shelf.place, name, "", file, ours=shelf.trusted))
             if page is not None and kind == RECORD:
                 self._record(shelf, page)
-        if kind == RECORD and listing.NAME in here:
-            path = shelf.name_of(*below, listing.NAME)
-            file = str(shelf.top.joinpath(*shelf.parts, *below, listing.NAME))
-            content = self._content(folder, listing.NAME, path, file, shelf.place)
+        if kind == RECORD and outgoing.LISTING in here:
+            path = shelf.name_of(*below, outgoing.LISTING)
+            file = str(shelf.top.joinpath(*shelf.parts, *below, outgoing.LISTING))
+            content = self._content(folder, outgoing.LISTING, path, file, shelf.place)
             if content is not None:
                 text = content.decode(errors="replace")
                 self.shelves[path] = shelf
-                self.listings.append(Page(path, RECORD, shelf.place, listing.NAME, text, file))
+                self.listings.append(Page(path, RECORD, shelf.place, outgoing.LISTING, text, file))
 
     def _record(self, shelf: Shelf, page: Page) -> None:
         content = page.text.encode()

@@ -18,17 +18,17 @@ from vademecum.store import (
     Told,
     archive,
     clock,
-    consolidation,
     frontmatter,
+    merge,
     names,
     people,
     scopes,
     short_numbers,
 )
-from vademecum.store.consolidation import Part, is_consolidation
+from vademecum.store.document import decode
+from vademecum.store.merge import Part, is_consolidation
 from vademecum.store.records import is_record, key_of
 from vademecum.store.runs import Run
-from vademecum.store.validate import decode
 from vademecum.types import LEARNED, Finding, Origin, RecordType, Scope
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ class RetentionPass:
 
 def _lasting(record: Record) -> bool:
     """Whether a record never ages: by its own type, or by that of something it holds."""
-    types = {record.type, *(part.type for part in consolidation.parts(record).values())}
+    types = {record.type, *(part.type for part in merge.parts_of(record).values())}
     return not types.isdisjoint(LASTING.union(LEARNED))
 
 
@@ -299,7 +299,7 @@ class CountCap:
         """The record that holds what each of the old ones said."""
         key = _free(f"consolidated-{clock.stamp(now)[:10]}", taken)
         listed = [(make_part(each.record), each.record) for each in members]
-        whole = consolidation.render(key, listed, place=shelf.place, actor=self.actor, now=now)
+        whole = merge.render_consolidation(key, listed, place=shelf.place, actor=self.actor, now=now)
         return Edit(shelf, archive.RECORDS, f"{key}.md", None, whole.encode())
 
 
@@ -338,7 +338,7 @@ def make_part(record: Record) -> Part:
     """A record as a part of a consolidation: it is as old as it was, whenever that is written."""
     last = last_renewed(record)
     said = clock.stamp(last) if last is not None else ""
-    usual = record.title in (record.key, consolidation.usual_title(record.key))
+    usual = record.title in (record.key, merge.usual_title(record.key))
     title = "" if usual else record.title
     return Part(record.key, said, record.type, record.num, record.id, record.tags, title)
 

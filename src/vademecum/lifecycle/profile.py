@@ -13,8 +13,8 @@ from vademecum.knowledge import signals
 from vademecum.lifecycle import statements
 from vademecum.llm.base import Limits, read_prompt
 from vademecum.store import Edit, archive, clock, decisions, document, frontmatter, pinned, secrets
+from vademecum.store.document import decode
 from vademecum.store.runs import Run
-from vademecum.store.validate import decode
 from vademecum.text import LETTERS, SPOKEN, fences, visible
 from vademecum.transcripts import Role, is_aside, is_command
 from vademecum.transcripts.events import Said, Started

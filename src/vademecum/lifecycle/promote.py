@@ -20,7 +20,7 @@ from vademecum.lifecycle.passes import Proposal
 from vademecum.lifecycle.statements import split_known
 from vademecum.store import Edit, archive, clock, document, frontmatter, names, reading, scopes, secrets
 from vademecum.store import pinned as pinning
-from vademecum.store.validate import decode
+from vademecum.store.document import decode
 from vademecum.text import WORD, normalise, similarity
 from vademecum.transcripts.events import Said
 from vademecum.types import Entry, Finding, Origin, RecordType

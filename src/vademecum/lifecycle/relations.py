@@ -19,7 +19,7 @@ from vademecum.lifecycle.passes import Proposal, last_renewed
 from vademecum.llm.base import read_prompt
 from vademecum.stand_ins import renamed
 from vademecum.store import frontmatter, outgoing, scopes, secrets
-from vademecum.store.validate import decode
+from vademecum.store.document import decode
 from vademecum.types import SecretPolicy
 
 if TYPE_CHECKING:

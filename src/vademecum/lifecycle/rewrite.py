@@ -17,7 +17,7 @@ from vademecum.lifecycle import passes, statements
 from vademecum.lifecycle.passes import Proposal
 from vademecum.llm.base import Limits, read_prompt
 from vademecum.store import audit, clock, document, frontmatter, secrets
-from vademecum.store.validate import decode
+from vademecum.store.document import decode
 from vademecum.types import LEARNED, Entry, Origin
 
 if TYPE_CHECKING:

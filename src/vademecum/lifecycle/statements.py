@@ -19,10 +19,9 @@ from vademecum.knowledge import signals
 from vademecum.lifecycle.passes import Proposal
 from vademecum.llm.base import read_prompt
 from vademecum.store import archive, clock, document, secrets
-from vademecum.store.consolidation import is_consolidation
+from vademecum.store.document import decode
 from vademecum.store.journal import is_day
-from vademecum.store.merge import may_supersede
-from vademecum.store.validate import decode
+from vademecum.store.merge import is_consolidation, may_supersede
 from vademecum.text import LETTERS, SPOKEN, WORD, fences, sentence_spans, similarity, split_sentences
 from vademecum.types import Finding, Origin
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vademecum.errors import Malformed, NotFound, PendingReview
-from vademecum.store import Found, archive, pinned, reading, requests, scopes, validate
+from vademecum.store import Found, archive, document, pinned, reading, requests, scopes
 from vademecum.store import purge as purging
 from vademecum.store import reading as archived
 from vademecum.store import runs as running
@@ -161,7 +161,7 @@ class Archive:
         """Delete a text for good wherever it stands; attached sources are reported, not changed."""
         self._work.may_write()
         self._work.may_decide("delete for good", "vade purge --text")
-        wanted = validate.accept_text(text, largest=self._work.settings.limits.content_bytes)
+        wanted = document.accept_text(text, largest=self._work.settings.limits.content_bytes)
         with self._work.reported("purge that text"):
             self._forget_derived()
             shelf = scopes.own_shelf(self._work.home, self._work.caller.project)

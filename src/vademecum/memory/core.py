@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from vademecum.errors import Malformed, NotFound, OutsideMemory, PendingReview, UnknownName, UsageError
 from vademecum.memory.old_names import old_name
-from vademecum.store import Draft, Workspace, archive, clock, names, outgoing, scopes, validate
+from vademecum.store import Draft, Workspace, archive, clock, document, names, outgoing, scopes
 from vademecum.store.merge import is_guarded
 from vademecum.store.names import parse_type
 from vademecum.store.records import key_of
@@ -173,9 +173,9 @@ class Memory:
         if confidence is not None and not 0 <= confidence <= 1:
             raise UsageError(f"a confidence lies between 0 and 1, not at {confidence:g}")
         kept, secret = work.gate(
-            validate.accept_text(text, largest=work.settings.limits.content_bytes), scope
+            document.accept_text(text, largest=work.settings.limits.content_bytes), scope
         )
-        cleaned = validate.clean_tags(tags, work.settings.secrets.in_scope(scope))
+        cleaned = document.clean_tags(tags, work.settings.secrets.in_scope(scope))
         draft = Draft(kept, None if type is None else parse_type(type), cleaned, mode, confidence, protected)
         if scope is Scope.PROJECT:
             draft = replace(draft, cites=self._cited(kept))
@@ -227,7 +227,7 @@ class Memory:
         work.not_in_group("write to a journal, which it cannot read")
         scope = scopes.parse_scope(scope)
         kept, secret = work.gate(
-            validate.accept_text(text, largest=work.settings.limits.content_bytes), scope
+            document.accept_text(text, largest=work.settings.limits.content_bytes), scope
         )
         with work.reported("write the note"):
             noted = work.journal.note(kept, scope=scope)

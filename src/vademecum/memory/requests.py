@@ -6,7 +6,7 @@ import contextlib
 from typing import TYPE_CHECKING, Any
 
 from vademecum.errors import NotFound, UnknownName
-from vademecum.store import clock, names, requests, scopes, validate
+from vademecum.store import clock, document, names, requests, scopes
 from vademecum.types import Finding, Noted, Place, Record, Scope
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class Requests:
     def _noted_since(self, begun: str, text: str, scope: str | Scope) -> Noted | None:
         scope, since = scopes.parse_scope(scope), clock.parse(begun)
         kept, _ = self._work.gate(
-            validate.accept_text(text, largest=self._work.settings.limits.content_bytes), scope
+            document.accept_text(text, largest=self._work.settings.limits.content_bytes), scope
         )
         for day in self._work.journal.days([scopes.journal_place(self._work.caller, scope)]):
             if isinstance(day, Finding):

@@ -16,8 +16,8 @@ from vademecum.stand_ins import renamed
 from vademecum.store import Found, Listed, archive, decisions, document, files, names, pinned, scopes
 from vademecum.store import requests as approving
 from vademecum.store import runs as running
+from vademecum.store.document import decode
 from vademecum.store.merge import saying
-from vademecum.store.validate import decode
 from vademecum.types import Audience, Finding, Origin, Scope, parse_origin
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from vademecum.errors import Malformed, OutsideMemory
 from vademecum.store import archive, audit, clock, document, names, scopes
-from vademecum.store.validate import decode
+from vademecum.store.document import decode
 from vademecum.types import Audience, Change, ChangeKind, Entry, Finding, Noted
 
 if TYPE_CHECKING:

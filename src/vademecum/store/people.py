@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import Malformed, PersonsText
 from vademecum.store import archive, decisions, document, names
+from vademecum.store.document import decode
 from vademecum.store.merge import is_guarded, is_persons, read_tags
-from vademecum.store.validate import decode
 from vademecum.text import normalise
 from vademecum.types import Entry, Origin, RecordType
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from vademecum.errors import Conflict, Malformed, NotFound, OutsideMemory, Untrusted
 from vademecum.store import archive, audit, clock, document, frontmatter, names, people, scopes
-from vademecum.store.validate import decode
+from vademecum.store.document import decode
 from vademecum.types import Change, ChangeKind, Finding, Origin, Record, Scope
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO
 
 from vademecum.errors import Malformed, OutsideMemory
-from vademecum.store import archive, names, outgoing, scopes, short_numbers, sources, validate
+from vademecum.store import archive, document, names, outgoing, scopes, short_numbers, sources
 from vademecum.store.records import Found, is_record, key_of
 from vademecum.types import Audience
 
@@ -42,7 +42,7 @@ def lines_of(path: str, content: bytes | None, *, start: int = 1, count: int | N
     """A range of a file's lines, counted from 1."""
     if content is None:
         return Text(path, "")
-    every = validate.decode(content).split("\n")
+    every = document.decode(content).split("\n")
     if every[-1] == "":
         every.pop()
     chosen = every[start - 1 :] if count is None else every[start - 1 : start - 1 + count]
@@ -52,7 +52,7 @@ def lines_of(path: str, content: bytes | None, *, start: int = 1, count: int | N
 def clean_lines_of(path: str, content: bytes | None, *, start: int = 1, count: int | None = None) -> Text:
     """The same as they may leave: cleaned as a whole, since a secret may go over several lines."""
     if content is not None:
-        content = outgoing.clean_lines(validate.decode(content)).encode()
+        content = outgoing.clean_lines(document.decode(content)).encode()
     return lines_of(path, content, start=start, count=count)
 
 

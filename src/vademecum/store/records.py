@@ -23,19 +23,19 @@ from vademecum.store import (
     archive,
     audit,
     clock,
-    consolidation,
     decisions,
     document,
     files,
     frontmatter,
+    merge,
     names,
     people,
     scopes,
     short_numbers,
 )
 from vademecum.store.catalogue import Catalogue, Digest, Fact, Facts
+from vademecum.store.document import decode
 from vademecum.store.merge import Draft, Joining, Known, may_supersede, read_tags, saying
-from vademecum.store.validate import decode
 from vademecum.text import is_same_text
 from vademecum.types import (
     Change,
@@ -771,7 +771,7 @@ class Records:
                     found = self.load(shelf, file)
                     if wanted in (found.record.num, found.record.id):
                         direct.append(found)
-                    elif part := consolidation.part_named(found.record, str(wanted)):
+                    elif part := merge.part_named(found.record, str(wanted)):
                         held.append(_narrowed(found, part))
         yield from direct or held
 
@@ -798,7 +798,7 @@ class Records:
         best = max(self._holders(key, shelves), key=lambda each: each.record.updated or "", default=None)
         if best is None:
             return None
-        part = consolidation.part_named(best.record, key)
+        part = merge.part_named(best.record, key)
         return _narrowed(best, part) if part else best
 
     def _holders(self, key: str, shelves: Iterable[Shelf]) -> Iterator[Found]:
@@ -878,12 +878,12 @@ class Records:
             content = self.home.read(*image.parts) or b""
             if _says_all(content, found.record):
                 return content
-        return consolidation.revived(found.record).encode()
+        return merge.revived(found.record).encode()
 
     def release(self, shelf: Shelf, key: str) -> None:
         """Take a part out of the consolidations that hold it; their versions with it go to the archive."""
         for found in [*self._holders(key, [shelf])]:
-            if key in consolidation.parts(found.record):
+            if key in merge.parts_of(found.record):
                 self._release_from(found, key)
 
     def _release_from(self, found: Found, key: str) -> None:
@@ -893,13 +893,13 @@ class Records:
             if current is None:
                 return
             entries = _entries(current)
-            whole = consolidation.without(decode(current), key) is None
+            whole = merge.without_part(decode(current), key) is None
             self._archive(found, current, "retire" if whole else "release")
             gone = [entry for entry in entries if whole or entry.part == key]
             at = self.home, shelf, archive.RECORDS, found.name
             archive.log_taken(*at, gone, record=found.record.id)
             if not whole:
-                self._apply(found, lambda text: consolidation.without(text, key) or text, operation="release")
+                self._apply(found, lambda text: merge.without_part(text, key) or text, operation="release")
                 return
             folder.remove(found.name, lambda _: None)
             self._audit("release", found.record, before=current)
@@ -1131,7 +1131,7 @@ def _unreadable(shelf: Shelf, name: str, error: Exception) -> Finding:
 
 def _narrowed(found: Found, part: str) -> Found:
     """A consolidation as one of its parts."""
-    return found._replace(record=consolidation.narrowed(found.record, part), part=part)
+    return found._replace(record=merge.narrowed(found.record, part), part=part)
 
 
 def is_record(name: str) -> bool:
@@ -1187,7 +1187,7 @@ def _labels_of(records: Records, shelf: Shelf, name: str, content: bytes) -> tup
     """What a record is found by: its number, all it answers to but its key, and when it was updated."""
     record = records.parse(shelf, name, content)
     moment = clock.parse(record.updated if record.fields.get("updated") else record.created)
-    parts = consolidation.parts(record).values()
+    parts = merge.parts_of(record).values()
     said = (record.num, record.id, *(each for part in parts for each in (part.num, part.id)))
     return (
         record.num,
