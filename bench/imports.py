@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench import notes
 from vademecum.agents.registry import find_transcripts_in
-from vademecum.store import identity, scopes
+from vademecum.store import scopes
 from vademecum.store.home import Home
 from vademecum.transcripts.importing import import_files
 from vademecum.types import Origin
@@ -171,7 +171,7 @@ def _round(source: Path) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         base = Path(folder)
         (base / "work").mkdir()
-        project = identity.project(base / "work", home=base / "home", override="bench")
+        project = scopes.find_project(base / "work", home=base / "home", override="bench")
         home = Home(base / "home", 5)
         caller = scopes.Caller(agent="main", project=project, origin=Origin.USER)
         found["idle"] = _peak()

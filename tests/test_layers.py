@@ -60,7 +60,6 @@ BLIND = {
     "frontmatter": {"files", "folders", "records", "document", "scopes", "home", "archive"},
     "document": {"files", "folders", "records", "scopes", "home", "archive"},
     "secrets": {"files", "folders", "records", "document", "frontmatter", "scopes", "home"},
-    "identity": {"files", "folders", "records", "scopes", "home"},
 }
 
 # Where a library from outside may be imported; everything else is the standard library or our own.

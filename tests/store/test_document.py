@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 from vademecum.errors import Malformed
 from vademecum.memory import connect
 from vademecum.store import document, frontmatter
-from vademecum.store.identity import Project
 from vademecum.store.merge import Draft, Joining
-from vademecum.store.scopes import Caller
+from vademecum.store.scopes import Caller, Project
 from vademecum.types import Entry, Origin, Outcome, Place, Scope
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from vademecum.errors import NotFound, UsageError, VadeError
 from vademecum.memory import Memory, connect
-from vademecum.store import identity, names
+from vademecum.store import names, scopes
 from vademecum.types import Origin
 
 if TYPE_CHECKING:
@@ -51,12 +51,12 @@ SPELLINGS = (
 
 @pytest.mark.parametrize("url", SPELLINGS)
 def test_every_spelling_of_a_remote_is_one_project(url: str) -> None:
-    assert identity.normalise_remote(url) == "github-com-acme-api"
+    assert scopes.normalise_remote(url) == "github-com-acme-api"
 
 
 def test_the_three_spellings_of_the_issue_are_one_project() -> None:
     urls = ("ssh://git@host:2222/a/b.git", "git@host:a/b", "https://user:token@host/a/b.git")
-    assert {identity.normalise_remote(url) for url in urls} == {"host-a-b"}
+    assert {scopes.normalise_remote(url) for url in urls} == {"host-a-b"}
 
 
 def test_projects_whose_words_only_look_alike_are_different() -> None:
@@ -76,7 +76,7 @@ def test_projects_whose_words_only_look_alike_are_different() -> None:
         "https://github.com/acme/日本",
         "https://github.com/acme/中国",
     ]
-    ids = [identity.normalise_remote(url) for url in urls]
+    ids = [scopes.normalise_remote(url) for url in urls]
     assert len(set(ids)) == len(urls)
 
 
@@ -100,7 +100,7 @@ def test_projects_whose_words_only_look_alike_are_different() -> None:
     ],
 )
 def test_no_token_is_ever_in_an_id(url: str) -> None:
-    assert "s3cr3t" not in identity.normalise_remote(url)
+    assert "s3cr3t" not in scopes.normalise_remote(url)
 
 
 urls = st.builds(
@@ -121,8 +121,8 @@ urls = st.builds(
 @example("@")
 @example("")
 def test_any_remote_makes_an_id_that_can_name_a_folder_or_none(url: str) -> None:
-    found = identity.normalise_remote(url)
-    assert found == identity.normalise_remote(url)
+    found = scopes.normalise_remote(url)
+    assert found == scopes.normalise_remote(url)
     assert found == "" or names.check_id(found, "a project") == found
     assert len(found) <= 120
 
@@ -430,7 +430,7 @@ def test_a_folder_without_git_is_a_project_by_its_path(
 def test_the_remote_is_read_as_git_reads_it(tmp_path: Path, config: str, url: str | None) -> None:
     (tmp_path / ".git").mkdir()
     (tmp_path / ".git" / "config").write_bytes(config.encode())
-    assert identity.origin_remote(tmp_path) == url
+    assert scopes.origin_remote(tmp_path) == url
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])), st.sampled_from(["", "gitdir: ", "gitdir: ../"]))
@@ -442,14 +442,14 @@ def test_any_git_file_gives_a_project(
 ) -> None:
     root = tmp_path_factory.mktemp("strange")
     (root / ".git").write_text(start + text)
-    project = identity.project(root, home=root / "home")
+    project = scopes.find_project(root, home=root / "home")
     assert project.root == Path(os.path.realpath(root))
     assert names.check_id(project.id, "a project")
 
 
 def test_a_git_file_that_is_a_pipe_does_not_hang(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / ".git")
-    assert identity.project(tmp_path, home=tmp_path / "home").root == Path(os.path.realpath(tmp_path))
+    assert scopes.find_project(tmp_path, home=tmp_path / "home").root == Path(os.path.realpath(tmp_path))
 
 
 # --- what git itself makes of a remote ----------------------------------------------------------------------
@@ -491,8 +491,8 @@ def test_a_remote_is_the_one_that_git_uses(
         path.write_text(config)
         if where == "named":
             monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(path))
-    found = identity.project(root, home=tmp_path / "home")
-    assert found.id == (id or identity.normalise_remote(url))
+    found = scopes.find_project(root, home=tmp_path / "home")
+    assert found.id == (id or scopes.normalise_remote(url))
     said = subprocess.run(
         ["git", "-C", str(root), "ls-remote", "--get-url", "origin"],
         capture_output=True,
@@ -501,14 +501,14 @@ def test_a_remote_is_the_one_that_git_uses(
         env={**os.environ, "HOME": str(user)},
     )
     if said.returncode == 0 and "broken" not in config:
-        assert identity.normalise_remote(said.stdout) == found.id
+        assert scopes.normalise_remote(said.stdout) == found.id
 
 
 def test_files_of_git_that_include_one_another_end(tmp_path: Path) -> None:
     root = repository(tmp_path / "repo", "gh:acme/api")
     path = Path(os.path.expanduser("~")) / ".gitconfig"
     path.write_text('[include]\n\tpath = .gitconfig\n[url "https://github.com/"]\n\tinsteadOf = gh:\n')
-    assert identity.project(root, home=tmp_path / "home").id == "github-com-acme-api"
+    assert scopes.find_project(root, home=tmp_path / "home").id == "github-com-acme-api"
 
 
 def test_memory_kept_under_the_remote_as_it_is_written_is_reached_and_joined(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from vademecum.agents.registry import recognise_transcript, transcript_format
-from vademecum.store import identity, scopes
+from vademecum.store import scopes
 from vademecum.store.home import Home
 from vademecum.transcripts import Message, to_json
 from vademecum.transcripts.events import Said
@@ -256,7 +256,7 @@ def written(way: Way, records: list[Record], folder: Path) -> Path:
 def kept(way: Way, path: Path, base: Path) -> str:
     """All that is in the log after an import, which a second one leaves as it is."""
     (base / "work").mkdir()
-    project = identity.project(base / "work", home=base / "home", override="acme")
+    project = scopes.find_project(base / "work", home=base / "home", override="acme")
     home = Home(base / "home", 5)
     caller = scopes.Caller(agent="main", project=project, origin=Origin.USER)
     found = import_file(transcript_format(way.form), path, home=home, caller=caller)

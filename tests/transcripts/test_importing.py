@@ -18,7 +18,7 @@ import pytest
 
 from vademecum.agents.registry import find_transcripts, find_transcripts_in
 from vademecum.errors import NotFound
-from vademecum.store import files, identity, scopes
+from vademecum.store import files, scopes
 from vademecum.store.home import Home
 from vademecum.transcripts.events import (
     Ended,
@@ -78,7 +78,7 @@ def write(path: Path, values: Sequence[dict[str, Any]]) -> Path:
 class Vault:
     def __init__(self, base: Path) -> None:
         (base / "work").mkdir()
-        project = identity.project(base / "work", home=base / "home", override="acme")
+        project = scopes.find_project(base / "work", home=base / "home", override="acme")
         self.home = Home(base / "home", 5)
         self.caller = scopes.Caller(agent="main", project=project, origin=Origin.USER)
 

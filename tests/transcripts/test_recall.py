@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from vademecum.errors import NotFound, UnknownName, UsageError
 from vademecum.search.legs import PREVIEW
-from vademecum.store import identity, scopes
+from vademecum.store import scopes
 from vademecum.store.home import Home
 from vademecum.transcripts import Message, Role, Text, ToolCall, ToolResult
 from vademecum.transcripts.events import Said
@@ -38,7 +38,7 @@ class Past:
 
     def __init__(self, base: Path) -> None:
         (base / "work").mkdir()
-        project = identity.project(base / "work", home=base / "home", override="acme")
+        project = scopes.find_project(base / "work", home=base / "home", override="acme")
         self.at = datetime(2026, 11, 15, 12, 0, tzinfo=UTC)
         caller = scopes.Caller(agent="main", project=project)
         self.sessions = Sessions(Home(base / "home", 5), caller, self.now)

@@ -15,7 +15,7 @@ import pytest
 
 from vademecum.errors import Ambiguous, Collision, ConfigError, InvalidKey, NotFound, NotVisible, UsageError
 from vademecum.memory import connect
-from vademecum.store import identity, scopes
+from vademecum.store import scopes
 from vademecum.store.home import Home
 from vademecum.transcripts import Message, Role, Text, ToolResult
 from vademecum.transcripts.events import Ended, Renamed, Said, Started, end_of
@@ -42,7 +42,7 @@ class Clock:
 
 def sessions(base: Path, *, project: str = "acme", agent: str = "main", **given: Any) -> Sessions:
     (base / "work").mkdir(exist_ok=True)
-    found = identity.project(base / "work", home=base / "home", override=project)
+    found = scopes.find_project(base / "work", home=base / "home", override=project)
     about = {name: given.pop(name) for name in ("session", "audience") if name in given}
     caller = scopes.Caller(agent=agent, project=found, origin=Origin.AGENT, **about)
     return Sessions(Home(base / "home", 5), caller, **{"now": Clock(), **given})
@@ -281,11 +281,11 @@ def test_many_processes_at_once_agree_on_one_current_session(tmp_path: Path, nam
     code = """
 import sys
 from pathlib import Path
-from vademecum.store import identity, scopes
+from vademecum.store import scopes
 from vademecum.store.home import Home
 from vademecum.transcripts.sessions import Sessions
 base = Path(sys.argv[1])
-project = identity.project(base / "work", home=base / "home", override="acme")
+project = scopes.find_project(base / "work", home=base / "home", override="acme")
 caller = scopes.Caller(agent="main", project=project, session=sys.argv[2] or None)
 print(Sessions(Home(base / "home", 20), caller).current().session)
 """

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from vademecum import config
 from vademecum.errors import OutsideMemory, VadeError
 from vademecum.memory.core import Memory
-from vademecum.store import Home, clock, files, identity, people, scopes
+from vademecum.store import Home, clock, files, people, scopes
 from vademecum.store.workspace import parse_audience
 from vademecum.types import Audience, Origin
 
@@ -46,7 +46,7 @@ def connect(
     here = _project_folder(project, cwd)
     flags = {name: value for name, value in (("agent", agent), ("incognito", incognito)) if value is not None}
     with files.reported("look at this folder"):
-        root = identity.find_root(here, home=place) if here is not None else None
+        root = scopes.find_root(here, home=place) if here is not None else None
         loaded = config.load(
             home=place,
             project_root=root,
@@ -56,7 +56,7 @@ def connect(
         )
         settings = loaded.settings
         override = settings.project_id
-        found = identity.project(here, home=place, override=override) if here is not None else None
+        found = scopes.find_project(here, home=place, override=override) if here is not None else None
     speaker = people.Speaker(origin)
     if terminal is not None and origin is Origin.USER:
         speaker = people.speaker(environ, terminal=terminal, scripts=settings.approval.scripts)

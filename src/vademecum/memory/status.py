@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
     from vademecum.index.sync import Survey
     from vademecum.memory.core import Memory
-    from vademecum.store import Directory, Pinned, Workspace, identity
+    from vademecum.store import Directory, Pinned, Workspace
 
 
 class Status(NamedTuple):
     """What is here, and what is wrong with it."""
 
     home: Path
-    project: identity.Project | None
+    project: scopes.Project | None
     agent: str
     session: str | None
     audience: Audience

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from vademecum.store.home import Home
-    from vademecum.store.identity import Project
+    from vademecum.store.scopes import Project
     from vademecum.store.workspace import Workspace
 
 

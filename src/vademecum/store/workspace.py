@@ -19,7 +19,7 @@ from vademecum.errors import (
     UnknownName,
     VadeError,
 )
-from vademecum.store import archive, audit, clock, files, identity, names, scopes, secrets
+from vademecum.store import archive, audit, clock, files, names, scopes, secrets
 from vademecum.store.catalogue import Catalogue
 from vademecum.store.records import Found, Records
 from vademecum.types import Audience, Change, Finding, Origin, Place, Scope
@@ -255,7 +255,7 @@ class Workspace:
                 raise
             return found
 
-    def project(self) -> identity.Project:
+    def project(self) -> scopes.Project:
         """The project of this folder; an error where there is none."""
         scopes.place_for(self.caller, Scope.PROJECT)
         if self.caller.project is None:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from vademecum.errors import VadeError
-from vademecum.store import clock, files, identity, scopes
+from vademecum.store import clock, files, scopes
 from vademecum.transcripts import SIDE, Message, Text, ToolResult, to_json
 from vademecum.transcripts.events import Ended, Event, Renamed, Said, Started, Trimmed, Used
 from vademecum.transcripts.log import ENDING, FOLDER, Log, OnDisk
@@ -323,7 +323,7 @@ def _kept_in(home: Home, session: str) -> str:
 def _project(home: Home, caller: scopes.Caller, folder: str) -> str:
     """The project a session belongs to: that of the folder it ran in, else the caller's."""
     if folder and os.path.isabs(folder) and "\0" not in folder:
-        found = identity.project(Path(folder), home=home.path)
+        found = scopes.find_project(Path(folder), home=home.path)
         own = caller.project
         return own.id if own is not None and own.root == found.root else found.id
     return scopes.place_for(caller, Scope.PROJECT).id
