@@ -4,12 +4,16 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
 
-.PHONY: demo test lint types unit soak bench conformance pins clean
+.PHONY: demo test check lint types unit soak bench conformance pins clean
 
 demo: $(READY)
 	@$(BIN)/vade demo
 
 test: lint types unit
+
+# After every change: lint, types and the tests that need no process of their own, with few examples.
+check: lint types $(READY)
+	HYPOTHESIS_PROFILE=check $(BIN)/python -m pytest -n auto -q -m fast
 
 lint: $(READY)
 	$(BIN)/ruff check .

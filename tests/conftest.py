@@ -6,18 +6,34 @@ A command that decides needs a terminal, and tests have none: `allowing.allow` l
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+import tomllib
+from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 import allowing
 import json_contract
 from vademecum.store import people
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 json_contract.hold()
+
+
+# `make check` asks for few examples; everything else takes what a test says itself.
+settings.register_profile("check", max_examples=10, deadline=None)
+if os.environ.get("HYPOTHESIS_PROFILE") == "check":
+    settings.load_profile("check")
+TIERS = tomllib.loads((Path(__file__).parent / "tiers.toml").read_text("utf-8"))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of the files that `tiers.toml` names as fast or slow."""
+    here = Path(__file__).parent
+    for item in items:
+        name = item.path.relative_to(here).as_posix() if item.path.is_relative_to(here) else ""
+        for tier, names in TIERS.items():
+            if name in names:
+                item.add_marker(tier)
 
 
 @pytest.fixture(autouse=True)

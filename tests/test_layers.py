@@ -46,11 +46,6 @@ INTERFACES = [
     ["interfaces.tools"],
     ["interfaces.present", "interfaces"],
 ]
-# Pairs that still know each other and shall not.
-YET = {
-    ("interfaces.install", "interfaces.hooks"),
-    ("interfaces.present", "interfaces.install"),
-}
 BOTTOM = {"types", "errors", "stand_ins", "tokens"}  # nouns and words that may know each other
 
 # Inside the store: what may not be known.
@@ -99,7 +94,7 @@ def wrong(each: house.Import) -> str:
     """What is wrong with an import, or nothing."""
     own, other = layer_of(each.source), layer_of(each.target)
     here, there = house.package_of(each.source), house.package_of(each.target)
-    if own is None or other is None or here == there or (here, there) in YET:
+    if own is None or other is None or here == there:
         return ""  # the package's front door and `python -m` know everything
     if own == other == 0:
         own, other = (

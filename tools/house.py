@@ -67,10 +67,21 @@ def imports_of(name: str, path: Path, known: Container[str]) -> Iterator[Import]
     """What one module imports of those that are known."""
     tree = ast.parse(path.read_text("utf-8"))
     for node, typing in _walk(tree, typing=False):
-        for target in named_by(node):
-            inner = target.removeprefix("vademecum.")
-            if target.startswith("vademecum.") and inner in known and inner != name:
-                yield Import(name, inner, typing)
+        for target in _modules_named(node, known):
+            if target != name:
+                yield Import(name, target, typing)
+
+
+def _modules_named(node: ast.AST, known: Container[str]) -> set[str]:
+    """Our modules that a statement imports: `from store import files` is of `store.files` alone."""
+    found = set()
+    for target in named_by(node):
+        inner = target.removeprefix("vademecum.")
+        if target.startswith("vademecum.") and inner in known:
+            found.add(inner)
+    if isinstance(node, ast.ImportFrom) and len(found) > len(node.names):
+        found.discard((node.module or "").removeprefix("vademecum."))
+    return found
 
 
 def _walk(node: ast.AST, *, typing: bool) -> Iterator[tuple[ast.AST, bool]]:
@@ -144,11 +155,12 @@ def _reachable(graph: dict[str, set[str]], start: str) -> set[str]:
 
 def past_memory(source: Path = SOURCE) -> list[Import]:
     """Imports of interfaces that go past `Memory` and the names at the root into what lies below."""
-    return [
-        each
+    found = {
+        Import(each.source, each.target, typing=False)
         for each in imports(source)
         if each.source.split(".")[0] in INTERFACES and each.target.split(".")[0] not in SHARED
-    ]
+    }
+    return sorted(found)
 
 
 def functions(source: Path = SOURCE) -> list[Function]:
