@@ -148,6 +148,7 @@ def test_the_defaults_are_those_of_the_design() -> None:
         "llm.timeout": 120.0,
         "llm.budget": 0,
         "llm.window": 0,
+        "output.json_shape": "new",
         "inject.enabled": True,
         "inject.knowledge": True,
         "inject.max_per_scope": 10,
