@@ -251,10 +251,7 @@ class Records:
 
     def store(self, draft: Draft, *, scope: Scope, key: str | None, dedup: Dedup) -> Stored:
         """Keep a text: under its key, in the record it repeats, or in one of its own."""
-        with self.catalogue.one_look():
-            return self._store(draft, scopes.place_for(self.caller, scope), key, dedup)
-
-    def _store(self, draft: Draft, place: Place, key: str | None, dedup: Dedup) -> Stored:
+        place = scopes.place_for(self.caller, scope)
         shelves = scopes.shelves(self.home, self.caller, place)
         if key is not None:
             shelf, name, fresh = self._answering(shelves, key)
