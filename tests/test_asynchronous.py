@@ -32,6 +32,7 @@ LEFT_OUT = {
     "care.watch",
     "projects.earlier",
     "requests.seen",
+    "sessions.record",  # a log is a file of this process
     "review.to_review",
     "sessions.newest_logs",
 }

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from llm.wire_server import KEY, MODEL, Cut, Drop, Fail, Hang, Refuse, Say, Send, Use, WireServer, serving
-from vademecum.interfaces.chat import conversation
+from vademecum.interfaces.chat import conversation, state
 from vademecum.interfaces.chat.state import find_model
 from vademecum.llm import select
 from vademecum.transcripts import Role
@@ -174,7 +174,7 @@ def test_a_running_local_server_is_found_without_being_named(
     wire.ollama_models = ["parrot:1b"]
     wire.script(Say("Hello."))
     real = select.discover_servers
-    monkeypatch.setattr(select, "discover_servers", lambda: real(ollama=wire.port, llama=1))
+    monkeypatch.setattr(state, "discover_servers", lambda: real(ollama=wire.port, llama=1))
     chat = room.chat(None)
     chat.model = find_model(chat.settings, None)
     chat.renew()
@@ -187,7 +187,7 @@ def test_a_model_that_only_makes_vectors_is_not_talked_to(
 ) -> None:
     wire.ollama_models = ["nomic-embed-text", "BGE-m3", "all-minilm:l6", "parrot:1b"]
     real = select.discover_servers
-    monkeypatch.setattr(select, "discover_servers", lambda: real(ollama=wire.port, llama=1))
+    monkeypatch.setattr(state, "discover_servers", lambda: real(ollama=wire.port, llama=1))
     settings = room.chat(None).settings
     found = find_model(settings, None)
     assert found is not None
@@ -202,7 +202,7 @@ def test_a_llama_server_that_runs_here_is_named_without_its_address(
     wire.llama_models = ["tiny"]
     wire.script(Say("Hello."))
     real = select.discover_servers
-    monkeypatch.setattr(select, "discover_servers", lambda: real(ollama=1, llama=wire.port))
+    monkeypatch.setattr(state, "discover_servers", lambda: real(ollama=1, llama=wire.port))
     chat = room.chat(None)
     assert conversation.take_line(chat, "/model compatible:tiny") == 0
     assert chat.model_name == "compatible:tiny"
@@ -216,7 +216,7 @@ def test_none_is_no_model_and_nothing_is_looked_for(room: Room, monkeypatch: pyt
     def refuse() -> None:
         raise AssertionError("nobody asked")
 
-    monkeypatch.setattr(select, "discover_servers", refuse)
+    monkeypatch.setattr(state, "discover_servers", refuse)
     assert find_model(room.chat(None).settings, select.NONE) is None
 
 

@@ -264,7 +264,7 @@ def test_a_writer_that_syncs_again_after_a_failed_sync_is_caught() -> None:
 
 def test_a_writer_that_writes_over_the_old_file_is_caught() -> None:
     def update(
-        folder: Folder, name: str, change: Callable[[bytes | None], bytes], *, mode: int = 0o600
+        folder: Folder, name: str, change: Callable[[bytes | None], bytes], *, mode: int = 0o600, **_: int
     ) -> files.Written:
         before = files.read(folder, name)
         after = change(before)

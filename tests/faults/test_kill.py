@@ -226,7 +226,7 @@ def test_an_ordinary_run_has_at_least_two_thousand_kill_points() -> None:
 
 def test_a_writer_that_writes_in_place_is_caught() -> None:
     def in_place(
-        folder: Folder, name: str, change: Callable[[bytes | None], bytes], *, mode: int = 0o600
+        folder: Folder, name: str, change: Callable[[bytes | None], bytes], *, mode: int = 0o600, **_: int
     ) -> files.Written:
         before = files.read(folder, name)
         after = change(before)

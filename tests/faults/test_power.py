@@ -179,7 +179,7 @@ def test_a_writer_that_does_not_sync_the_folder_is_caught() -> None:
 
 def test_a_writer_that_renames_before_it_writes_is_caught() -> None:
     def update(
-        folder: Folder, name: str, change: Callable[[bytes | None], bytes], *, mode: int = 0o600
+        folder: Folder, name: str, change: Callable[[bytes | None], bytes], *, mode: int = 0o600, **_: int
     ) -> files.Written:
         before = files.read(folder, name)
         after = change(before)

@@ -44,7 +44,7 @@ def says(text: str, *superseded: str) -> Reply:
 def test_without_apply_it_is_shown_and_nothing_is_written(world: World) -> None:
     memory = filled(world)
     before = world.tree()
-    found = memory.compact(model=Scripted(says(GOOD)))
+    found = memory.care.compact(model=Scripted(says(GOOD)))
     assert [rewrite.article_of(each) for each in found.outcome.proposals] == [GOOD]
     assert (found.refused, found.outcome.run) == ((), "")
     assert world.tree() == before
@@ -55,7 +55,7 @@ def test_with_apply_the_entries_are_superseded_and_an_older_date_still_gets_its_
     before = world.tree()
     then = f"{world.clock.now:%Y-%m-%dT%H:%M:%SZ}"
     world.clock.forward(days=1)
-    found = memory.compact(model=Scripted(says(GOOD)), apply=True)
+    found = memory.care.compact(model=Scripted(says(GOOD)), apply=True)
     assert found.outcome.run
     record = memory.show("deploys")
     assert [each.text for each in record.live] == [GOOD]
@@ -63,7 +63,7 @@ def test_with_apply_the_entries_are_superseded_and_an_older_date_still_gets_its_
     old = memory.search("canary flag", as_of=then, sources=("memory",)).results
     assert {each.snippet.strip() for each in old} & {SECOND}
     assert GOOD not in {each.snippet for each in old}
-    undone, told = memory.undo()
+    undone, told = memory.care.undo()
     assert undone == found.outcome.run
     assert all(each.done for each in told)
     assert world.tree() == before
@@ -71,9 +71,9 @@ def test_with_apply_the_entries_are_superseded_and_an_older_date_still_gets_its_
 
 def test_what_was_compacted_is_not_sent_again(world: World) -> None:
     memory = filled(world)
-    memory.compact(model=Scripted(says(GOOD)), apply=True)
+    memory.care.compact(model=Scripted(says(GOOD)), apply=True)
     silent = Scripted()
-    found = memory.compact(model=silent, apply=True)
+    found = memory.care.compact(model=silent, apply=True)
     assert (found.outcome.proposals, found.refused, silent.asked) == ((), (), [])
 
 
@@ -94,11 +94,11 @@ def test_what_a_model_should_not_say_is_refused_told_and_recorded(
 ) -> None:
     memory = filled(world)
     before = world.tree()
-    found = memory.compact(model=Scripted(*replies), apply=True)
+    found = memory.care.compact(model=Scripted(*replies), apply=True)
     assert [why in each.why for each in found.refused] == [True]
     assert found.outcome.run == ""
     assert world.tree() == before
-    line = memory.audit_lines()[-1]
+    line = memory.audit.lines()[-1]
     assert line["op"] == "rewrite refused"
     assert line["record"] == memory.show("deploys").id
     assert "deploy" not in json.dumps(line).lower()  # nothing of the content
@@ -113,7 +113,7 @@ def test_a_record_edited_while_the_model_was_thinking_is_left_as_the_person_save
         path.write_bytes(path.read_bytes().replace(b"build-7", b"build-8"))
         return says(GOOD)
 
-    found = memory.compact(model=Scripted(slowly), apply=True)
+    found = memory.care.compact(model=Scripted(slowly), apply=True)
     assert [(each.done, each.why) for each in found.outcome.told] == [(False, "changed meanwhile")]
     assert b"build-8" in path.read_bytes()
     assert GOOD.encode() not in path.read_bytes()
@@ -121,11 +121,11 @@ def test_a_record_edited_while_the_model_was_thinking_is_left_as_the_person_save
 
 def test_a_protected_record_is_left_alone_unless_it_is_named(world: World) -> None:
     memory = filled(world)
-    memory.protect("deploys")
+    memory.review.protect("deploys")
     silent = Scripted()
-    assert memory.compact(model=silent).outcome.proposals == ()
+    assert memory.care.compact(model=silent).outcome.proposals == ()
     assert silent.asked == []
-    assert len(memory.compact("deploys", model=Scripted(says(GOOD))).outcome.proposals) == 1
+    assert len(memory.care.compact("deploys", model=Scripted(says(GOOD))).outcome.proposals) == 1
 
 
 def test_a_lesson_keeps_its_form(world: World) -> None:
@@ -145,7 +145,7 @@ def test_a_secret_is_not_sent_to_a_model(world: World) -> None:
     memory = filled(world)
     memory.store("The key is AKIAZ5GMXQ3TTP7WYKDN, mind it.", key="deploys")
     silent = Scripted()
-    found = memory.compact(model=silent)
+    found = memory.care.compact(model=silent)
     assert "secret" in found.refused[0].why
     assert silent.asked == []
 
@@ -155,7 +155,7 @@ def test_a_key_that_is_not_taken_ends_the_asking(world: World) -> None:
     for text in OTHER:
         memory.store(text, key="backups")
     model = Scripted(ModelUnauthorised("the key is not taken"))
-    found = memory.compact(model=model, apply=True)
+    found = memory.care.compact(model=model, apply=True)
     assert len(model.asked) == 1
     assert [each.asked for each in found.refused] == [True, False]
 
@@ -168,7 +168,7 @@ def test_one_refusal_does_not_keep_another_topic_from_being_tidied(world: World)
     def either(asked: ScriptedQuestion) -> Reply:
         return says(OTHER_GOOD) if "Backups" in str(asked.prompt) else says("No.")
 
-    found = memory.compact(model=Scripted(either, either), apply=True)
+    found = memory.care.compact(model=Scripted(either, either), apply=True)
     assert len(found.refused) == 1
     assert memory.show("backups").text == OTHER_GOOD
     assert len(memory.show("deploys").live) == 2
@@ -267,13 +267,13 @@ def test_in_a_shared_folder_the_article_is_an_agents_word_and_no_strangers(world
     memory = world.memory()
     memory.projects.init()
     memory = filled(world)
-    memory.compact(model=Scripted(says(GOOD)), apply=True)
+    memory.care.compact(model=Scripted(says(GOOD)), apply=True)
     record = memory.show("deploys")
     assert record.path.startswith(".vade/")
     assert [(each.text, str(each.origin)) for each in record.live] == [(GOOD, "agent")]
-    memory.undo()
+    memory.care.undo()
     assert [each.text for each in memory.show("deploys").live] == [FIRST, SECOND]
-    memory.trust(on=False)
+    memory.projects.trust(on=False)
     silent = Scripted()
-    assert "not trusted" in memory.compact("deploys", model=silent).refused[0].why
+    assert "not trusted" in memory.care.compact("deploys", model=silent).refused[0].why
     assert silent.asked == []

@@ -277,14 +277,14 @@ OPERATIONS: dict[str, Callable[[Memory, str, str], Any]] = {
     "keyless": lambda memory, key, _: memory.store(f"What  {key}  says!", type="reference"),
     "learn": lambda memory, key, _: memory.knowledge.learn("discovery", fact=f"What {key} says.", tags=["l"]),
     "forget": lambda memory, key, _: memory.forget(key),
-    "clear": lambda memory, *_: memory.clear(scope="project"),
-    "prune": lambda memory, *_: memory.prune_knowledge(
+    "clear": lambda memory, *_: memory.archive.clear(scope="project"),
+    "prune": lambda memory, *_: memory.knowledge.prune(
         max_age_days=0, min_confidence=1.0, apply=True, large=True
     ),
-    "sweep": lambda memory, *_: memory.sweep(apply=True, large=True),
-    "heal": lambda memory, *_: memory.heal(apply=True, aggressive=True),
-    "promote": lambda memory, *_: memory.promote(apply=True),
-    "undo": lambda memory, *_: memory.undo(),
+    "sweep": lambda memory, *_: memory.care.sweep(apply=True, large=True),
+    "heal": lambda memory, *_: memory.care.heal(apply=True, aggressive=True),
+    "promote": lambda memory, *_: memory.care.promote(apply=True),
+    "undo": lambda memory, *_: memory.care.undo(),
     "edit": _edit,
     "restore": lambda memory, key, _: memory.restore(memory.archive.versions(key)[0].id),
     "verify": lambda memory, key, _: memory.review.verify(key),

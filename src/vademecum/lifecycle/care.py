@@ -61,7 +61,8 @@ class Care:
         from vademecum.lifecycle import passes
 
         records = self._work.records
-        with records.catalogue.one_look():
+        # What cannot be read now is told by whoever asks for it.
+        with contextlib.suppress(OSError), records.catalogue.one_look():
             for fact in (LABELS, LOST, trust.DOUBTS, graph.ENDS, passes.LISTED):
                 for _ in records.known(scopes.visible(self._work.caller), fact):
                     pass
