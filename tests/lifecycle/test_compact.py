@@ -102,7 +102,7 @@ def test_what_a_model_should_not_say_is_refused_told_and_recorded(
     assert line["op"] == "rewrite refused"
     assert line["record"] == memory.show("deploys").id
     assert "deploy" not in json.dumps(line).lower()  # nothing of the content
-    assert memory.verify_audit().problems == ()
+    assert memory.audit.verify().problems == ()
 
 
 def test_a_record_edited_while_the_model_was_thinking_is_left_as_the_person_saved_it(world: World) -> None:

@@ -428,7 +428,8 @@ def read_places(records: Records, places: Iterable[Place]) -> tuple[list[SeenRec
                         content = folder.read(name)
                         if content is not None:
                             seen.append(SeenRecord(records.parse(shelf, name, content), shelf, name, content))
-                    except (Malformed, OutsideMemory, OSError) as error:
+                    except (Malformed, OutsideMemory, PermissionError, IsADirectoryError) as error:
+                        # A disk that fails is raised: nothing is judged by what it happens to give.
                         where = shelf.name_of(archive.RECORDS, name)
                         findings.append(Finding("malformed", where, str(error), severity="error"))
     return seen, findings
