@@ -40,7 +40,7 @@ KEPT = 3  # places within which hybrid keeps what words alone put first through 
 RARE, RARE_SHARE = 3, 0.01  # one that stands in so many chunks at most, or in such a share of all
 NO_MARK = bytes(5)  # longer than any mark can match by chance
 MOST_WEIGHED = 24  # candidates at least among which a caller's own limit looks for answers
-SAME = 1e-6  # scores that lie no further apart are the same: vectors are floats of four bytes
+SAME = 1e-9  # scores that lie no further apart are the same
 DEFAULT_WEIGHTS = rank.Weights()
 _PRECEDENCE = {str(scope): number for number, scope in enumerate(Scope)}
 
@@ -251,8 +251,7 @@ class Engine:
         for id_, mark in legs.marks.items():
             scores[id_] += sum(legs.heard[mark.speech])
         lifted = rank.behind_living(scores, legs.marks, legs.worded) if query.as_of is None else {}
-        # Settled twice: which of two equal chunks of a file is the further one must not hang on ids either.
-        ordered = self._settled(rank.spread(self._settled(rank.best_first(scores), most), files), most)
+        ordered = self._settled(rank.spread(scores, files), most)
         return self._not_lost(ordered, merged, legs), merged, lifted
 
     def _not_lost(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from vademecum.index import words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Container, Mapping, Sequence
 
     from vademecum.index.base import ChunkRow, Mark
     from vademecum.index.words import QuestionCues, Speech
@@ -48,22 +48,21 @@ def heard(said: Speech, asked: QuestionCues) -> Heard:
     )
 
 
-def best_first(scores: Mapping[int, float]) -> list[tuple[int, float]]:
-    """Order chunks by their scores; ties break on the id, so it is stable."""
-    return sorted(scores.items(), key=lambda scored: (-scored[1], scored[0]))
-
-
-def spread(ordered: Iterable[tuple[int, float]], file_of: Mapping[int, int]) -> list[tuple[int, float]]:
-    """Put each further chunk of a file a little lower; those that score the same stay as they are given."""
+def spread(scores: Mapping[int, float], file_of: Mapping[int, int]) -> list[tuple[int, float]]:
+    """Order chunks, each further one of a file a little lower; ties break on the id, so it is stable."""
     seen: dict[int, int] = {}
     out = []
-    for chunk, score in ordered:
+    for chunk, score in sorted(scores.items(), key=_best_first):
         file = file_of[chunk]
         before = seen.get(file, 0)
         seen[file] = before + 1
         out.append((chunk, score * CROWDING**before if before else score))
-    out.sort(key=lambda scored: -scored[1])
+    out.sort(key=_best_first)
     return out
+
+
+def _best_first(scored: tuple[int, float]) -> tuple[float, int]:
+    return -scored[1], scored[0]
 
 
 def behind_living(
