@@ -250,6 +250,9 @@ class Engine:
         }
         for id_, mark in legs.marks.items():
             scores[id_] += sum(legs.heard[mark.speech])
+        for added in legs.added.values():
+            for id_, more in added.items():
+                scores[id_] += more
         lifted = rank.behind_living(scores, legs.marks, legs.worded) if query.as_of is None else {}
         ordered = self._settled(rank.spread(scores, files), most)
         return self._not_lost(ordered, merged, legs), merged, lifted
@@ -371,7 +374,8 @@ class Engine:
         mark, total = legs.marks[id_], merged.of(id_).score
         replaced = rank.SUPERSEDED if mark.superseded and lowered else 1.0
         heard = legs.heard[mark.speech]
-        own = (total + sum(heard)) * replaced + lifted
+        added = {name: each.get(id_, 0.0) for name, each in legs.added.items()}
+        own = (total + sum(heard) + sum(added.values())) * replaced + lifted
         raised = legs.raised.get(id_, 0.0)
         return {
             "cosine": legs.cosine.get(id_, 0.0),
@@ -382,6 +386,7 @@ class Engine:
             **merged.scale,
             "sum": total,
             **heard._asdict(),
+            **added,
             "superseded": replaced,
             "above_superseded": lifted,
             "crowding": (spread - raised) / own if own else 1.0,

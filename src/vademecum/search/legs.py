@@ -50,6 +50,8 @@ class Legs:
         self.certain: set[int] = set()  # hold an identifier of the question as it stands: never hidden
         self.query = query  # its vector
         self.heard: dict[Speech, Heard] = {}
+        # By name, what each way of knowing better adds to a score whose best is about 1; each is explained.
+        self.added: dict[str, dict[int, float]] = {}
         self.raised: dict[int, float] = {}  # what was added so that a rare word is not lost
         self.unknown = False  # whether the model knows nothing of the question
         self.lacking = ""
