@@ -27,7 +27,7 @@ from vademecum.index.base import (
     Piece,
     Stats,
 )
-from vademecum.index.vectors import unpack
+from vademecum.index.vectors import cosines_of, unpack
 from vademecum.types import Scope
 
 if TYPE_CHECKING:
@@ -216,7 +216,7 @@ class MemoryIndex:
         _, all_of = self._vectors_of(ids)
         if all_of.shape[1] != len(query):
             return Nearest({}, {}, 0.0, 1.0, len(ids), all_of.shape[1], self._vectors_of)
-        near = dict(zip(ids, (all_of @ query).tolist(), strict=True))
+        near = dict(zip(ids, cosines_of(all_of, query), strict=True))
         shown = [id_ for id_ in ids if self._shows(filter, self.chunks[id_])]
         best = sorted(shown, key=lambda id_: -near[id_])[:limit]
         cosines = {id_: near[id_] for id_ in dict.fromkeys((*best, *also)) if id_ in near}

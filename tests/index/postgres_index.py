@@ -16,7 +16,7 @@ import psycopg
 from index.memory_index import K1, B, MemoryIndex, _count
 from vademecum.index import words as wording
 from vademecum.index.base import EVERYTHING, ChunkRow, Filter, KnownFile, Nearest, Stats
-from vademecum.index.vectors import unpack
+from vademecum.index.vectors import cosines_of, unpack
 from vademecum.index.words import Speech
 from vademecum.types import Scope
 
@@ -213,7 +213,7 @@ class PostgresIndex:
         all_of = unpack(np.frombuffer(b"".join(row[1] for row in kept), np.int8).reshape(len(kept), -1))
         if all_of.shape[1] != len(query):
             return Nearest({}, {}, 0.0, 1.0, len(kept), all_of.shape[1], self._vectors_of)
-        near = dict(zip((row[0] for row in kept), (all_of @ query).tolist(), strict=True))
+        near = dict(zip((row[0] for row in kept), cosines_of(all_of, query), strict=True))
         shown = self.rows(near, filter, text=False)
         best = sorted(shown, key=lambda id_: -near[id_])[:limit]
         chosen = [id_ for id_ in dict.fromkeys((*best, *also)) if id_ in near]

@@ -9,8 +9,8 @@ from vademecum.index.words import NUMBER, TIME, Speech, cues_of
 from vademecum.search import rank
 
 
-def mark(file: int, *, superseded: bool = False, source: str = "memory") -> Mark:
-    return Mark(file, 0, source, superseded, alone=False)
+def mark(file: int, *, superseded: bool = False, source: str = "memory", order: int = 0) -> Mark:
+    return Mark(file, order, source, superseded, alone=False)
 
 
 # --- crowding -----------------------------------------------------------------------------------------------
@@ -18,7 +18,7 @@ def mark(file: int, *, superseded: bool = False, source: str = "memory") -> Mark
 
 def test_the_best_chunk_of_a_file_keeps_its_score_and_each_further_one_loses_more() -> None:
     scores = {1: 1.0, 2: 0.9, 3: 0.8}
-    found = dict(rank.spread(scores, dict.fromkeys(scores, 7)))
+    found = dict(rank.spread(scores, dict.fromkeys(scores, mark(7))))
     assert found[1] == 1.0
     assert found[2] == pytest.approx(0.9 * rank.CROWDING)
     assert found[3] == pytest.approx(0.8 * rank.CROWDING**2)
@@ -26,15 +26,18 @@ def test_the_best_chunk_of_a_file_keeps_its_score_and_each_further_one_loses_mor
 
 def test_chunks_of_different_files_lose_nothing() -> None:
     scores = {1: 0.7, 2: 0.9, 3: 0.8}
-    assert rank.spread(scores, {1: 1, 2: 2, 3: 3}) == [(2, 0.9), (3, 0.8), (1, 0.7)]
+    assert rank.spread(scores, {id_: mark(id_) for id_ in scores}) == [(2, 0.9), (3, 0.8), (1, 0.7)]
 
 
 def test_the_second_chunk_of_a_file_falls_behind_an_almost_equal_one_of_another() -> None:
-    assert [id_ for id_, _ in rank.spread({1: 1.0, 2: 0.99, 3: 0.95}, {1: 7, 2: 7, 3: 8})] == [1, 3, 2]
+    assert [
+        id_ for id_, _ in rank.spread({1: 1.0, 2: 0.99, 3: 0.95}, {1: mark(7), 2: mark(7), 3: mark(8)})
+    ] == [1, 3, 2]
 
 
-def test_equal_scores_are_ordered_by_their_id() -> None:
-    assert [id_ for id_, _ in rank.spread({3: 0.5, 1: 0.5, 2: 0.5}, {1: 1, 2: 2, 3: 3})] == [1, 2, 3]
+def test_equal_scores_stand_as_they_do_in_their_file_whatever_their_ids() -> None:
+    places = {1: mark(7, order=2), 2: mark(7, order=0), 3: mark(7, order=1)}
+    assert [id_ for id_, _ in rank.spread({3: 0.5, 1: 0.5, 2: 0.5}, places)] == [2, 3, 1]
 
 
 # --- what was replaced --------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     Mask = NDArray[np.bool_]
 
 EXACT = 20_000  # rows up to which every dimension is looked at
+DIGITS = 9  # of a cosine
 RESCORED = 1_000  # candidates that half of the dimensions choose above that
 _COLUMNS = ("ids", "files", "orders", "source", "replaced", "alone", "living", "speech")
 _SPARSE = 0.5  # the share of dead rows from which on the matrix is made anew
@@ -48,6 +49,13 @@ def unpack(rows: Bytes) -> Floats:
     lengths[lengths == 0] = 1
     numbers /= lengths[:, None]
     return numbers
+
+
+def cosines_of(vectors: Floats, query: Floats) -> list[float]:
+    """How near unit vectors are to a query; the same for equal ones, wherever in a matrix they stand."""
+    exact = vectors.astype(np.float64) @ query.astype(np.float64)
+    rounded: list[float] = np.round(exact, DIGITS).tolist()
+    return rounded
 
 
 class Matrix:
@@ -121,13 +129,9 @@ class Matrix:
         if not self.alive or len(query) != self.dimension:
             return Nearest({}, {}, 0.0, 1.0, self.alive, self.dimension, self._exact_of)
         found = self.nearest(query, limit, allowed=allowed)
-        cosines = dict(zip(self.ids[found.rows].tolist(), found.cosines.tolist(), strict=True))
-        rows = found.rows
-        missing = [id_ for id_ in also if id_ not in cosines]
-        if missing:
-            known, more = self.rows_of(missing)
-            cosines.update(zip(known, (self.exact(more) @ query).tolist(), strict=True))
-            rows = np.concatenate([rows, more])
+        chosen = set(self.ids[found.rows].tolist())
+        rows = np.concatenate([found.rows, self.rows_of([id_ for id_ in also if id_ not in chosen])[1]])
+        cosines = dict(zip(self.ids[rows].tolist(), cosines_of(self.exact(rows), query), strict=True))
         marks = self.marks(rows)
         return Nearest(
             cosines, marks, found.floor, found.deviation, self.alive, self.dimension, self._exact_of

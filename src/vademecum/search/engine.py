@@ -254,7 +254,7 @@ class Engine:
             for id_, more in added.items():
                 scores[id_] += more
         lifted = rank.behind_living(scores, legs.marks, legs.worded) if query.as_of is None else {}
-        ordered = self._settled(rank.spread(scores, files), most)
+        ordered = self._settled(rank.spread(scores, legs.marks), most)
         return self._not_lost(ordered, merged, legs), merged, lifted
 
     def _not_lost(
@@ -269,10 +269,11 @@ class Engine:
 
         def by_words(id_: int) -> tuple[float, int]:
             _, *parts = merged.parts(id_)
-            return sum(parts) + sum(legs.heard[legs.marks[id_].speech]), -id_
+            return sum(parts) + sum(legs.heard[legs.marks[id_].speech]), -places[id_]
 
+        places = {id_: place for place, (id_, _) in enumerate(ordered)}
         first = max(legs.worded, key=by_words)
-        at = next(place for place, (id_, _) in enumerate(ordered) if id_ == first)
+        at = places[first]
         if at < KEPT or not self._holds_rare(first, legs):
             return ordered
         moved = [*ordered[:at], *ordered[at + 1 :]]

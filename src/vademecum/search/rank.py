@@ -48,21 +48,24 @@ def heard(said: Speech, asked: QuestionCues) -> Heard:
     )
 
 
-def spread(scores: Mapping[int, float], file_of: Mapping[int, int]) -> list[tuple[int, float]]:
-    """Order chunks, each further one of a file a little lower; ties break on the id, so it is stable."""
+def spread(scores: Mapping[int, float], marks: Mapping[int, Mark]) -> list[tuple[int, float]]:
+    """Order chunks, each further one of a file a little lower; equals stand as they do in their file.
+
+    Ids tell nothing: a chunk that was indexed again has another one.
+    """
+
+    def best_first(scored: tuple[int, float]) -> tuple[float, int, int]:
+        return -scored[1], marks[scored[0]].order, scored[0]
+
     seen: dict[int, int] = {}
     out = []
-    for chunk, score in sorted(scores.items(), key=_best_first):
-        file = file_of[chunk]
+    for chunk, score in sorted(scores.items(), key=best_first):
+        file = marks[chunk].file
         before = seen.get(file, 0)
         seen[file] = before + 1
         out.append((chunk, score * CROWDING**before if before else score))
-    out.sort(key=_best_first)
+    out.sort(key=best_first)
     return out
-
-
-def _best_first(scored: tuple[int, float]) -> tuple[float, int]:
-    return -scored[1], scored[0]
 
 
 def behind_living(
@@ -76,11 +79,15 @@ def behind_living(
     if not replaced:
         return {}
     files = {marks[id_].file for id_ in replaced}
+
+    def rank(id_: int) -> tuple[bool, float, int]:
+        return id_ in worded, scores[id_], marks[id_].order
+
     living: dict[int, int] = {}
     for id_, mark in marks.items():
         if mark.file in files and not mark.superseded:
             best = living.get(mark.file)
-            if best is None or (id_ in worded, scores[id_], id_) > (best in worded, scores[best], best):
+            if best is None or rank(id_) > rank(best):
                 living[mark.file] = id_
     lifted: dict[int, float] = {}
     for id_ in replaced:
