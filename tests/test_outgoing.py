@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pexpect
@@ -219,12 +219,11 @@ def test_what_a_prompt_brings_back_holds_no_secret(planted: Planted) -> None:
 def test_a_block_that_is_cut_anywhere_shows_no_half_of_a_secret(planted: Planted) -> None:
     for size in range(60, 700, 40):
         memory = planted.memory()
-        inject = replace(
-            memory.settings.inject, scope_chars=size, memory_chars=size, profile_chars=size, cut_kib=1
+        inject = memory.settings.inject.replace(
+            scope_chars=size, memory_chars=size, profile_chars=size, cut_kib=1
         )
-        memory.workspace.loaded = replace(
-            memory.workspace.loaded, settings=replace(memory.settings, inject=inject)
-        )
+        settings = memory.settings.replace(inject=inject)
+        memory.workspace.loaded = memory.workspace.loaded._replace(settings=settings)
         assert planted.leaked(memory.injection.block().text) == []
 
 

@@ -9,24 +9,24 @@ allow. A line of a file that is wrong is told and changes nothing, and the rest 
 memory off. What is wrong in the environment or on the command line is refused. Knows no store, and makes
 nothing on disk.
 """
-# ruff: noqa: RUF009  (`setting` makes a dataclass field; the rule knows only `field` itself)
 
 from __future__ import annotations
 
 import os
 import re
 import stat
-from dataclasses import dataclass, field, fields
+from dataclasses import FrozenInstanceError
 from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar, dataclass_transform
 
 from vademecum.errors import ConfigError
 from vademecum.types import Fusion, Provider, Scope, SecretPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
+    from typing import Self
 
 T = TypeVar("T")
 
@@ -254,17 +254,16 @@ class Repository(StrEnum):
 NEVER, LOWER, HIGHER, STRICTER, ON = Repository
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Setting:
+class Setting(NamedTuple):
     """All there is to know about one setting; unset, it has the value of the setting it `follows`."""
 
     name: str
-    default: object
+    default: Any
     meaning: str
     kind: Kind
     repository: Repository
     follows: str | None
-    only_file: bool = False
+    only_file: bool
 
     @property
     def environment(self) -> str:
@@ -293,21 +292,53 @@ def setting(
     only_file: bool = False,
 ) -> T:
     """Declare a setting as a field of the tree; `only_file` is for what no program around us may say."""
-    about = {
-        "meaning": meaning,
-        "kind": kind,
-        "repository": repository,
-        "follows": follows,
-        "only_file": only_file,
-    }
-    return field(default=default, metadata=about)
+    # To a type checker the field has the type of its default.
+    made: Any = Setting("", default, meaning, kind, repository, follows, only_file)
+    return made  # type: ignore[no-any-return]
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True)
+class SettingsGroup:
+    """Settings that belong together, frozen.
+
+    Not a dataclass, which writes and compiles six functions: for twenty sections that took longer than all
+    else that is done before a command begins.
+    """
+
+    declared: ClassVar[dict[str, Setting | SettingsGroup]]
+
+    def __init_subclass__(cls) -> None:
+        cls.declared = {
+            name: each._replace(name=name.rstrip("_")) if isinstance(each, Setting) else each
+            for name, each in vars(cls).items()
+            if isinstance(each, Setting | SettingsGroup)
+        }
+
+    def __init__(self, **given: Any) -> None:
+        if unknown := given.keys() - self.declared.keys():
+            raise TypeError(f"{type(self).__name__} has no setting {', '.join(sorted(unknown))}")
+        for name, each in self.declared.items():
+            default = each.default if isinstance(each, Setting) else each
+            self.__dict__[name] = given.get(name, default)
+
+    def replace(self, **changes: Any) -> Self:
+        """The same settings, but for some."""
+        return type(self)(**{**vars(self), **changes})
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise FrozenInstanceError(f"cannot assign to field {name!r}")
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        return hash(tuple(vars(self).values()))
 
 
 # The settings.
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Dedup:
+class Dedup(SettingsGroup):
     """When a text without a key is taken for one that is already known."""
 
     window_days: int = setting(
@@ -340,8 +371,7 @@ class Strategy(StrEnum):
 # What may be put away, and when, is the person's to say: none of it is a repository's, not even to narrow it.
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Decay:
+class Decay(SettingsGroup):
     """How much a scope holds."""
 
     # Not even to lower it: a lower cap sends a person's records to the archive.
@@ -360,8 +390,7 @@ class Decay:
     )
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Retention:
+class Retention(SettingsGroup):
     """How long things are kept; 0 days is for ever."""
 
     project_days: int = setting(
@@ -384,8 +413,7 @@ class Retention:
     )
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class LimitSettings:
+class LimitSettings(SettingsGroup):
     """What one call may use up."""
 
     content_bytes: int = setting(MIB, "The largest text that is accepted as one entry.", size(1, GIB), LOWER)
@@ -400,8 +428,7 @@ class LimitSettings:
     )
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Search:
+class Search(SettingsGroup):
     """How questions are answered."""
 
     hybrid: bool = setting(True, "Search by meaning as well as by words.", BOOLEAN, NEVER)
@@ -434,16 +461,14 @@ class Search:
     )
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class ChunkSettings:
+class ChunkSettings(SettingsGroup):
     """How texts are cut for the index."""
 
     tokens: int = setting(400, "About how many tokens a chunk has.", whole(50, 10_000), NEVER)
     overlap: int = setting(80, "How many tokens two pieces of a split text share.", whole(0, 5_000), NEVER)
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Embed:
+class Embed(SettingsGroup):
     """Where vectors come from."""
 
     model: str | None = setting(None, "The model, instead of the provider's usual one.", NAME, NEVER)
@@ -454,8 +479,7 @@ class Embed:
     timeout: float = setting(30.0, "How long a provider may take to answer.", duration(0.1, 3600), NEVER)
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Llm:
+class Llm(SettingsGroup):
     """How a language model is asked."""
 
     endpoint: str | None = setting(None, "The address of the model's server.", NAME, NEVER)
@@ -474,8 +498,7 @@ class Llm:
     )
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Inject:
+class Inject(SettingsGroup):
     """How much of memory an agent is shown before it begins."""
 
     enabled: bool = setting(True, "Show memory to agents before they begin.", BOOLEAN, NEVER)
@@ -509,8 +532,7 @@ class Inject:
     total_tokens: int = setting(10_000, "How much is shown in all, in tokens.", whole(100, 10_000_000), LOWER)
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Trim:
+class Trim(SettingsGroup):
     """When a context window is made smaller, and how small."""
 
     proactive: float = setting(
@@ -525,8 +547,7 @@ class Trim:
     )
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Flush:
+class Flush(SettingsGroup):
     """The silent turn in which an agent writes down what should outlive its window."""
 
     enabled: bool = setting(
@@ -558,8 +579,7 @@ class Pruning(StrEnum):
     ALWAYS = "always"
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Prune:
+class Prune(SettingsGroup):
     """How old tool results are made shorter in the window; the transcript keeps them whole."""
 
     mode: Pruning = setting(
@@ -601,8 +621,7 @@ class Prune:
     tools_deny: tuple[str, ...] = setting((), "Results of these tools never are.", PATTERNS, NEVER)
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class SessionSettings:
+class SessionSettings(SettingsGroup):
     """When a session is over, and what is kept of it in the journal."""
 
     reset: str = setting(
@@ -616,8 +635,7 @@ class SessionSettings:
     )
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Knowledge:
+class Knowledge(SettingsGroup):
     """How long what was learned counts, and how much."""
 
     # Not even to narrow them: a repository could send what a person learned to the archive.
@@ -635,8 +653,7 @@ def _secrets_in(scope: Scope) -> SecretPolicy | None:
     return setting(None, meaning, choice(SecretPolicy), STRICTER, follows="secrets.policy")
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Secrets:
+class Secrets(SettingsGroup):
     """What happens to a text that holds a secret."""
 
     policy: SecretPolicy = setting(
@@ -666,8 +683,7 @@ class Consent(StrEnum):
     DENY = "deny"
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Approval:
+class Approval(SettingsGroup):
     """Whether a person is asked before an agent writes."""
 
     chat: Consent = setting(
@@ -707,8 +723,7 @@ class JsonForm(StrEnum):
     OLD = "old"
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Output:
+class Output(SettingsGroup):
     """How commands answer."""
 
     json_shape: JsonForm = setting(
@@ -719,8 +734,7 @@ class Output:
     )
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Settings:
+class Settings(SettingsGroup):
     """Every setting, as the parts of the system are given it."""
 
     project_id: str | None = setting(
@@ -745,31 +759,31 @@ class Settings:
     model: str | None = setting(
         None, "The language model, as in `openai:gpt-5-mini`; not set, or `none`, is no model.", NAME, NEVER
     )
-    dedup: Dedup = field(default_factory=Dedup)
-    decay: Decay = field(default_factory=Decay)
-    retention: Retention = field(default_factory=Retention)
-    limits: LimitSettings = field(default_factory=LimitSettings)
-    search: Search = field(default_factory=Search)
-    chunk: ChunkSettings = field(default_factory=ChunkSettings)
-    embed: Embed = field(default_factory=Embed)
-    llm: Llm = field(default_factory=Llm)
-    inject: Inject = field(default_factory=Inject)
-    trim: Trim = field(default_factory=Trim)
-    flush: Flush = field(default_factory=Flush)
-    prune: Prune = field(default_factory=Prune)
-    session: SessionSettings = field(default_factory=SessionSettings)
-    knowledge: Knowledge = field(default_factory=Knowledge)
-    secrets: Secrets = field(default_factory=Secrets)
-    approval: Approval = field(default_factory=Approval)
-    output: Output = field(default_factory=Output)
+    dedup: Dedup = Dedup()
+    decay: Decay = Decay()
+    retention: Retention = Retention()
+    limits: LimitSettings = LimitSettings()
+    search: Search = Search()
+    chunk: ChunkSettings = ChunkSettings()
+    embed: Embed = Embed()
+    llm: Llm = Llm()
+    inject: Inject = Inject()
+    trim: Trim = Trim()
+    flush: Flush = Flush()
+    prune: Prune = Prune()
+    session: SessionSettings = SessionSettings()
+    knowledge: Knowledge = Knowledge()
+    secrets: Secrets = Secrets()
+    approval: Approval = Approval()
+    output: Output = Output()
 
 
-def _declared(part: Any, section: str = "") -> Iterator[Setting]:
-    for each in fields(part):
-        if each.metadata:
-            yield Setting(name=section + each.name.rstrip("_"), default=each.default, **each.metadata)
+def _declared(part: type[SettingsGroup] | SettingsGroup, section: str = "") -> Iterator[Setting]:
+    for name, each in part.declared.items():
+        if isinstance(each, SettingsGroup):
+            yield from _declared(each, f"{name}.")
         else:
-            yield from _declared(each.default_factory, f"{each.name}.")
+            yield each._replace(name=section + each.name)
 
 
 SETTINGS: Mapping[str, Setting] = MappingProxyType({each.name: each for each in _declared(Settings)})
@@ -802,23 +816,25 @@ def describe() -> list[SettingRow]:
     ]
 
 
-def flatten(part: Any, section: str = "") -> dict[str, object]:
+def flatten(part: SettingsGroup, section: str = "") -> dict[str, object]:
     """Spread a tree of settings out into one value per full name."""
     flat: dict[str, object] = {}
-    for each in fields(part):
-        value = getattr(part, each.name)
-        flat |= {section + each.name.rstrip("_"): value} if each.metadata else flatten(value, f"{each.name}.")
+    for name, each in part.declared.items():
+        value = getattr(part, name)
+        flat |= (
+            flatten(value, f"{name}.") if isinstance(each, SettingsGroup) else {section + each.name: value}
+        )
     return flat
 
 
-def _gather(part: Any, values: Mapping[str, object], section: str = "") -> Any:
+def _gather(part: SettingsGroup, values: Mapping[str, object], section: str = "") -> Any:
     """Build the tree that `flatten` spreads out."""
-    return part(
+    return part.replace(
         **{
-            each.name: values[section + each.name.rstrip("_")]
-            if each.metadata
-            else _gather(each.default_factory, values, f"{each.name}.")
-            for each in fields(part)
+            name: _gather(each, values, f"{name}.")
+            if isinstance(each, SettingsGroup)
+            else values[section + each.name]
+            for name, each in part.declared.items()
         }
     )
 
@@ -845,8 +861,7 @@ class WantedSetting(NamedTuple):
     where: str
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Shared:
+class Shared(NamedTuple):
     """A repository's settings file: what it sets or would set, and what of it is wrong."""
 
     path: Path
@@ -855,8 +870,7 @@ class Shared:
     problems: tuple[Problem, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Loaded:
+class Loaded(NamedTuple):
     """The settings, where each value came from, and what looks like a mistake but is not ours to refuse."""
 
     settings: Settings
@@ -908,7 +922,7 @@ def load(
     above = _from_environment(environ) | _from_flags(flags or {})
     values = below | _heeding(repository if trusted else {}, below | above) | above
     return Loaded(
-        settings=_gather(Settings, {name: given.value for name, given in values.items()}),
+        settings=_gather(Settings(), {name: given.value for name, given in values.items()}),
         origins=MappingProxyType({name: given.origin for name, given in values.items()}),
         warnings=(*_mistaken(environ), *map(str, problems)),
         problems=tuple(problems),

@@ -62,14 +62,14 @@ def test_the_section_of_the_settings_is_heeded(
     server: WireServer, monkeypatch: pytest.MonkeyPatch, process: Budget
 ) -> None:
     monkeypatch.setenv("OTHER_KEY", "sk-other")
-    own = config.Llm(server.endpoint("openai"), key_env="OTHER_KEY", timeout=7, budget=5_000)
+    own = config.Llm(endpoint=server.endpoint("openai"), key_env="OTHER_KEY", timeout=7, budget=5_000)
     model = resolve("compatible:parrot-1", own)
     assert model is not None
     model.text("?", limits=Limits(output=10))
     assert server.seen[0].headers["authorization"] == "Bearer sk-other"
     assert process.spent == 18
     assert process.tokens == 5_000
-    resolve("compatible:parrot-1", config.Llm(server.endpoint("openai")))
+    resolve("compatible:parrot-1", config.Llm(endpoint=server.endpoint("openai")))
     assert process.tokens is None
 
 
@@ -167,7 +167,7 @@ def test_servers_on_this_machine_are_found_with_their_models(server: WireServer)
 def test_what_was_found_can_be_asked(server: WireServer) -> None:
     server.llama_models = ["tiny"]
     [found] = discover_servers(ollama=server.port, llama=server.port, seconds=5)
-    model = resolve(found.names[0], config.Llm(found.endpoint))
+    model = resolve(found.names[0], config.Llm(endpoint=found.endpoint))
     assert model is not None
     assert model.text("?").text == "Polly."
 

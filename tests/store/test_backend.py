@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -213,7 +212,7 @@ def test_records_are_stored_forgotten_and_restored_wherever_they_are_kept(home: 
     records = Records(home, CALLER, lambda: NOW, told.append, Catalogue(home))
     first = Draft("The port is 8080.", wanted="port")
     stored = records.store(first, scope=Scope.GLOBAL, key="port", dedup=Dedup())
-    records.store(replace(first, text="It is open."), scope=Scope.GLOBAL, key="port", dedup=Dedup())
+    records.store(first._replace(text="It is open."), scope=Scope.GLOBAL, key="port", dedup=Dedup())
     found = records.find("port")
     assert [entry.text for entry in found.record.entries] == ["The port is 8080.", "It is open."]
     assert records.find(str(stored.num)).record.key == "port"

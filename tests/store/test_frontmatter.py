@@ -507,6 +507,16 @@ _PIECES = [
 ]
 
 
+_SHAPES = (
+    "{0}",
+    "[{0}, {1}]",
+    "{{a: {0}, b: {1}}}",
+    "[{{a: {0}}}, {{a: {1}, b: {2}}}]",
+    "[]",
+    "{0}{1}{2}",
+)
+
+
 def test_what_is_read_the_easy_way_is_what_yaml_would_read() -> None:
     chosen = random.Random(6)
     easy = 0
@@ -514,13 +524,17 @@ def test_what_is_read_the_easy_way_is_what_yaml_would_read() -> None:
         lines = []
         for _ in range(chosen.randint(1, 3)):
             atoms = ["".join(chosen.choices(_PIECES, k=chosen.choice((1, 1, 1, 2)))) for _ in range(3)]
-            shape = chosen.choice(("{0}", "[{0}, {1}]", "{{a: {0}, b: {1}}}", "[]", "{0}{1}{2}"))
+            shape = chosen.choice(_SHAPES)
             lines.append(f"{chosen.choice(('type', 'id', 'true', 'k-1'))}: {shape.format(*atoms)}")
         block = "\n".join(lines) + "\n"
         found = frontmatter._easily(block)
         if found is not None:
             easy += 1
-            assert repr(found) == repr({key.value: value for key, value, _ in frontmatter._items(block)})
+            read = {key.value: (value, (key, last)) for key, value, last in frontmatter._items(block)}
+            assert repr(found) == repr({key: value for key, (value, _) in read.items()})
+            assert frontmatter._pairs(block) == {
+                key: frontmatter._pair(block, of, value, last) for key, (value, (of, last)) in read.items()
+            }
     assert easy > 1000
 
 
@@ -536,6 +550,7 @@ def test_a_record_as_we_write_it_needs_no_reader_of_yaml() -> None:
         "generated": {"by": "process:main", "at": "2026-05-02T08:00:00Z"},
         "confidence": 0.9,
         "protected": True,
+        "confirmed": [{"by": "human:sam", "session": "", "at": "2026-05-02T08:00:00Z"}, {"by": "human:kim"}],
     }
     text = frontmatter.edit("", values)
     assert frontmatter._easily(text.removeprefix("---\n").removesuffix("---\n")) == values

@@ -9,6 +9,7 @@ import pytest
 from bench import same as bench
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rapidfuzz import fuzz
 
 import vademecum
 from vademecum.text import lexicon, similarity
@@ -183,3 +184,9 @@ def test_the_store_knows_the_words_of_the_shipped_vocabulary() -> None:
 )
 def test_the_language_of_a_text_is_told_by_its_commonest_words(text: str, language: str) -> None:
     assert similarity.read_statement(text).language == language
+
+
+@settings(max_examples=300)
+@given(*[st.text(st.sampled_from("abc \u00e9\t\u4e00"), max_size=60) for _ in range(2)])
+def test_short_texts_are_compared_as_the_library_compares_them(one: str, other: str) -> None:
+    assert similarity._plain_ratio(one, other) == fuzz.token_sort_ratio(one, other)

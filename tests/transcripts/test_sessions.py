@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 import time
-from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
@@ -475,7 +474,7 @@ def test_an_incognito_session_leaves_nothing_on_disk_and_sees_nothing_of_it(tmp_
 
 def test_a_caller_without_a_project_is_told(tmp_path: Path) -> None:
     here = sessions(tmp_path)
-    nowhere = replace(here.caller, project=None)
+    nowhere = here.caller._replace(project=None)
     with pytest.raises(UsageError, match="needs a project"):
         Sessions(here.home, nowhere).new()
 

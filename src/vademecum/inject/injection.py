@@ -10,7 +10,6 @@ import contextlib
 import functools
 import os
 import re
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.errors import OutsideMemory, UnknownName, VadeError
@@ -62,7 +61,7 @@ class Injection:
         listening = self._work.caller.audience if audience is None else parse_audience(audience)
         if self._work.caller.audience is Audience.GROUP:
             listening = Audience.GROUP
-        places = scopes.visible(replace(self._work.caller, audience=listening))
+        places = scopes.visible(self._work.caller._replace(audience=listening))
         own = self._work.settings.inject
         builder = injecting.Builder(
             self._work.records,

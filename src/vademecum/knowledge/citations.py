@@ -42,7 +42,6 @@ _PATH = re.compile(
     r"(?<![\w/.:@~$%&=?#+-])(?P<path>(?:\./)?[\w.@+-]+(?:/[\w.@+-]+)+/?|[\w+-]+\.[A-Za-z]\w{0,7})"
     r"(?:(?:#L|:)(?P<first>\d{1,7})(?:-L?(?P<last>\d{1,7}))?)?(?![\w/@-])"
 )
-_LINES = re.compile(r"\w(?:#L|:)\d")
 _ADDRESS = re.compile(r"(?i)\b[a-z][a-z0-9+.-]*://[^\s)>\]]+|\bwww\.[^\s)>\]]+|[^\s@]+@[^\s@]+\.\S+")
 _RUN = re.compile(r"\S+")
 _LONGEST = 300  # characters without a blank: more of them are no path, and take long to look at
@@ -215,11 +214,6 @@ def check_symbols(claims: Sequence[Claim], here: dict[str, str]) -> list[Checked
     """How the symbols among some claims stand, when it is known already where each name is."""
     told = (_symbol(claim, here) for claim in claims if claim.kind == "symbol")
     return [each for each in told if each is not None]
-
-
-def may_cite_lines(text: str) -> bool:
-    """Whether it is worth looking for cited lines at all; most texts cite none."""
-    return _LINES.search(text) is not None
 
 
 def mark_lines(text: str, tree: ProjectTree) -> dict[str, str]:

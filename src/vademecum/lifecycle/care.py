@@ -113,7 +113,7 @@ class Care:
         try:
             with self._work.reported("sweep"):
                 # Nobody asked for it but the user's own setting, whoever happens to be at work here.
-                records = replace(self._work.records, caller=replace(self._work.caller, approved=True))
+                records = replace(self._work.records, caller=self._work.caller._replace(approved=True))
                 outcome = sweeping.sweep_unasked(
                     records, self._sweepable(None, unasked=True), self._work.settings
                 )

@@ -83,7 +83,7 @@ class Transfer:
         with self._work.reported(f"import from {system}"):
             staged = runs.Staged(
                 runs.Unlocked(self._work.home.path, self._work.home.lock_seconds),
-                replace(self._work.caller, origin=Origin.IMPORT),
+                self._work.caller._replace(origin=Origin.IMPORT),
                 self._work.now,
                 self._work.announce,
                 self._work.records.catalogue,
@@ -229,7 +229,7 @@ class Transfer:
         place = scopes.place_for(self._work.caller, scopes.parse_scope(scope))
         with self._work.reported(f"import {os.fspath(path)}"):
             value = ltm_json.parse(Path(path).read_bytes())
-            caller = replace(self._work.caller, origin=Origin.IMPORT)
+            caller = self._work.caller._replace(origin=Origin.IMPORT)
             imports = replace(self._work.records, caller=caller)
             reader = ltm_json.LtmReader(
                 imports,

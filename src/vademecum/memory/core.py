@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import heapq
+import re
 from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -178,7 +179,7 @@ class Memory:
         cleaned = document.clean_tags(tags, work.settings.secrets.in_scope(scope))
         draft = Draft(kept, None if type is None else parse_type(type), cleaned, mode, confidence, protected)
         if scope is Scope.PROJECT:
-            draft = replace(draft, cites=self._cited(kept))
+            draft = draft._replace(cites=self._cited(kept))
         trouble = len(work.index_trouble)
         with work.reported("keep this"):
             stored = work.records.store(draft, scope=scope, key=key, dedup=work.settings.dedup)
@@ -189,11 +190,11 @@ class Memory:
 
     def _cited(self, text: str) -> str:
         """Fingerprints of the lines of the project's code that a text cites; nothing for most texts."""
+        root = self.workspace.root
+        if root is None or not re.search(r"\w(?:#L|:)\d", text):
+            return ""
         from vademecum.knowledge import citations
 
-        root = self.workspace.root
-        if root is None or not citations.may_cite_lines(text):
-            return ""
         return citations.render_marks(citations.mark_lines(text, citations.ProjectTree(root, seconds=0.5)))
 
     def _proposed(self, stored: Stored, draft: Draft) -> Stored:

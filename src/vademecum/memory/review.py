@@ -7,7 +7,6 @@ import fnmatch
 import json
 import os
 import re
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import Conflict, Malformed, NotFound, OutsideMemory, UsageError, VadeError
@@ -645,7 +644,7 @@ def _backed(memory: Memory) -> Memory:
     from vademecum.memory.core import Memory
 
     work = memory.workspace
-    return Memory(work.home, replace(work.caller, approved=True), work.loaded, now=work.now)
+    return Memory(work.home, work.caller._replace(approved=True), work.loaded, now=work.now)
 
 
 def _changed(name: str) -> Conflict:

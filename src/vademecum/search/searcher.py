@@ -64,7 +64,7 @@ class Searcher:
         self.shape, self.name, self.state = shape, name, state
         self._choose = choose
         self._chosen: tuple[Embedder | None, str] | None = None
-        self._corpus = Corpus(home, replace(caller, audience=Audience.PRIVATE))  # also when a group listens
+        self._corpus = Corpus(home, caller._replace(audience=Audience.PRIVATE))  # also when a group listens
         self._file = IndexFile(home, self.path, NOTES)
         self._engine: Engine | None = None
         self._fresh: Freshness | None = None

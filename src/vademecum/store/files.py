@@ -14,7 +14,6 @@ import re
 import stat
 import sys
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from vademecum.errors import InvalidText, Malformed, StorageFailed
@@ -363,8 +362,7 @@ class DiskFolder(Folder):
         return folders.hold_lock(self, thing, seconds=seconds)
 
 
-@dataclass(frozen=True, slots=True)
-class Disk:
+class Disk(NamedTuple):
     """A folder of this machine as the place where a memory is kept; a shared one is made by others."""
 
     path: Path

@@ -76,7 +76,7 @@ def edit(text: str, changes: Mapping[str, Any]) -> str:
         return f"{bom}---{newline}{fresh}---{newline}{text[len(bom) :]}"
     start, end, _ = block
     inner = text[start:end]
-    pairs = {key.value: _pair(inner, key, value, last) for key, value, last in _items(inner)}
+    pairs = _pairs(inner)
     indent = next((pair.indent for pair in pairs.values()), "")
     added = ""
     for key, value in changes.items():
@@ -152,11 +152,12 @@ def _easily(block: str) -> dict[str, Any] | None:
             if key in values:
                 return None
             ends = value[:1] + value[-1:]
-            if ends == "[]":
+            if value.startswith("[{") and value.endswith("}]"):
+                values[key] = [_easy_mapping(each) for each in value[2:-2].split("}, {")]
+            elif ends == "[]":
                 values[key] = [_easy(each) for each in value[1:-1].split(", ")] if value != "[]" else []
-            elif ends == "{}" and value != "{}":
-                pairs = [_easy_pair(each) for each in value[1:-1].split(", ")]
-                values[key] = {name: _easy(each) for name, each in pairs}
+            elif ends == "{}":
+                values[key] = _easy_mapping(value[1:-1])
             else:
                 values[key] = _easy(value)
     except _Hard:
@@ -169,6 +170,10 @@ def _easy_pair(line: str) -> tuple[str, str]:
     if not mark or len(key) > 60 or not key.replace("-", "_").isidentifier() or key[0] == "-":
         raise _Hard
     return key, value
+
+
+def _easy_mapping(text: str) -> dict[str, Any]:
+    return {name: _easy(each) for name, each in map(_easy_pair, text.split(", "))}
 
 
 def _easy(text: str) -> Any:
@@ -230,6 +235,19 @@ def _check_end(events: Iterator[Any]) -> None:
 
     if (end := next(events)).explicit or not isinstance(next(events), yaml.StreamEndEvent):
         raise Malformed(f"line {_line(end)}: the frontmatter holds more than one YAML document")
+
+
+def _pairs(block: str) -> dict[str, _Pair]:
+    """The pairs of a block by their keys; one that is as `render` writes it has each on a line of its own."""
+    values = _easily(block)
+    if values is None:
+        return {key.value: _pair(block, key, value, last) for key, value, last in _items(block)}
+    pairs: dict[str, _Pair] = {}
+    end = 0
+    for (key, value), line in zip(values.items(), block.split("\n"), strict=False):
+        start, end = end, end + len(line) + 1
+        pairs[key] = _Pair(key, value, start, end, "", "")
+    return pairs
 
 
 def _pair(block: str, key: Any, value: Any, last: Any) -> _Pair:

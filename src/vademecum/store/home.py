@@ -5,8 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.errors import Malformed, NewerFormat, OutsideMemory, StorageFailed
 from vademecum.store import files
@@ -24,8 +23,7 @@ AUDIT_STARTED = "audit-started"  # that there is an audit, known outside of its 
 _RENUMBER = f"write {FORMAT} into it if this version wrote this home, and the newer number if a newer one did"
 
 
-@dataclass(frozen=True, slots=True)
-class Shelf:
+class Shelf(NamedTuple):
     """One folder that holds things of a place: in the home, or in a repository's `.vade/`."""
 
     place: Place
@@ -61,8 +59,7 @@ class Shelf:
             return None
 
 
-@dataclass(frozen=True, slots=True)
-class Home:
+class Home(NamedTuple):
     """The folder that holds everything, `~/.vade` unless said otherwise."""
 
     path: Path

@@ -10,7 +10,7 @@ versions consolidated, a line for each record, has neither, and is read as the o
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.store import clock, document, frontmatter, names
@@ -32,8 +32,7 @@ SIGNALS = ("preference", "correction", "decision", "context", "pattern")
 _CONFIRMATIONS = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
+class Draft(NamedTuple):
     """A text on its way into a record, with the labels it brings along."""
 
     text: str

@@ -98,10 +98,10 @@ def shown(name: str) -> str:
     return repr(name if len(name) <= 80 else name[:77] + "...")
 
 
-_MARK = re.compile(r"\[REDACTED:[a-z0-9-]{1,60}\]")
+_MARK = r"\[REDACTED:[a-z0-9-]{1,60}\]"  # texts, compiled when a key is made of one
 _NAMED = r"[\w.-]{0,40}(?:key|token|secret|passw\w{1,10}|pwd|credentials?)\w{0,10}[\"']?"
-_ASSIGNED = re.compile(rf"(?i)({_NAMED})\s{{0,3}}[:=]\s{{0,3}}\S{{8,}}")
-_RUN = re.compile(r"[A-Za-z0-9]{16,}")
+_ASSIGNED = rf"(?i)({_NAMED})\s{{0,3}}[:=]\s{{0,3}}\S{{8,}}"
+_RUN = r"[A-Za-z0-9]{16,}"
 
 
 def without_secret(name: str, what: str) -> str:
@@ -118,7 +118,7 @@ def key_from(text: str) -> str:
     assigned to a name like `api_key`, and long runs of letters and digits, samples included.
     """
     clean = secrets.redact(text, secrets.find(text))
-    clean = _RUN.sub(_or_nothing, _ASSIGNED.sub(r"\1 ", _MARK.sub(" ", clean)))
+    clean = re.sub(_RUN, _or_nothing, re.sub(_ASSIGNED, r"\1 ", re.sub(_MARK, " ", clean)))
     if not any(each.isalnum() for each in clean):
         clean = f"memory {hashlib.sha256(text.encode(errors='replace')).hexdigest()[:8]}"
     return auto_key(clean)

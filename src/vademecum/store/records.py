@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -88,7 +88,7 @@ class Listed(NamedTuple):
     fact: Any
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Records:
     """The records a caller can reach."""
 
@@ -96,7 +96,7 @@ class Records:
     caller: scopes.Caller
     now: Callable[[], datetime]
     announce: Callable[[Change], None]
-    catalogue: Catalogue = field(repr=False, compare=False)
+    catalogue: Catalogue
 
     # ---------------------------------------------------------------- reading
 
@@ -262,10 +262,10 @@ class Records:
             if near is not None:
                 found, entry = near
                 allowed = may_supersede(found.record, entry, origin=self.caller.origin)
-                draft = replace(draft, mode="append")  # what it replaces is decided here
+                draft = draft._replace(mode="append")  # what it replaces is decided here
                 supersede = entry.text if allowed else None
                 return self._write(found.shelf, found.name, draft, supersede=supersede)
-            draft = replace(draft, wanted=names.key_from(draft.text))
+            draft = draft._replace(wanted=names.key_from(draft.text))
             shelf, name = self._free_key(shelves, draft)
             return self._write(shelf, name, draft)
 
@@ -296,7 +296,7 @@ class Records:
                 return self._write(shelf, name, draft)
             outdone = next((e for e in match.record.entries if is_same_text(e.text, draft.text)), None)
             if outdone is not None:  # said before, in words that others have replaced: those are confirmed
-                return self._write(shelf, name, replace(draft, text=match.entry.text), heard=outdone)
+                return self._write(shelf, name, draft._replace(text=match.entry.text), heard=outdone)
             if match.stays or self.holds(listed[match.record.path]):
                 return self._write(shelf, name, draft, yields=True)
             return self._write(shelf, name, draft, supersede=match.entry.text)
@@ -331,7 +331,7 @@ class Records:
     def begin(self, shelves: Sequence[Shelf], draft: Draft) -> Stored:
         """Keep a text in a new record, under the first free key made from its words."""
         wanted = names.key_from(draft.name or draft.text)
-        draft = replace(draft, wanted=wanted)
+        draft = draft._replace(wanted=wanted)
         for number in range(1, 10_000):
             shelf, name = self._locate(shelves, wanted if number == 1 else names.numbered(wanted, number))
             folder = shelf.open(archive.RECORDS)

@@ -501,7 +501,6 @@ def _lines(home: Home, run: str) -> Iterator[dict[str, Any]]:
             yield line
 
 
-@dataclass(frozen=True, slots=True)
 class Unlocked(Home):
     """A home that is only looked at: what is planned for it is checked again under the locks of the run."""
 
@@ -578,7 +577,7 @@ class Staged(Records):
         """Keep a text in a new record, under the first free key made from its words."""
         wanted = names.auto_key(draft.name or draft.text)
         shelf, name = self.free_name(shelves, wanted)
-        return self._stage(shelf, name, replace(draft, wanted=wanted))
+        return self._stage(shelf, name, draft._replace(wanted=wanted))
 
     def join(self, found: Found, draft: Draft) -> Stored:
         """Keep a text in this very record."""

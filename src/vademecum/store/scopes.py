@@ -12,10 +12,8 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import tempfile
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.config import is_a_home
 from vademecum.errors import Collision, NotFound, NotVisible, ScopeUnresolved, UnknownName, UsageError
@@ -37,8 +35,7 @@ _UNNAMED = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
+class Caller(NamedTuple):
     """Who is asking, as the runtime knows it; nothing of this comes from the text of a request."""
 
     agent: str | None = None
@@ -61,7 +58,7 @@ class Caller:
     def as_agent(self) -> Caller:
         """The same caller, when an agent speaks in its place."""
         actor = f"process:{self.agent or 'main'}"
-        return replace(self, origin=Origin.AGENT, actor=actor, command_line=False, approved=False)
+        return self._replace(origin=Origin.AGENT, actor=actor, command_line=False, approved=False)
 
     def place(self, scope: str | Scope) -> Place:
         """The caller's own place in a scope, by its name; an error when there is none."""
@@ -147,9 +144,9 @@ def shelves(home: Home, caller: Caller, place: Place) -> list[Shelf]:
         shared = repository_shelf(home, caller.project.root, place)
         own = [*([shared] if shared else []), *own]
         for earlier in _kept_before(home, caller.project):
-            own.append(replace(home.shelf(Place(Scope.PROJECT, earlier)), place=place))
+            own.append(home.shelf(Place(Scope.PROJECT, earlier))._replace(place=place))
     for alias in aliases(home, place.id):
-        shelf = replace(home.shelf(Place(Scope.PROJECT, alias)), place=place)
+        shelf = home.shelf(Place(Scope.PROJECT, alias))._replace(place=place)
         if shelf not in own:
             own.append(shelf)
     return sorted(own, key=lambda shelf: not shelf.trusted)
@@ -181,7 +178,7 @@ def check_new_folder(shelf: Shelf) -> None:
     if shelf.shared or not shelf.place.id:
         return
     wanted = shelf.parts[-1]
-    parent = replace(shelf, parts=shelf.parts[:-1]).open()
+    parent = shelf._replace(parts=shelf.parts[:-1]).open()
     if parent is None:
         return
     with parent:
@@ -330,16 +327,15 @@ def trust_repository(home: Home, project: Project, *, at: str, by: str) -> None:
     trust(home, project.root, at=at, by=by)
 
 
-_SCHEME = re.compile(r"^(?:[a-z][a-z0-9+.-]*)://", re.IGNORECASE)
+_SCHEME = r"(?i)[a-z][a-z0-9+.-]*://"  # texts, compiled when a remote is read
 _LARGEST = 1024 * 1024
 _INCLUDES = 5  # files of git that include one another, one below the other
-_HEADER = re.compile(r'\[\s*([A-Za-z0-9.-]+)\s*(?:"((?:[^"\\]|\\.)*)")?\s*\]')
+_HEADER = r'\[\s*([A-Za-z0-9.-]+)\s*(?:"((?:[^"\\]|\\.)*)")?\s*\]'
 # Addresses that no other one of these can be taken for once all marks are dashes: host/a/b, host.tld/a/b/…
-_PLAIN = re.compile(r"[a-z0-9]+/[a-z0-9]+/[a-z0-9]+|[a-z0-9]+\.[a-z0-9]+(?:/[a-z0-9]+){2,}")
+_PLAIN = r"[a-z0-9]+/[a-z0-9]+/[a-z0-9]+|[a-z0-9]+\.[a-z0-9]+(?:/[a-z0-9]+){2,}"
 
 
-@dataclass(frozen=True, slots=True)
-class Project:
+class Project(NamedTuple):
     """A project's root and id; `by_path` is the id its root would have without a remote.
 
     `as_written` is the id of the remote as it stands in git's file, where `url.<base>.insteadOf` makes
@@ -385,7 +381,9 @@ def find_root(cwd: Path, *, home: Path) -> Path:
         marker = folder / ".vade"
         if (folder / ".git").exists() or (marker.is_dir() and not is_a_home(marker, home)):
             return folder
-    return next((folder for folder in (start, *_narrow(start)) if is_known(folder, home=home)), start)
+    if is_known(start, home=home):
+        return start
+    return next((folder for folder in _narrow(start) if is_known(folder, home=home)), start)
 
 
 def is_known(folder: Path, *, home: Path) -> bool:
@@ -398,6 +396,8 @@ def is_known(folder: Path, *, home: Path) -> bool:
 
 def _narrow(start: Path) -> Iterator[Path]:
     """The folders above one, without those that hold everything a person has: they are no project of it."""
+    import tempfile  # it loads archives and random numbers, for a folder that nobody wrote in yet
+
     user, shared = os.path.realpath(os.path.expanduser("~")), os.path.realpath(tempfile.gettempdir())
     for folder in start.parents:
         if any(os.path.commonpath([folder, wide]) == str(folder) for wide in (user, shared)):
@@ -413,7 +413,7 @@ def path_id(root: Path) -> str:
 def normalise_remote(url: str) -> str:
     """One id for every way to write a remote: scheme, user, token, port and `.git` do not count."""
     text = url.strip()
-    schemed = _SCHEME.match(text)
+    schemed = re.match(_SCHEME, text)
     text = text[schemed.end() :] if schemed else text
     if schemed and re.match(r"[^/@:]*:(?!\d*/)[^@]*/.*@", text):  # a password with a slash in it
         text = text.rpartition("@")[2]
@@ -429,7 +429,7 @@ def normalise_remote(url: str) -> str:
     path = path.split("?")[0].split("#")[0].rstrip("/").lower().removesuffix(".git")
     path = "/".join(part for part in path.split("/") if part)
     found = "-".join(re.findall(r"[a-z0-9]+", f"{host.lower()}/{path}"))
-    if len(found) > 100 or not _PLAIN.fullmatch(f"{host.lower()}/{path}"):
+    if len(found) > 100 or not re.fullmatch(_PLAIN, f"{host.lower()}/{path}"):
         # acme/api-core and acme-api/core are two projects, a.b/c and a/b/c too: a mark tells them apart.
         mark = hashlib.sha256(f"{host.lower()}/{path}".encode()).hexdigest()[:6]
         found = f"{found[:90].rstrip('-')}-{mark}"
@@ -477,7 +477,7 @@ def _settings(path: Path, *, includes: int = 0) -> Iterator[tuple[str, str, str,
     """Each setting of a file of git's: section, name in quotes, key and value; and of those it includes."""
     section, name = "", ""
     for line in _lines(path):
-        head = _HEADER.match(line)
+        head = re.match(_HEADER, line)
         if head:
             section, name = head[1].lower(), re.sub(r"\\(.)", r"\1", head[2] or "")
         key, equals, value = (line[head.end() :] if head else line).partition("=")

@@ -12,7 +12,6 @@ of one text, such as the strings on a line of JSON, asks it of the line.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
@@ -24,8 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
 
-@dataclass(frozen=True, slots=True)
-class Secret:
+class Secret(NamedTuple):
     """What kind of secret stands where; `start` and `end` are offsets into the text."""
 
     kind: str

@@ -25,6 +25,8 @@ THRESHOLD = 85.0
 LONGEST = 20_000  # characters; a longer text is a document, and only its own copy is the same
 
 _ROUGH = 0.5  # of the threshold: how alike two texts are at least that punctuation and spaces alone set apart
+_FEW, _SHORT = 100, 400  # comparisons in this process, and characters of a text, that load no library
+_compared = itertools.count()
 _MOST_SLIPS = 2
 _SHORTEST_SLIP, _LONG = (
     5,
@@ -53,19 +55,42 @@ def same(one: str | Statement, other: str | Statement, *, threshold: float = THR
 
 def _worth_reading(one: str, other: str, threshold: float) -> bool:
     """Whether two texts may be alike once they are taken apart; most are not, and this is quicker to see."""
-    from rapidfuzz import fuzz
-
-    return fuzz.token_sort_ratio(one.lower(), other.lower(), score_cutoff=threshold * _ROUGH) > 0
+    return _ratio(one.lower(), other.lower(), threshold * _ROUGH) > 0
 
 
 def likeness(one: Statement, other: Statement, *, threshold: float) -> float | None:
     """How alike two texts are in their letters, from the threshold to 100; None below it."""
+    raw = _ratio(one.text.lower(), other.text.lower(), threshold)
+    found = max(raw, _ratio(one.plain, other.plain, threshold))
+    return found if found >= threshold else None
+
+
+def _ratio(one: str, other: str, cutoff: float) -> float:
+    """How alike the words of two texts are in any order, out of 100; 0 below the cutoff."""
+    if next(_compared) < _FEW and max(len(one), len(other)) <= _SHORT:
+        found = _plain_ratio(one, other)
+        return found if found >= cutoff else 0.0
     from rapidfuzz import fuzz
 
-    raw = fuzz.token_sort_ratio(one.text.lower(), other.text.lower(), score_cutoff=threshold)
-    plain = fuzz.token_sort_ratio(one.plain, other.plain, score_cutoff=threshold)
-    found = max(raw, plain)
-    return float(found) if found >= threshold else None
+    return float(fuzz.token_sort_ratio(one, other, score_cutoff=cutoff))
+
+
+def _plain_ratio(one: str, other: str) -> float:
+    """The same as rapidfuzz finds, which takes longer to load than a command's few short texts to compare.
+
+    A row of bits tells which letters of one are not yet in the longest run that both have in common.
+    """
+    first, second = (" ".join(sorted(each.split())) for each in (one, other))
+    places: dict[str, int] = {}
+    for at, letter in enumerate(first):
+        places[letter] = places.get(letter, 0) | 1 << at
+    row = every = (1 << len(first)) - 1
+    for letter in second:
+        both = row & places.get(letter, 0)
+        row = (row + both | row - both) & every
+    length = len(first) + len(second)
+    shared = 2 * (len(first) - row.bit_count())
+    return (1 - (length - shared) / length) * 100 if length else 100.0
 
 
 def _in_one_language(one: Statement, other: Statement) -> tuple[Statement, Statement]:
@@ -426,9 +451,9 @@ _BULLET = re.compile(r"^\s*(?:[-*+]|#{1,6})\s+(?!\[)", re.MULTILINE)
 _RUN = r"```.*?(?:```|\Z)"  # not `fences`: here a run of backticks inside a line is code as well
 _CODE = r"`[^`\n]*`"
 _CJK = r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"  # scripts that set no spaces; in Korean a space tells
-_ASIAN = re.compile(rf"[{_CJK}]")
-_GAP = re.compile(rf"(?<=[{_CJK}])\s+|\s+(?=[{_CJK}])")
-_SEAM = re.compile(rf"(?<=[{_CJK}])(?=[A-Za-z0-9])|(?<=[A-Za-z0-9%])(?=[{_CJK}])")
+# Compiled when the first text needs them: a set of so many letters takes longer to compile than to search.
+_GAP = rf"(?<=[{_CJK}])\s+|\s+(?=[{_CJK}])"
+_SEAM = rf"(?<=[{_CJK}])(?=[A-Za-z0-9])|(?<=[A-Za-z0-9%])(?=[{_CJK}])"
 
 # Letters and digits with what joins them into one name: 1.5, pre-commit, src/a.py, a_b, user@host, don't.
 _WORD = r"[^\W_]+(?:(?:[._/:@'+-]+|(?<=\d),(?=\d))[^\W_]+|_+[^\W_]*)*|_\w+"
@@ -460,10 +485,10 @@ def _read(text: str, language: str | None) -> Statement:
     whole = unicodedata.normalize("NFKC", text.translate(_RAISED)).strip()
     whole = _RANGE.sub("-", re.sub("[’‘ʼ´]", "'", whole))
     whole = _SHORT_IS.sub(" is", whole)
-    asian = _ASIAN.search(whole) is not None
+    asian = _is_asian(whole)
     prose = _PLEASE.sub("", _LEAD.sub("", _EMPHASIS.sub(r"\2", _BULLET.sub("", whole))))
     if asian:
-        prose = _SEAM.sub(" ", _GAP.sub("", prose))
+        prose = re.sub(_SEAM, " ", re.sub(_GAP, "", prose))
     loud = prose.isupper() and len(prose) > _LOUD
     languages = _languages(prose) if language is None else frozenset({language})
     language = min(languages) if len(languages) == 1 else ""
@@ -477,9 +502,13 @@ def _read(text: str, language: str | None) -> Statement:
 _read_short = functools.lru_cache(maxsize=4_096)(_read)
 
 
+def _is_asian(text: str) -> bool:
+    return not text.isascii() and re.search(f"[{_CJK}]", text) is not None
+
+
 def _languages(text: str) -> frozenset[str]:
     """Which of the languages that are known here a text may be written in, by its commonest words."""
-    if _ASIAN.search(text):
+    if _is_asian(text):
         return frozenset()
     words = LETTERS.findall(text.lower())
     counts = {
@@ -580,7 +609,7 @@ def _token(word: str, *, first: bool) -> Token:
     joined = not word.isalpha()
     inner = any(letter.isupper() for letter in word[1:]) and not word.isupper()
     plural_of_letters = word[:-1].isupper() and word.endswith("s") and len(word) > 2
-    exact = joined or (inner and not plural_of_letters) or _ASIAN.search(word) is not None
+    exact = joined or (inner and not plural_of_letters) or _is_asian(word)
     name = word[:1].isupper() and not first and not lexicon.is_calendar(folded)
     return Token(word, folded, exact=exact, name=name or plural_of_letters, first=first)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import re
 import threading
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -272,7 +272,7 @@ class Sessions:
             return self._no_note() or "nothing"
         text, _ = secrets.gate(_note_text(log, self._name(log), said), SecretPolicy.REDACT)
         # What was said came through many doors, tools among them: it takes the least trusted.
-        journal = Journal(self.home, replace(self.caller, origin=Origin.TOOL), self.now, self.announce)
+        journal = Journal(self.home, self.caller._replace(origin=Origin.TOOL), self.now, self.announce)
         try:
             return journal.note(text, scope=Scope.PROJECT, slug=slug).path
         except (VadeError, OSError) as error:

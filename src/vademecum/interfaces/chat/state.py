@@ -123,7 +123,7 @@ def _pair(person: Memory) -> Callers:
 
 def _again(memory: Memory, *, agent: bool = False, session: str = "") -> Memory:
     """The same memory as the agent sees it, or in a session."""
-    caller = memory.caller.as_agent() if agent else replace(memory.caller, session=session)
+    caller = memory.caller.as_agent() if agent else memory.caller._replace(session=session)
     return Memory(
         memory.home,
         caller,

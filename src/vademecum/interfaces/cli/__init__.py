@@ -13,7 +13,9 @@ def main() -> None:
         _hook(sys.argv[2:])
     from vademecum.interfaces.cli.app import run
 
-    raise SystemExit(run())
+    code = run()
+    gc.freeze()  # nor is there any to look for when all of it goes at once
+    raise SystemExit(code)
 
 
 def _hook(words: list[str]) -> None:

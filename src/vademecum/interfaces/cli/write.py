@@ -19,15 +19,19 @@ from vademecum.interfaces.cli.options import (
     key_argument,
     scope_option,
 )
-from vademecum.interfaces.present import output, to_json
+from vademecum.interfaces.present import output
 from vademecum.interfaces.present.output import discard, from_editor
 from vademecum.interfaces.present.safe import find_secrets
 from vademecum.interfaces.present.to_text import show_merged
+from vademecum.stand_ins import LazyModule
 
 if TYPE_CHECKING:
     from vademecum.interfaces.cli.options import Door
+    from vademecum.interfaces.present import to_json
     from vademecum.memory import Memory
     from vademecum.types import Swept
+else:
+    to_json = LazyModule("vademecum.interfaces.present.to_json")
 
 
 class TextCommand(click.Command):

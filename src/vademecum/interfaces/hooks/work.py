@@ -7,7 +7,6 @@ is ever put before an agent until a person has verified it.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import hashlib
 import json
 import os
@@ -112,12 +111,10 @@ def _opened(agent: str, told: HookInput, home: str | None) -> Memory:
 def _hurried(memory: Memory) -> Memory:
     """The same memory, with no more patience for locks and a lagging index than a hook has."""
     limits = memory.settings.limits
-    soon = dataclasses.replace(
-        limits, lock=min(limits.lock, limits.hook / 4), open=min(limits.open, limits.hook / 4)
-    )
-    settings = dataclasses.replace(memory.settings, limits=soon)
-    home = dataclasses.replace(memory.home, lock_seconds=soon.lock)
-    return Memory(home, memory.caller, dataclasses.replace(memory.workspace.loaded, settings=settings))
+    soon = limits.replace(lock=min(limits.lock, limits.hook / 4), open=min(limits.open, limits.hook / 4))
+    settings = memory.settings.replace(limits=soon)
+    home = memory.home._replace(lock_seconds=soon.lock)
+    return Memory(home, memory.caller, memory.workspace.loaded._replace(settings=settings))
 
 
 def _start(memory: Memory, told: HookInput, *, query: str = "") -> str:

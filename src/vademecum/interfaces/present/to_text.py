@@ -11,21 +11,18 @@ import click
 
 from vademecum.interfaces.present import output
 from vademecum.interfaces.present.safe import clean_text
-from vademecum.interfaces.present.to_json import (
-    explained_found_json,
-    found_json,
-    lessons_json,
-    sessions_json,
-    waiting_json,
-)
+from vademecum.stand_ins import LazyModule
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from vademecum import Answer, Passage, Session
+    from vademecum.interfaces.present import to_json
     from vademecum.memory import Memory
     from vademecum.memory.values import LessonFigures, RunOutcome, Told, Waiting
     from vademecum.types import Finding, Merged
+else:
+    to_json = LazyModule("vademecum.interfaces.present.to_json")
 
 _BAR = 24
 
@@ -47,7 +44,7 @@ def show_findings(findings: Sequence[Finding]) -> None:
 def show_answer(answer: Answer, query: str, *, explain: bool, as_json: bool) -> None:
     """Print an answer for people or for programs."""
     if as_json:
-        output.as_json(explained_found_json if explain else found_json, answer)
+        output.as_json(to_json.explained_found_json if explain else to_json.found_json, answer)
         return
     heading = False
     for number, passage in enumerate(answer.by_match(), 1):
@@ -112,7 +109,7 @@ def show_waiting(waiting: Sequence[Waiting], *, as_json: bool) -> None:
     from vademecum.text import spelled
 
     if as_json:
-        output.as_json(waiting_json, waiting=waiting)
+        output.as_json(to_json.waiting_json, waiting=waiting)
         return
     for number, each in enumerate(waiting):
         if number:
@@ -147,7 +144,7 @@ def show_lessons(memory: Memory, kind: str | None, scope: str | None, *, as_json
     """Print lessons, the best first."""
     found = memory.knowledge.list(type=kind, scope=scope)
     if as_json:
-        output.as_json(lessons_json, lessons=found)
+        output.as_json(to_json.lessons_json, lessons=found)
     elif found:
         rows = [
             [
@@ -231,7 +228,7 @@ def show_lint(found: Sequence[Finding]) -> None:
 def list_sessions(found: Sequence[Session], *, as_json: bool) -> None:
     """Print sessions, for people or for programs."""
     if as_json:
-        output.as_json(sessions_json, sessions=found)
+        output.as_json(to_json.sessions_json, sessions=found)
     elif found:
         rows = [
             [each.id, output.age(each.updated), str(each.messages), each.project, each.trouble or each.name]
