@@ -23,9 +23,9 @@ from vademecum.errors import Malformed, OutsideMemory, VadeError
 from vademecum.knowledge import citations
 from vademecum.knowledge.citations import Standing
 from vademecum.knowledge.graph import LINK, WIKI, without_code
+from vademecum.knowledge.statements import first_line
 from vademecum.lifecycle import statements
 from vademecum.lifecycle.passes import SeenRecord, is_countable
-from vademecum.lifecycle.statements import first_line
 from vademecum.store import archive, names, outgoing, scopes, secrets, short_numbers, sources
 from vademecum.store.document import decode
 from vademecum.store.journal import is_day

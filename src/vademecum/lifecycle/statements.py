@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.errors import Malformed, OutsideMemory
 from vademecum.knowledge import signals
+from vademecum.knowledge.statements import first_line
 from vademecum.lifecycle.passes import Proposal
 from vademecum.llm.base import read_prompt
 from vademecum.store import archive, clock, document, secrets
@@ -507,14 +508,6 @@ def _said(seen: SeenRecord) -> Iterator[SaidEntry]:
                 lines = decode(seen.content).split("\n") if lines is None else lines
                 line = min(first_line(lines, entry) + each.line, entry.end)
                 yield SaidEntry(seen, entry, each.text, line, 1 / len(found))
-
-
-def first_line(lines: Sequence[str], entry: Entry) -> int:
-    """The line of a file on which the text of an entry begins, counted from 1."""
-    at = entry.start + (1 if entry.time else 0)
-    while at < entry.end and not lines[at - 1].strip():
-        at += 1
-    return at
 
 
 # -------------------------------------------------------------------- one statement

@@ -52,7 +52,7 @@ _TRUST = list(Origin)
 class SaidRecord(NamedTuple):
     """One statement, and by what it is looked up."""
 
-    statement: similarity.Statement
+    statement: similarity.Wording
     words: frozenset[str]  # their beginnings
     exact: tuple[str, ...]  # what no wording changes: numbers and negations
 

@@ -35,7 +35,7 @@ _SHORTEST_SLIP, _LONG = (
 _MOST_SENTENCES = 6  # that may stand in another order; a longer text tells a story
 
 
-def same(one: str | Statement, other: str | Statement, *, threshold: float = THRESHOLD) -> float | None:
+def same(one: str | Wording, other: str | Wording, *, threshold: float = THRESHOLD) -> float | None:
     """How alike two texts that say the same are, out of 100; None when they say different things."""
     if isinstance(one, str) and isinstance(other, str) and not _worth_reading(one, other, threshold):
         return None
@@ -58,7 +58,7 @@ def _worth_reading(one: str, other: str, threshold: float) -> bool:
     return _ratio(one.lower(), other.lower(), threshold * _ROUGH) > 0
 
 
-def likeness(one: Statement, other: Statement, *, threshold: float) -> float | None:
+def likeness(one: Wording, other: Wording, *, threshold: float) -> float | None:
     """How alike two texts are in their letters, from the threshold to 100; None below it."""
     raw = _ratio(one.text.lower(), other.text.lower(), threshold)
     found = max(raw, _ratio(one.plain, other.plain, threshold))
@@ -93,7 +93,7 @@ def _plain_ratio(one: str, other: str) -> float:
     return (1 - (length - shared) / length) * 100 if length else 100.0
 
 
-def _in_one_language(one: Statement, other: Statement) -> tuple[Statement, Statement]:
+def _in_one_language(one: Wording, other: Wording) -> tuple[Wording, Wording]:
     """Two texts read in the one language that both may be written in, if there is one."""
     shared = one.languages & other.languages
     if len(shared) != 1:
@@ -115,7 +115,7 @@ def is_negation(word: str) -> bool:
 # -------------------------------------------------------------------- comparing
 
 
-def _one_statement(one: Statement, other: Statement) -> bool:
+def _one_statement(one: Wording, other: Wording) -> bool:
     language = one.language if one.language == other.language else ""
     first, second = one.sentences, other.sentences
     if _same_row(one.tokens, other.tokens, language):
@@ -417,7 +417,7 @@ class Token(NamedTuple):
     gerund: bool = False  # it stood after a form of "to be": "is running"
 
 
-class Statement(NamedTuple):
+class Wording(NamedTuple):
     """A text, taken apart for comparing."""
 
     text: str
@@ -476,12 +476,12 @@ _IN_CODE = re.compile(rf"{_FLAG}|{_WORD}|[^\w\s]")
 _AMOUNT = re.compile(r"(\d+(?:[.,]\d+)*)([^\W\d_]{1,4})")
 
 
-def read_statement(text: str, *, language: str | None = None) -> Statement:
+def read_statement(text: str, *, language: str | None = None) -> Wording:
     """Take a text apart, as one of a language or of the one it seems to be written in."""
     return (_read_short if len(text) <= _CACHED else _read)(text, language)
 
 
-def _read(text: str, language: str | None) -> Statement:
+def _read(text: str, language: str | None) -> Wording:
     whole = unicodedata.normalize("NFKC", text.translate(_RAISED)).strip()
     whole = _RANGE.sub("-", re.sub("[’‘ʼ´]", "'", whole))
     whole = _SHORT_IS.sub(" is", whole)
@@ -496,7 +496,7 @@ def _read(text: str, language: str | None) -> Statement:
     if loud:
         sentences = [tuple(token._replace(loud=True) for token in sentence) for sentence in sentences]
     plain = " ".join(token.text for sentence in sentences for token in sentence)
-    return Statement(whole, plain, language, tuple(sentences), REDACTED in whole, languages)
+    return Wording(whole, plain, language, tuple(sentences), REDACTED in whole, languages)
 
 
 _read_short = functools.lru_cache(maxsize=4_096)(_read)
