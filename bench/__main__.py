@@ -19,6 +19,7 @@ from bench import (
     lint,
     mcp,
     nothing,
+    own,
     realistic,
     retrieval,
     same,
@@ -55,6 +56,7 @@ WITH_OPTIONS: dict[str, Callable[[argparse.Namespace], dict[str, Rows]]] = {
     "speed": speed.measure,
     "context": context.measure,
     "realistic": realistic.measure,
+    "own": own.measure,
     "lifecycle": lambda _: lifecycle.measure(),
     "lint": lint.measure,
     "imports": lambda chosen: {"imports": imports.measure(chosen)},
@@ -87,10 +89,10 @@ def _parser() -> argparse.ArgumentParser:
     common.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print JSON")
     for name in BENCHES:
         names.add_parser(name, parents=[common], help=sys.modules[BENCHES[name].__module__].__doc__)
-    own = names.add_parser(
+    public = names.add_parser(
         "retrieval", parents=[common], description=retrieval.__doc__, help="quality and speed"
     )
-    retrieval.arguments(own)
+    retrieval.arguments(public)
     names.add_parser(
         "lifecycle",
         parents=[common],
@@ -135,6 +137,10 @@ def _parser() -> argparse.ArgumentParser:
         "lint", parents=[common], description=lint.__doc__, help="lint of a folder beside grep"
     )
     lint.arguments(looked)
+    ours = names.add_parser(
+        "own", parents=[common], description=own.__doc__, help="conversations and journals of our own"
+    )
+    own.arguments(ours)
     for name in small_sets.SETS:
         small = names.add_parser(
             name, parents=[common], description=small_sets.__doc__, help="notes of our own, beside plain FTS5"

@@ -217,10 +217,12 @@ class Store:
         return [Hit(frozenset(id_ for id_, _ in self._entries[path])) for path in paths], seconds
 
     def entries_of(self, passage: Passage) -> frozenset[str]:
+        return self.entries_at(passage.path, passage.start, passage.end)
+
+    def entries_at(self, path: str, start: int, end: int) -> frozenset[str]:
+        """The entries that lines of a file are of."""
         return frozenset(
-            id_
-            for id_, entry in self._entries.get(passage.path, ())
-            if entry.start <= passage.end and passage.start <= entry.end
+            id_ for id_, entry in self._entries.get(path, ()) if entry.start <= end and start <= entry.end
         )
 
 

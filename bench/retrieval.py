@@ -22,7 +22,7 @@ from bisect import bisect_right
 from collections import Counter
 from contextlib import closing
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -37,6 +37,8 @@ from vademecum.types import Origin
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from vademecum.search.base import Passage
 
 DEEP = 30  # passages asked for, of every system: ten sessions need more than ten passages
 WARM = "what did we say about it the other day?"  # asked of every store first, and not counted
@@ -210,10 +212,23 @@ class System:
 class Product:
     """Vademecum over files: sessions as journals, abstracts as an attached folder."""
 
-    def __init__(self, folder: Path, documents: Sequence[Document]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        documents: Sequence[Document],
+        *,
+        environ: dict[str, str] | None = None,
+        now: Callable[[], datetime] | None = None,
+    ) -> None:
         work = folder / "work"
         work.mkdir()
-        self.memory: Memory = connect(home=folder / "home", cwd=work, origin=Origin.USER, environ={})
+        self.memory: Memory = connect(
+            home=folder / "home",
+            cwd=work,
+            origin=Origin.USER,
+            environ=environ or {},
+            now=now or (lambda: datetime.now(UTC)),
+        )
         self._files: dict[str, tuple[Document, list[int]]] = {}
         dated = [each for each in documents if each.when is not None]
         plain = [each for each in documents if each.when is None]
@@ -257,10 +272,18 @@ class Product:
         documents: dict[str, None] = {}
         turns: dict[str, None] = {}
         for passage in answer.results:
-            document, starts = self._files[passage.path]
-            documents[document.id] = None
-            turns[document.turn_ids[max(0, bisect_right(starts, passage.end) - 1)]] = None
+            documents[self._files[passage.path][0].id] = None
+            turns[self.turn(passage)] = None
         return list(documents), list(turns), seconds
+
+    def turn(self, passage: Passage) -> str:
+        """Which turn a passage is of."""
+        return self.turn_at(passage.path, passage.end)
+
+    def turn_at(self, path: str, line: int) -> str:
+        """Which turn a line is of."""
+        document, starts = self._files[path]
+        return document.turn_ids[max(0, bisect_right(starts, line) - 1)]
 
 
 class PlainFts:
