@@ -137,6 +137,7 @@ def test_a_question_about_nothing_here_gets_at_most_three_weak_matches_and_is_to
     assert [each.match for each in answer.results] == ["weak"] * len(answer.results)
     assert any("weak matches" in note for note in answer.notes)
     assert len(notes.search(question, max_weak=6).results) == 6
+    assert len(notes.search(question, max_results=8).results) == 4
     assert notes.search(question, min_score=0.9).hidden
     assert notes.search(question, min_score=0.9).results == ()
 

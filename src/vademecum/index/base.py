@@ -194,6 +194,7 @@ class Mark(NamedTuple):
     superseded: bool
     alone: bool  # whether its file has no other chunk
     speech: Speech = SILENT
+    size: int = 0  # how many different words say something
 
 
 class ChunkRow(NamedTuple):
@@ -230,7 +231,8 @@ class ChunkRow(NamedTuple):
     @property
     def mark(self) -> Mark:
         """What ranking needs of it."""
-        return Mark(self.file, self.order, self.source, self.superseded is not None, self.alone, self.speech)
+        superseded = self.superseded is not None
+        return Mark(self.file, self.order, self.source, superseded, self.alone, self.speech, self.size)
 
 
 class Nearest(NamedTuple):

@@ -860,11 +860,11 @@ class VectorTable:
             raise
 
     def after(self, chunk: int) -> list[tuple[Any, ...]]:
-        """Of chunks with a greater id: the id, the eight values of its mark, the vector."""
+        """Of chunks with a greater id: the id, the nine values of its mark, the vector."""
         return list(
             self._connection.execute(
                 """select v.chunk, c.file, c.ord, f.source, c.superseded is not null, c.alone, c.speaker,
-                coalesce(c.asks, 0), coalesce(c.says, 0), v.vector
+                coalesce(c.asks, 0), coalesce(c.says, 0), c.size, v.vector
                 from vectors v
                 join chunks c on c.id = v.chunk
                 join files f on f.id = c.file

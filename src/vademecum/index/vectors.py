@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 EXACT = 20_000  # rows up to which every dimension is looked at
 DIGITS = 9  # of a cosine
 RESCORED = 1_000  # candidates that half of the dimensions choose above that
-_COLUMNS = ("ids", "files", "orders", "source", "replaced", "alone", "living", "speech")
+_COLUMNS = ("ids", "files", "orders", "source", "replaced", "alone", "living", "speech", "sizes")
 _SPARSE = 0.5  # the share of dead rows from which on the matrix is made anew
 
 
@@ -78,6 +78,7 @@ class Matrix:
         self.orders: Ids = np.zeros(0, np.int64)
         self.source: Ids = np.zeros(0, np.int64)
         self.speech: Ids = np.zeros(0, np.int64)
+        self.sizes: Ids = np.zeros(0, np.int64)
         self.alone: Mask = np.zeros(0, np.bool_)
         self.replaced: Mask = np.zeros(0, np.bool_)
         self.living: Mask = np.zeros(0, np.bool_)
@@ -181,7 +182,7 @@ class Matrix:
 
     def marks(self, rows: Ids) -> dict[int, Mark]:
         """What ranking needs of the chunks of some rows."""
-        columns = (self.files, self.orders, self.source, self.replaced, self.alone, self.speech)
+        columns = (self.files, self.orders, self.source, self.replaced, self.alone, self.speech, self.sizes)
         values = [column[rows].tolist() for column in columns]
         values[2] = [self.sources[number] for number in values[2]]
         values[5] = [self.speeches[number] for number in values[5]]
@@ -230,6 +231,7 @@ class Matrix:
         self.replaced[start:end] = [row[4] for row in added]
         self.alone[start:end] = [row[5] for row in added]
         self.speech[start:end] = [self._spoken(row[6:9]) for row in added]
+        self.sizes[start:end] = [row[9] for row in added]
         self.living[start:end] = True
         self.size = end
         self.alive += len(added)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from vademecum.errors import EmbedderFailed, UnknownName, UsageError
 from vademecum.search import base as searching
+from vademecum.search import relevance
 from vademecum.store import archive, names, outgoing, scopes, sources
 from vademecum.store.names import parse_type
 from vademecum.types import Audience, Place, Scope
@@ -119,9 +120,13 @@ class Finder:
         """The answer of a session that keeps no memory."""
         return searching.nothing("this session is incognito: nothing is read")
 
-    def answer(self, asked: searching.Query, options: Options, *, max_weak: int = 3) -> searching.Answer:
+    def answer(
+        self, asked: searching.Query, options: Options, *, max_weak: int | None = None
+    ) -> searching.Answer:
         """The passages that answer; when every match is weak, at most `max_weak` of them."""
         begun = time.monotonic()
+        if max_weak is None:
+            max_weak = relevance.most_weak(options.max_results)
         with self._work.reported("search"):
             found = self._found(asked, options, begun=begun)
             if asked.phrases and not found.results and not self._holds(asked, options):

@@ -365,11 +365,11 @@ class Memory:
         as_of: str | None = None,
         sort_by: SortOrder | None = None,
         explain: bool = False,
-        max_weak: int = 3,
+        max_weak: int | None = None,
     ) -> Answer:
         """The passages that answer a question, from everything in sight, with what was covered.
 
-        When every match is weak, at most `max_weak` are returned.
+        When every match is weak, at most `max_weak` are returned: three, or half of `max_results`.
         """
         if self.settings.incognito:
             return self._finder.nothing()

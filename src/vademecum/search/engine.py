@@ -209,6 +209,8 @@ class Engine:
     def _rank(self, query: Query, legs: Legs, allowed: Filter, options: Options, found: Ranking) -> None:
         most = max(MOST_WEIGHED, options.max_results * options.multiplier)
         ordered, merged, lifted = self._ordered(query, legs, options, most)
+        if legs.unstaged:
+            found.degraded.append(legs.unstaged)
         spread = dict(ordered)
         scored = dict(spread)
         weigh = _Weigh(self, query.text, legs)
@@ -250,6 +252,10 @@ class Engine:
         }
         for id_, mark in legs.marks.items():
             scores[id_] += sum(legs.heard[mark.speech])
+        if legs.vector and (options.mode, options.fusion) == ("hybrid", "weighted"):
+            from vademecum.search import second_stage  # and numpy with it, which words alone do without
+
+            second_stage.refine(scores, legs, wanted)
         for added in legs.added.values():
             for id_, more in added.items():
                 scores[id_] += more
@@ -392,6 +398,7 @@ class Engine:
             "above_superseded": lifted,
             "crowding": (spread - raised) / own if own else 1.0,
             "raised": raised,
+            **({} if legs.stage is None else legs.stage.explained(id_)),
         }
 
     # ---------------------------------------------------------------- relevance

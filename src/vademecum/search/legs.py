@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from vademecum.index.embed.base import Embedder
     from vademecum.index.words import Speech, Terms
     from vademecum.search.rank import Heard
+    from vademecum.search.second_stage import StageResult
 
 COMMON = 0.25  # a word in more than this share of all chunks is dropped, in a store of some size,
 COMMON_FROM = 2_000  # when at least two rarer ones remain
@@ -40,6 +41,7 @@ class Legs:
         self.frequency, self.stems = stats.seen, stats.marks
         self.marks: dict[int, Mark] = {}
         self.narrow: dict[int, float] = {}
+        self.own: dict[tuple[int, int], float] = {}  # by file and place, before neighbours are heard
         self.wide: dict[int, float] = {}
         self.exact: dict[int, float] = {}
         self.vector: dict[int, float] = {}
@@ -52,6 +54,8 @@ class Legs:
         self.heard: dict[Speech, Heard] = {}
         # By name, what each way of knowing better adds to a score whose best is about 1; each is explained.
         self.added: dict[str, dict[int, float]] = {}
+        self.stage: StageResult | None = None
+        self.unstaged = ""  # why there is no second stage
         self.raised: dict[int, float] = {}  # what was added so that a rare word is not lost
         self.unknown = False  # whether the model knows nothing of the question
         self.lacking = ""
@@ -104,9 +108,10 @@ class Legs:
 
         For a file of one chunk, the chunk says what the file says.
         """
-        scored = {(self.marks[id_].file, self.marks[id_].order): score for id_, score in self.narrow.items()}
-        heard = scored.get
-        for id_, (file, order, _, _, alone, _) in self.marks.items():
+        marks = self.marks
+        self.own = {(marks[id_].file, marks[id_].order): score for id_, score in self.narrow.items()}
+        heard = self.own.get
+        for id_, (file, order, _, _, alone, _, _) in self.marks.items():
             if alone:
                 if id_ in self.narrow:
                     self.wide[file] = self.narrow[id_]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 STRONG, LIKELY = 0.75, 0.4  # from which relevance on a match is called so
 MATCHES = ("strong", "likely", "weak")
 WEAK = MATCHES[-1]
-MOST_WEAK = 3  # how many are returned when none is better
+FEWEST_WEAK = 3  # that are returned when none is better
 
 BM25_MOST = 2.2  # times its idf: what FTS5 gives a word at most
 WHOLE = 0.999  # of the question
@@ -107,6 +107,11 @@ def identified(share: float, *, certain: bool) -> float:
 def match(relevance: float) -> str:
     """What a relevance is called."""
     return MATCHES[0] if relevance >= STRONG else MATCHES[1] if relevance >= LIKELY else MATCHES[2]
+
+
+def most_weak(wanted: int) -> int:
+    """How many of so many are returned when all are weak: half, for who asks for more wants to look."""
+    return max(FEWEST_WEAK, wanted // 2)
 
 
 def weigh(

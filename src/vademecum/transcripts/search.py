@@ -36,12 +36,13 @@ from vademecum.transcripts.sync import Followed, FollowedLog, Spot, View, path_o
 from vademecum.types import Audience, Place, Scope
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from vademecum.index.base import ChunkRow, Filter, Index, Stamp
     from vademecum.index.embed.base import Embedder, Vector
     from vademecum.index.sync import Survey
+    from vademecum.index.words import QuestionCues
     from vademecum.search.base import Query
     from vademecum.search.engine import Options
     from vademecum.store import Home
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
 _DEPTH = 200  # candidates at least
 _STEP = 50  # candidates that are weighed at once
 _NEAREST = 50  # candidates by meaning
-_VECTOR = 0.54  # what meaning counts beside words, as among notes: .35 to .65
+_VECTOR = 0.35  # what meaning counts beside words, as among notes
 _ALIKE = 0.4  # a likeness from which on a message needs no word of the question
 _MEANING = 0.3  # seconds that a question may spend on missing vectors
 _STEMMED = 5  # times as many messages as wanted, among which a phrase is looked for word for word
@@ -123,12 +124,12 @@ class Earlier:
         """The messages that answer best, from so many sessions at most, after a look at what is new."""
         text = readable(query)
         wanted = SessionQuestion(text, max_results, min_score, max_sessions, phrases=words.phrases_in(text))
-        found = self._without_weak(self._recalled(wanted, self._view(all=all), seconds))
+        found = _without_weak(self._recalled(wanted, self._view(all=all), seconds), max_results)
         if found.hits or not wanted.phrases:
             return found
-        again = self._without_weak(self._recalled(wanted._replace(phrases=()), self._view(all=all), seconds))
+        again = self._recalled(wanted._replace(phrases=()), self._view(all=all), seconds)
         said = " and ".join(names.shown(each) for each in wanted.phrases)
-        return again._replace(
+        return _without_weak(again, max_results)._replace(
             degraded=(*again.degraded, f"no message holds the phrase {said}; its words were searched")
         )
 
@@ -156,11 +157,6 @@ class Earlier:
             found = found._replace(degraded=(*found.degraded, "keywords only: sessions have no vectors"))
         place = scopes.place_for(self.caller, Scope.PROJECT)
         return tuple(passage(hit, place, explain=options.explain) for hit in hits), found
-
-    def _without_weak(self, found: Recalled) -> Recalled:
-        """What was found; of weak matches alone, a few."""
-        weak = all(hit.match == relevance.WEAK for hit in found.hits)
-        return found._replace(hits=found.hits[: relevance.MOST_WEAK]) if weak else found
 
     def _recalled(self, wanted: SessionQuestion, view: View, seconds: float) -> Recalled:
         until = time.monotonic() + seconds
@@ -225,11 +221,8 @@ class Earlier:
     def _best(self, index: Index, wanted: SessionQuestion, filter: Filter) -> list[_Scored]:
         """The messages that answer at all, the best first, each text once, from so many sessions at most."""
         legs = self._legs(index, wanted, filter)
-        scores = _scores(legs)
-        rows = index.rows(scores, filter)
-        question = words.cues_of(wanted.text, WORD.findall(wanted.text.lower()))
-        for id_, row in rows.items():
-            scores[id_] += sum(rank.heard(row.speech, question))
+        rows = index.rows({**legs.narrow, **legs.exact, **legs.vector}, filter)
+        scores = _scores(legs, rows, words.cues_of(wanted.text, WORD.findall(wanted.text.lower())))
         weigh, curve = (
             legs.weigher(wanted.text),
             relevance.curve("none" if legs.nearest is None else "static"),
@@ -462,6 +455,12 @@ class Earlier:
         return replace(found, text="\n".join(map(_clean_line, found.text.split("\n"))))
 
 
+def _without_weak(found: Recalled, wanted: int) -> Recalled:
+    """What was found; of weak matches alone, a few."""
+    weak = all(hit.match == relevance.WEAK for hit in found.hits)
+    return found._replace(hits=found.hits[: relevance.most_weak(wanted)]) if weak else found
+
+
 def passage(hit: Hit, place: Place, *, explain: bool = False) -> Passage:
     """A message as a search of everything returns it; what was said came through many doors."""
     return Passage(
@@ -506,14 +505,34 @@ def _newest(index: Index, wanted: SessionQuestion, filter: Filter) -> list[Chunk
         limit *= 4
 
 
-def _scores(legs: Legs) -> dict[int, float]:
-    """Each candidate by its words, by what stands in it as it was asked, and by its meaning."""
-    matched, exact = legs.keyword_shares(), legs.exact
-    nearest = max(legs.vector.values(), default=0.0) or 1.0
-    return {
-        id_: matched.get(id_, 0.0) + exact.get(id_, 0.0) + _VECTOR * legs.vector.get(id_, 0.0) / nearest
-        for id_ in {**matched, **exact, **legs.vector}
-    }
+def _scores(legs: Legs, rows: Mapping[int, ChunkRow], asked: QuestionCues) -> dict[int, float]:
+    """Each candidate by its words, what stands in it as it was asked, its meaning, and who speaks.
+
+    Where meaning has a vote, the second stage looks at the best of them as it does at notes; of a session its
+    best piece stands for the whole.
+    """
+    legs.marks = {id_: row.mark for id_, row in rows.items()}
+    for id_, (file, order, *_) in legs.marks.items():
+        own = legs.own[file, order] = legs.narrow.get(id_, 0.0)
+        legs.wide[file] = max(legs.wide.get(file, 0.0), own)
+    merged = rank.weighted(
+        {id_: mark.file for id_, mark in legs.marks.items()},
+        vector=legs.vector,
+        narrow=legs.narrow,
+        wide={},
+        exact=legs.exact,
+        weights=rank.Weights(vector=_VECTOR, narrow=1 - _VECTOR if legs.vector else 1.0, wide=0.0),
+    )
+    scores = dict(zip(legs.marks, merged.scores, strict=True))
+    for id_, mark in legs.marks.items():
+        scores[id_] += sum(rank.heard(mark.speech, asked))
+    if legs.vector:
+        from vademecum.search import second_stage  # and numpy with it, which words alone do without
+
+        second_stage.refine(scores, legs, asked)
+        for id_, more in legs.added.get("stage", {}).items():
+            scores[id_] += more
+    return scores
 
 
 def _ordered(scores: dict[int, float], rows: dict[int, ChunkRow]) -> list[int]:

@@ -426,8 +426,8 @@ def search(query: str, explain: bool, as_json: bool, door: Door, **given: Any) -
     QUERY is one or more words and needs no quotes. It may hold "phrases" and filters: scope:, type:, tag:,
     after:, before:, path:. Put `--` before a query that begins with a dash.
 
-    Each match is strong, likely or weak. A weak one may not be an answer; when all are weak, at most three
-    are shown.
+    Each match is strong, likely or weak. A weak one may not be an answer; when all are weak, three are shown,
+    or half of --max-results.
     """
     answer = door().search(query, explain=explain, **given)
     show_answer(answer, query, explain=explain, as_json=as_json)
