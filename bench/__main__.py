@@ -59,7 +59,7 @@ WITH_OPTIONS: dict[str, Callable[[argparse.Namespace], dict[str, Rows]]] = {
     "own": own.measure,
     "lifecycle": lambda _: lifecycle.measure(),
     "lint": lint.measure,
-    "imports": lambda chosen: {"imports": imports.measure(chosen)},
+    "imports": lambda chosen: {"imports": imports.measure(chosen), "memories": imports.measure_undo()},
     **dict.fromkeys(small_sets.SETS, small_sets.measure),
 }
 

@@ -1,5 +1,7 @@
 """How fast transcripts are imported and in how much memory, beside a plain `json.loads` of their lines.
 
+Of another system's memory, how long it takes to come in and, by `undo`, to go again.
+
 Each round is a process of its own, so that the memory is its own too, and `cpu` is what it took of a
 processor, whatever else the machine did. The text is what agents read and
 print: source files of the standard library as results of tools, notes between them, ids as providers make
@@ -23,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench import notes
 from vademecum.agents.registry import find_transcripts_in
+from vademecum.memory import connect
 from vademecum.store import scopes
 from vademecum.store.home import Home
 from vademecum.transcripts.importing import import_files
@@ -60,6 +63,36 @@ def measure(chosen: argparse.Namespace) -> Rows:
         for name, source in sources.items():
             rows.append(_row(name, source))
     return rows
+
+
+def measure_undo(count: int = 300) -> Rows:
+    """How long a bundle of that many records takes to come in, indexed, and to go again."""
+    rows: Rows = []
+    for turn in range(ROUNDS):
+        with tempfile.TemporaryDirectory() as folder:
+            bundle, project = Path(folder, "bundle"), Path(folder, "project")
+            bundle.mkdir()
+            project.mkdir()
+            talk = notes.notes(10_000_000, seed=turn)
+            for number in range(count):
+                text = f"---\ntype: project\n---\n# note {number}\n\n{next(talk)}\n"
+                (bundle / f"note-{number:04}.md").write_text(text, encoding="utf-8")
+            memory = connect(home=Path(folder, "home"), cwd=project, origin=Origin.USER, environ={})
+            begun = time.perf_counter()
+            report = memory.transfer.import_from("okf", bundle, scope="global")
+            come = time.perf_counter()
+            _, told = memory.care.undo(report.run)
+            gone = time.perf_counter()
+            assert all(each.done for each in told)
+        rows.append(
+            {
+                "records": len(told),
+                "import s": round(come - begun, 2),
+                "undo s": round(gone - come, 2),
+                "undo / import": round((gone - come) / (come - begun), 2),
+            }
+        )
+    return sorted(rows, key=lambda row: float(str(row["undo / import"])))[ROUNDS // 2 :][:1]
 
 
 def _row(name: str, source: Path) -> dict[str, object]:

@@ -289,8 +289,7 @@ def entries(**needed: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 
 FILES = st.fixed_dictionaries(
-    {},
-    optional={
+    {
         "patterns": st.fixed_dictionaries(
             {},
             optional={
@@ -308,6 +307,8 @@ FILES = st.fixed_dictionaries(
                 "other": JSON,
             },
         ),
+    },
+    optional={
         "metadata": st.one_of(
             st.fixed_dictionaries({"created": STAMP, "last_updated": STAMP, "version": JSON}), JSON
         ),
@@ -355,6 +356,8 @@ def test_many_files_come_out_as_they_went_in(
         b"7",
         b"\xff\xfe",
         b'{"patterns": []}',
+        b"{}",
+        b'{"metadata": {"version": "1.0"}}',
         b'{"a": NaN}',
         b'{"a": 1e999}',
         b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",

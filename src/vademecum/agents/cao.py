@@ -24,8 +24,10 @@ if TYPE_CHECKING:
 
 _HEADER = re.compile(r"^<!--[ \t]*(id:[^\n]*?)-->[ \t]*\n?", re.MULTILINE)
 _RECORDED = re.compile(r"\A_Originally recorded: ([^_\n]+)_[ \t]*(?:\n+|\Z)")
-_ALSO = re.compile(r"^## See Also[ \t]*\n(.*)\Z", re.MULTILINE | re.DOTALL)
+# Up to the next heading: entries that came later stand below it.
+_ALSO = re.compile(r"^## See Also[ \t]*\n((?:(?!#).*(?:\n|\Z))*?)(?=#|\Z)", re.MULTILINE)
 _LINK = re.compile(r"\[+([A-Za-z0-9-]{1,60})\]")
+_KNOWN = ("id", "scope", "type", "tags")
 
 
 class _Where(NamedTuple):
@@ -55,13 +57,17 @@ def _topic(tree: FileTree, file: TextFile) -> Piece:
         return Skipped(file.name, "neither its folder nor its header names a scope")
     text = file.text if header is None else file.text[: header.start()] + file.text[header.end() :]
     also = _ALSO.search(text)
+    bare = also is not None and all(_LINK.search(line) for line in also[1].split("\n") if line.strip())
     try:
-        parsed = document.parse(text[: also.start()] if also else text)
+        parsed = document.parse(text[: also.start()] + text[also.end() :] if also and bare else text)
     except Malformed as error:
         return Skipped(file.name, f"malformed: {error}")
     stem = file.name.rpartition("/")[2].removesuffix(".md")
     kind = told.get("type", "")
     related = [{"key": each, "rel": "relates_to"} for each in _LINK.findall(also[1])] if also else []
+    claims = {each: value for each, value in told.items() if each not in _KNOWN and value}
+    if kind and kind not in list(RecordType):
+        claims = {"type": kind, **claims}
     return TopicPiece(
         where.source,
         stem,
@@ -71,7 +77,7 @@ def _topic(tree: FileTree, file: TextFile) -> Piece:
         id=told.get("id", ""),
         type=kind if kind in list(RecordType) else RecordType.PROJECT,
         tags=tuple(each for each in words_of(told.get("tags", "")) if each),
-        fields={"related": related} if related else {},
+        fields={**({"related": related} if related else {}), **({"claims": claims} if claims else {})},
     )
 
 

@@ -19,10 +19,10 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict, deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from vademecum.agents.base import Agent, TranscriptFormat
-from vademecum.agents.memories import stamp_of, text_of
+from vademecum.agents.memories import stamp_of, text_of, words_of
 from vademecum.errors import VadeError
 from vademecum.knowledge import ltm
 from vademecum.knowledge.intake import LessonsPiece, SectionPiece, Skipped, TopicPiece, TranscriptPiece
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from vademecum.transcripts import Json
     from vademecum.transcripts.reading import Found, Seen
 
+_NOTE = ("key", "content", "timestamp", "tags")
 _MARKS = (b'"yarn"', b'"stm"', b'"_stateful_markers"', b'"lastGitHubCopilotResponseId"')
 
 
@@ -199,7 +200,8 @@ def _piece(tree: FileTree, name: str, own: str) -> Iterator[Piece]:
 def _lessons(tree: FileTree, name: str) -> Piece:
     try:
         content = tree.content(name, largest=ltm.LARGEST)
-        ltm.parse(content)
+        if not ltm.holds_anything(ltm.parse(content)):
+            return Skipped(name, "nothing was learned in it")
     except (VadeError, OSError) as error:
         return Skipped(name, f"malformed: {error}")
     return LessonsPiece("ltm.json", content, Scope.PROJECT)
@@ -216,11 +218,24 @@ def _note(tree: FileTree, name: str, own: str) -> Piece:
         return Skipped(own, f"malformed: not JSON: {error}")
     if not isinstance(value, dict) or value.get("content") in (None, ""):
         return Skipped(own, "malformed: a note has a `key` and a `content`")
+    return _noted(value, own, file.changed)
+
+
+def _noted(value: dict[str, Any], own: str, changed: str) -> Piece:
     content = value["content"]
     text = content if isinstance(content, str) else _pretty(content)
     key = text_of(value.get("key")) or own.rpartition("/")[2].removesuffix(".json")
-    said = stamp_of(value.get("timestamp")) or file.changed
-    return TopicPiece(own, key, (Entry(text, said),), Scope.PROJECT, title=key)
+    said = stamp_of(value.get("timestamp")) or changed
+    beside = {name: each for name, each in value.items() if name not in _NOTE}
+    return TopicPiece(
+        own,
+        key,
+        (Entry(text, said),),
+        Scope.PROJECT,
+        title=key,
+        tags=words_of(value.get("tags")),
+        fields={"note": beside} if beside else {},
+    )
 
 
 def _pretty(content: object) -> str:

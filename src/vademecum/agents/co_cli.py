@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from vademecum.knowledge.intake import Piece
 
 _MEMORY = re.compile(r"(\d+)-(.+)\.md")
+_LATER = re.compile(r"(.+)-[0-9a-f]{8}\.md")  # once a memory had a UUID, its name ended with the first of it
 # What becomes a label of ours under another name, or is said by the record itself.
-_MAPPED = tuple("id decay_protected auto_category source provenance related consolidation_reason".split())
+_MAPPED = tuple("id decay_protected source related created_at updated_at".split())
 
 
 def memories(tree: FileTree, here: Importing) -> Iterator[Piece]:
@@ -43,9 +44,8 @@ def _context(tree: FileTree, name: str, parts: list[str]) -> Piece:
     if isinstance(part, Skipped):
         return part
     everywhere = "co-cli" in parts and ".co-cli" not in parts
-    return SectionPiece(
-        "context.md", pinned.CONTEXT, part.body, Scope.GLOBAL if everywhere else Scope.PROJECT
-    )
+    scope = Scope.GLOBAL if everywhere else Scope.PROJECT
+    return SectionPiece("context.md", pinned.CONTEXT, part.body, scope, part.front)
 
 
 def _memory(file: TextFile, parts: list[str]) -> Piece:
@@ -53,25 +53,32 @@ def _memory(file: TextFile, parts: list[str]) -> Piece:
     if isinstance(part, Skipped):
         return part
     values = part.values
-    name = _MEMORY.fullmatch(parts[-1])
-    created = stamp_of(values.get("created"))
-    said = stamp_of(values.get("updated")) or created or file.changed
+    created = stamp_of(values.get("created")) or stamp_of(values.get("created_at"))
+    said = stamp_of(values.get("updated")) or stamp_of(values.get("updated_at")) or created or file.changed
     tags = words_of(values.get("tags"))
+    category = _category(part, tags)
+    told = text_of(values.get("source"))  # who said it there: a claim here
     return TopicPiece(
         f"memories/{parts[-1]}",
-        name[2] if name else parts[-1].removesuffix(".md"),
+        _slug(parts[-1]),
         (Entry(part.body, said),),
         Scope.PROJECT,
         id=text_of(values.get("id")),
         named=False,
         tags=tags,
-        category=_category(part, tags),
+        category=category,
         protected=values.get("decay_protected") is True,
         created=created,
         front=part.front,
-        without=_MAPPED,
-        fields=_related(values.get("related")),
+        without=(*_MAPPED, *(("auto_category",) if category == values.get("auto_category") else ())),
+        fields={**_related(values.get("related")), **({"claims": {"source": told}} if told else {})},
     )
+
+
+def _slug(name: str) -> str:
+    """What a file's name says of its memory, without the number or the id that makes it unique."""
+    numbered, later = _MEMORY.fullmatch(name), _LATER.fullmatch(name)
+    return numbered[2] if numbered else later[1] if later else name.removesuffix(".md")
 
 
 def _category(part: Fronted, tags: tuple[str, ...]) -> str:
@@ -81,7 +88,7 @@ def _category(part: Fronted, tags: tuple[str, ...]) -> str:
 
 def _related(value: object) -> dict[str, object]:
     """What a memory names as related: by slug there, by key here."""
-    wanted = [_MEMORY.sub(r"\2.md", f"{each}.md").removesuffix(".md") for each in words_of(value) if each]
+    wanted = [_slug(f"{each.removesuffix('.md')}.md") for each in words_of(value) if each]
     links = [{"key": keys.slug(each), "rel": "relates_to"} for each in wanted]
     return {"related": links} if links else {}
 

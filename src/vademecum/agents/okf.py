@@ -7,10 +7,11 @@ anew, and a `log.md` becomes notes of its days.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from vademecum.agents.base import Agent
-from vademecum.agents.memories import fronted, key_of, stamp_of, text_of, words_of
+from vademecum.agents.memories import TextFile, fronted, key_of, stamp_of, text_of, titled, words_of
 from vademecum.errors import Malformed
 from vademecum.knowledge.intake import NotesPiece, Skipped, TopicPiece
 from vademecum.store import document
@@ -19,23 +20,36 @@ from vademecum.types import Entry, RecordType, Scope
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from vademecum.agents.memories import FileTree, Fronted, Importing, TextFile
+    from vademecum.agents.memories import FileTree, Fronted, Importing
     from vademecum.knowledge.intake import Piece
 
-_DAY = re.compile(r"^## (\d{4}-\d\d-\d\d)[ \t]*$", re.MULTILINE)
+_DAY = re.compile(r"^## (\d{4}-\d\d-\d\d)(?![\d-])[^\n]*$", re.MULTILINE)
+_LISTED = re.compile(r"#.*|[-*+] .*\]\(.*")
 
 
 def memories(tree: FileTree, here: Importing) -> Iterator[Piece]:
     """Every record, and the log."""
-    listings = ("index.md", "index.markdown")
     wanted = [name for name in tree.names() if name.endswith((".md", ".markdown"))]
-    for file in map(tree.read, (name for name in wanted if name.rpartition("/")[2] not in listings)):
+    for file in map(tree.read, wanted):
+        last = file.name.rpartition("/")[2] if isinstance(file, TextFile) else ""
         if isinstance(file, Skipped):
             yield file
-        elif file.name.rpartition("/")[2] == "log.md":
+        elif last in ("index.md", "index.markdown"):
+            yield from _listing(file)
+        elif last == "log.md":
             yield from _days(file)
         else:
             yield _topic(file)
+
+
+def _listing(file: TextFile) -> Iterator[Piece]:
+    """Nothing of a listing, which is made anew; but what somebody says in it beside is a record."""
+    part = fronted(file)
+    lines = [] if isinstance(part, Skipped) else [line.strip() for line in part.body.split("\n")]
+    if isinstance(part, Skipped) or any(line and not _LISTED.match(line) for line in lines):
+        topic = _topic(file)
+        key = f"{file.name.rpartition('/')[0]} bundle index".strip().replace("/", " ")
+        yield replace(topic, key=key) if isinstance(topic, TopicPiece) else topic  # `index` is taken
 
 
 def _topic(file: TextFile) -> Piece:
@@ -86,8 +100,12 @@ def _when(part: Fronted) -> str:
 
 def _days(file: TextFile) -> Iterator[Piece]:
     cuts = [*_DAY.finditer(file.text)]
+    above = file.text[: cuts[0].start()] if cuts else file.text
+    if titled(above)[1].strip():
+        yield _topic(file._replace(text=above))
     for match, end in zip(cuts, [*(each.start() for each in cuts[1:]), len(file.text)], strict=True):
-        text = file.text[match.end() : end]
+        bare = match[0].rstrip() == f"## {match[1]}"
+        text = file.text[match.end() if bare else match.start() : end]
         if text.strip():
             yield NotesPiece(file.name, match[1], (Entry(text, match[1]),), Scope.PROJECT)
 

@@ -76,7 +76,13 @@ _DOCUMENTS = {
 _ITS_OWN = {"heartbeat.md", "bootstrap.md", "boot.md", "dreams.md"}
 _DAY = re.compile(r"(\d{4}-\d\d-\d\d)(?:-([^/]+))?\.md")
 _CUT = re.compile(r"^## ", re.MULTILINE)
-_TIME = re.compile(r"(?<![\d:.])([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d))?(?![\d:])(?: ?(UTC|Z|GMT)\b)?")
+# 14:15, 2:15 PM, 9 pm, and the zone behind it; `9:00-10:00` is from one time to another, and no offset.
+_TIME = re.compile(
+    r"(?<![\d:.+-])(?:(?P<hour>[01]?\d|2[0-3]):(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d))?(?![\d:])"
+    r"(?:\s?(?P<half>[ap])\.?m\b\.?)?|(?P<whole>0?[1-9]|1[0-2])\s?(?P<side>[ap])\.?m\b\.?)"
+    r"(?:\s?(?:(?P<zone>UTC|GMT|Z)\b)?(?P<offset>(?:(?<=UTC)|(?<=GMT))[+-]\d\d?(?::?\d\d)?\b|\+\d\d:?\d\d\b)?)",
+    re.IGNORECASE,
+)
 
 
 def recognises(head: bytes, path: Path) -> bool:
@@ -267,7 +273,7 @@ def _piece(tree: FileTree, name: str, own: str) -> Iterator[Piece]:
         yield (
             part
             if isinstance(part, Skipped)
-            else SectionPiece(own, _DOCUMENTS[last], part.body, Scope.GLOBAL)
+            else SectionPiece(own, _DOCUMENTS[last], part.body, Scope.GLOBAL, part.front)
         )
         return
     day = _DAY.fullmatch(own.removeprefix("memory/"))
@@ -311,9 +317,25 @@ def _entries(day: str, text: str) -> Iterator[Entry]:
             continue
         named = _TIME.search(section.split("\n", 1)[0])
         if named:
-            zone = "Z" if named[4] else ""
-            time = f"{day}T{int(named[1]):02}:{named[2]}:{named[3] or '00'}{zone}"
+            time = f"{day}T{_clock(named)}"
         yield Entry(section, time)
+
+
+def _clock(named: re.Match[str]) -> str:
+    """The time of a heading as it stands in a stamp: by twenty-four hours, with the zone it names."""
+    half = (named["half"] or named["side"] or "").lower()
+    hour = int(named["hour"] or named["whole"])
+    if half and hour <= 12:
+        hour = hour % 12 + (12 if half == "p" else 0)
+    return f"{hour:02}:{named['minute'] or '00'}:{named['second'] or '00'}{_zone(named)}"
+
+
+def _zone(named: re.Match[str]) -> str:
+    if not named["offset"]:
+        return "Z" if named["zone"] else ""
+    sign, digits = named["offset"][0], named["offset"][1:].replace(":", "")
+    hours, minutes = (digits[:-2], digits[-2:]) if len(digits) > 2 else (digits, "00")
+    return f"{sign}{int(hours):02}:{minutes}"
 
 
 AGENT = Agent(

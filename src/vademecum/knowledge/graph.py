@@ -6,12 +6,14 @@ import contextlib
 import hashlib
 import json
 import math
+import posixpath
 import re
 import sys
 from array import array
 from collections import Counter
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from urllib.parse import unquote
 
 from vademecum.errors import Malformed, NotFound, OutsideMemory, UnknownName
 from vademecum.search.base import Passage
@@ -182,11 +184,52 @@ def _named(records: Sequence[Record]) -> dict[str, list[Record]]:
     for record in records:
         found.setdefault(record.key, []).append(record)
     for record in records:
-        for alias in record.aliases:  # an earlier key leads to it where nothing has that key now
+        # An earlier key leads to it where nothing has that key now, and so does where it came from.
+        for alias in (*record.aliases, *_came_from(record)):
             here = found.setdefault(alias, [])
             if all(each.place != record.place for each in here):
                 here.append(record)
     return found
+
+
+def _came_from(record: Record) -> Iterator[str]:
+    """Names of a record among those it was imported with: the path of its file there, and its bare name.
+
+    They begin with the system and a colon, which no key has.
+    """
+    for system, path in import_paths(record):
+        yield f"{system}:{path}"
+        yield f"{system}:{_stem(path)}"
+
+
+def import_paths(record: Record) -> Iterator[tuple[str, str]]:
+    """The systems a record was imported from, and the paths that its file had there."""
+    listed = record.fields.get("sources")
+    for each in listed if isinstance(listed, list) else ():
+        system, _, path = str(each.get("resource") or "" if isinstance(each, dict) else "").partition(":")
+        if path and not path.startswith("//"):
+            yield system, path.partition("#")[0]
+
+
+def _stem(path: str) -> str:
+    return names.slug(path.rpartition("/")[2].removesuffix(".markdown").removesuffix(".md"))
+
+
+def _imported(record: Record, wanted: str, origin: str) -> Iterator[str]:
+    """The names that a link in an imported record may mean among what came with it, the surest first.
+
+    A path from the top of the bundle, or from the folder of the file that it stood in.
+    """
+    path = unquote(wanted.partition("#")[0])
+    if "://" in path or not (origin == "wiki" or path.endswith((".md", ".markdown"))):
+        return
+    for system, own in import_paths(record):
+        if origin == "wiki":
+            yield f"{system}:{path}.md"
+            yield f"{system}:{_stem(path)}"
+        else:
+            below = path if path.startswith("/") else posixpath.join("/", posixpath.dirname(own), path)
+            yield f"{system}:{posixpath.normpath(below).lstrip('/')}"
 
 
 def _as_said(record: Record, named: Mapping[str, Sequence[Record]], broken: list[Broken]) -> Iterator[Edge]:
@@ -198,17 +241,25 @@ def _as_said(record: Record, named: Mapping[str, Sequence[Record]], broken: list
             broken.append(Broken(record.path, key, 1))
     for entry in record.live:
         text = without_code(entry.text)
-        for pattern, origin in ((LINK, "link"), (WIKI, "wiki")):
-            for match in pattern.finditer(text):
-                wanted = match[1].strip()
-                if origin == "link" and not _is_record_link(wanted):
-                    continue
-                target = _target(record, _key(wanted), named)
-                if target is None:
-                    line = entry.start + 1 + text.count("\n", 0, match.start())
-                    broken.append(Broken(record.path, wanted, min(line, entry.end)))
-                elif target.path != record.path:
-                    yield Edge(record.path, target.path, Relation.RELATES_TO, origin)
+        for match, origin, keys in _links(record, text):
+            target = next(filter(None, (_target(record, key, named) for key in keys)), None)
+            if target is not None and target.path != record.path:
+                yield Edge(record.path, target.path, Relation.RELATES_TO, origin)
+            elif target is None and ":" not in keys[-1]:  # else it may be any file that did not come with it
+                line = entry.start + 1 + text.count("\n", 0, match.start())
+                broken.append(Broken(record.path, match[1].strip(), min(line, entry.end)))
+
+
+def _links(record: Record, text: str) -> Iterator[tuple[re.Match[str], str, list[str]]]:
+    """The links in a text, their origin, and what they may mean, the surest first; a key is always last."""
+    for pattern, origin in ((LINK, "link"), (WIKI, "wiki")):
+        for match in pattern.finditer(text):
+            wanted = match[1].strip()
+            keys = [*_imported(record, wanted, origin)]
+            if origin == "wiki" or _is_record_link(wanted):
+                keys.append(_key(wanted))
+            if keys:
+                yield match, origin, keys
 
 
 def without_code(text: str) -> str:
@@ -512,25 +563,22 @@ def _ends_of(records: Records, shelf: Shelf, name: str, content: bytes) -> tuple
     tags = tuple(tag for tag in record.tags if not tag.startswith("_"))
     return (
         "" if record.key == name.removesuffix(".md") else record.key,
-        record.aliases,
+        (*record.aliases, *dict.fromkeys(_came_from(record))),
         tuple(dict.fromkeys(_linked(record))),
         tags,
         b"".join(map(_hashed, _counted(record))) if tags else b"",
     )
 
 
-ENDS = Fact("ends", 1, _ends_of)
+ENDS = Fact("ends", 2, _ends_of)
 
 
 def _linked(record: Record) -> Iterator[str]:
     """The keys that a record names."""
     yield from (key for key, _, _ in _related(record))
     for entry in record.live:
-        text = without_code(entry.text)
-        yield from (
-            _key(match[1].strip()) for match in LINK.finditer(text) if _is_record_link(match[1].strip())
-        )
-        yield from (_key(match[1].strip()) for match in WIKI.finditer(text))
+        for _, _, keys in _links(record, without_code(entry.text)):
+            yield from keys
 
 
 def _hashed(word: str) -> bytes:

@@ -82,6 +82,7 @@ class SectionPiece(NamedTuple):
     document: str
     text: str
     scope: Scope
+    front: str = ""  # its frontmatter as it stands, kept beside where it came from
 
 
 class LessonsPiece(NamedTuple):
@@ -332,8 +333,11 @@ class Intake:
             "protected": piece.protected or given.get("protected") is True or None,
             **piece.fields,
         }
+        # Who vouched for it there, and where that was, is no word of anybody's here.
         claims = {each: given[each] for each in ("verified", "confirmed") if each in given}
-        if claims:  # somebody vouched for it there, which is no word of anybody's here
+        claims |= {each: given[each] for each in ("scope",) if given.get(each, "project") not in list(Scope)}
+        claims |= piece.fields.get("claims", {})
+        if claims:
             values["claims"] = claims
         self._ids[shelf.place].add(values["id"])
         gone = {each: None for each in (*_OURS, *piece.without) if each in given and each not in values}
@@ -346,7 +350,7 @@ class Intake:
             text = document.append(text, each) if each.time else f"{text}{_undated(each)}"
         return text.encode()
 
-    def _front(self, piece: TopicPiece, scope: Scope, kinds: set[str]) -> str:
+    def _front(self, piece: TopicPiece | SectionPiece, scope: Scope, kinds: set[str]) -> str:
         """The frontmatter of a piece without secrets; an empty block when it has none."""
         if not piece.front:
             return "---\n---\n"
@@ -450,7 +454,9 @@ class Intake:
             scopes.shelf_for_new(shelves),
         )
         given = accept_text(piece.text, largest=self.largest)
-        clean, kinds = secret.gate(given, self.policy(place.scope))
+        clean, found = secret.gate(given, self.policy(place.scope))
+        kinds = set(found)
+        front = frontmatter.parse(self._front(piece, place.scope, kinds)).values
         parts = [*_parts(clean, names.shown(piece.source)[1:-1])]
         current = self.staged.content(shelf, archive.PINNED, piece.document)
         text = decode(current) if current is not None else frontmatter.edit("", {"version": pinned.VERSION})
@@ -467,7 +473,8 @@ class Intake:
                 text += f"{gap}{_claimless(each)}\n{_SIGNED}\n"
             marks = dict.fromkeys([*seen, *(_digest(each) for each in parts)])
             others = [each for each in listed if each.get("resource") != resource]
-            told = [*others, {"resource": resource, "seen": list(marks)}]
+            about = {"front": dict(front)} if front else {}
+            told = [*others, {"resource": resource, "seen": list(marks), **about}]
             if len(frontmatter.render(told)) > _LONGEST:  # then they are known by their texts alone
                 told = [{"resource": each.get("resource")} for each in told]
             text = frontmatter.edit(text, {"updated": self.at, "sources": told})
@@ -475,7 +482,8 @@ class Intake:
                 raise _Left("its sections cannot be told apart from your own")
             self.staged.put(shelf, archive.PINNED, piece.document, text.encode())
         outcome = "same" if not new else "new" if current is None else "grown"
-        yield Mapped(piece.source, "pinned", shelf.name_of(piece.document), outcome, len(new), kinds)
+        path = shelf.name_of(piece.document)
+        yield Mapped(piece.source, "pinned", path, outcome, len(new), tuple(sorted(kinds)))
 
     def _pinned_place(self, piece: SectionPiece) -> Place:
         """Where a pinned document is kept: in the scope that was asked for if it has such, or global."""

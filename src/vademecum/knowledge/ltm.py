@@ -115,6 +115,12 @@ def parse(content: bytes) -> Raw:
     return value
 
 
+def holds_anything(value: Raw) -> bool:
+    """Whether a file holds anything that was learned, or stands where such things do: else it has no use."""
+    patterns = value.get("patterns", {})
+    return any(patterns.values())
+
+
 def take_apart(value: Raw) -> LtmFile:
     """A file's entries, and the rest of it."""
     patterns = dict(value.get("patterns", {}))
@@ -415,6 +421,9 @@ class LtmReader:
     def read(self, value: Raw) -> LtmImport:
         """Keep everything in a file: its entries as records, the rest in a record of its own."""
         done = LtmImport()
+        if "patterns" not in value:
+            why = "not an ltm.json: nothing was learned in it, it has no `patterns`"
+            raise Malformed(why, hint="is it the right file?")
         file = take_apart(value)
         slots, odd = [], dict(file.odd)
         for slot in file.slots:

@@ -268,7 +268,9 @@ class Care:
                 ]
         return sorted(found, key=lambda each: each.run, reverse=True)
 
-    def undo(self, run: str | None = None) -> tuple[str, Sequence[running.Told]]:
+    def undo(
+        self, run: str | None = None, *, progress: Callable[[str, int, int], None] | None = None
+    ) -> tuple[str, Sequence[running.Told]]:
         """Bring back what a run or a review changed, the newest unless named; says what it could not."""
         from vademecum.store import decisions
 
@@ -286,7 +288,7 @@ class Care:
                 None,
             )
         if run not in sittings:
-            return self._undone(run)
+            return self._undone(run, progress)
         self._work.may_write()
         self._work.may_decide("take back a decision", f"vade undo {run}")
         sitting = sittings[run]
@@ -298,7 +300,9 @@ class Care:
             self._work.audit("undo review")
         return run, told
 
-    def _undone(self, run: str | None = None) -> tuple[str, Sequence[running.Told]]:
+    def _undone(
+        self, run: str | None = None, progress: Callable[[str, int, int], None] | None = None
+    ) -> tuple[str, Sequence[running.Told]]:
         """Bring back, byte for byte, what a run changed, the newest unless named."""
         from vademecum.store import runs as running
 
@@ -306,7 +310,12 @@ class Care:
         self._work.may_write()
         with self._work.reported("undo"):
             undone, told = running.undo(
-                self._work.home, self._work.caller, run, now=self._work.now, announce=self._work.announce
+                self._work.home,
+                self._work.caller,
+                run,
+                now=self._work.now,
+                announce=self._work.announce,
+                progress=progress,
             )
             decisions.drop_notice(self._work.home, undone)
             if all(each.done for each in told):

@@ -22,7 +22,7 @@ from urllib.parse import unquote
 from vademecum.errors import Malformed, OutsideMemory, VadeError
 from vademecum.knowledge import citations
 from vademecum.knowledge.citations import Standing
-from vademecum.knowledge.graph import LINK, WIKI, without_code
+from vademecum.knowledge.graph import LINK, WIKI, import_paths, without_code
 from vademecum.knowledge.statements import first_line
 from vademecum.lifecycle import statements
 from vademecum.lifecycle.passes import SeenRecord, is_countable
@@ -483,7 +483,7 @@ def check_links(
     """Whatever names a file that is not there."""
     yield from _listings(material)
     yield from _related(material, graph)
-    stems = {_stem(page.name) for page in material.pages if page.kind != SOURCE}
+    stems = _stems(material)
     sources: dict[str, set[str]] = {}
     for page in material.pages:
         if page.kind == SOURCE:
@@ -506,6 +506,12 @@ def find_dangling(page: Page) -> list[tuple[int, str]]:
         for match in _LISTED.finditer(page.text)
         if not os.path.lexists(os.path.join(folder, os.path.basename(unquote(match[1]))))
     ]
+
+
+def _stems(material: Material) -> set[str]:
+    """What a link in memory may name; what was imported together says it as its files were named there."""
+    own = {_stem(page.name) for page in material.pages if page.kind != SOURCE}
+    return own | {_stem(path) for record in material.records for _, path in import_paths(record)}
 
 
 def _listings(material: Material) -> Iterator[Finding]:

@@ -32,6 +32,7 @@ from vademecum.types import Finding, Origin, Scope
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from vademecum.knowledge.finder import Finder
     from vademecum.store import Pinned, Workspace
     from vademecum.store import runs as running
     from vademecum.store.journal import Day
@@ -41,8 +42,8 @@ if TYPE_CHECKING:
 class Transfer:
     """Imports and exports, as `Memory` offers them."""
 
-    def __init__(self, workspace: Workspace) -> None:
-        self._work = workspace
+    def __init__(self, workspace: Workspace, find: Callable[[], Finder]) -> None:
+        self._work, self._find = workspace, find
 
     def import_from(
         self,
@@ -106,7 +107,18 @@ class Transfer:
                     mapped.append(each)
                 else:
                     skipped.append(each)
-        return taking.ImportReport(system, apply, run, tuple(mapped), tuple(skipped), over)
+        report = taking.ImportReport(system, apply, run, tuple(mapped), tuple(skipped), over)
+        self._index(report, progress)
+        return report
+
+    def _index(self, report: taking.ImportReport, progress: Callable[[str, int, int], None] | None) -> None:
+        """Have the first search answer from all that came; trouble with that is told by the next one."""
+        if not report.applied or all(each.outcome == "same" for each in report.mapped):
+            return
+        try:
+            self._find().index(rebuild=False, check=False, progress=progress)
+        except (VadeError, OSError) as error:
+            self._work.index_trouble.append(str(error))
 
     def _over_cap(self, edits: Sequence[running.Edit]) -> Iterator[taking.Over]:
         """The places that these edits bring above the count cap."""

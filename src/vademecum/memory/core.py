@@ -512,7 +512,7 @@ class Memory:
         """Imports and exports."""
         from vademecum.lifecycle.transfer import Transfer
 
-        return Transfer(self.workspace)
+        return Transfer(self.workspace, lambda: self._finder)
 
     def _as_agent(self) -> Memory:
         """The same memory, as an agent has it; whoever keeps a shadow of the files is told of its writes."""

@@ -217,15 +217,19 @@ def undo(
     *,
     now: Callable[[], datetime],
     announce: Callable[[Change], None],
+    progress: Callable[[str, int, int], None] | None = None,
 ) -> tuple[str, Sequence[Told]]:
     """Bring back, byte for byte, what a run changed; what was changed again since then stays and is told."""
     chosen = _chosen(home, caller, run)
     lines = [*_lines(home, chosen)]
     undone = {line["undone"] for line in lines if "undone" in line}
+    edits = [line for line in lines if "edit" in line and line["edit"] not in undone]
     told: list[Told] = []
     swept: set[str] = set()  # a run that was killed may have left something lying about
     # Backwards: a file may have been edited twice, and what was written first is taken away last.
-    for line in reversed([line for line in lines if "edit" in line and line["edit"] not in undone]):
+    for done, line in enumerate(reversed(edits)):
+        if progress is not None:
+            progress("undo", done, len(edits))
         told.append(_undo_one(home, caller, chosen, line, now=now, announce=announce, swept=swept))
     if not all(each.done or each.why == ELSEWHERE for each in told):
         _append(home, chosen, {"tried": clock.stamp(now())})

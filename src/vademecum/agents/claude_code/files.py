@@ -28,7 +28,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from vademecum.agents.memories import fronted, key_of, reference, text_of, unmarked
+from vademecum.agents.memories import fronted, key_of, reference, text_of, titled, unmarked, words_of
+from vademecum.knowledge import lessons
 from vademecum.knowledge.intake import SectionPiece, Skipped, TopicPiece
 from vademecum.store import pinned
 from vademecum.transcripts import (
@@ -64,7 +65,7 @@ from vademecum.types import Entry, RecordType, Scope
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from vademecum.agents.memories import FileTree, Importing, TextFile
+    from vademecum.agents.memories import FileTree, Fronted, Importing, TextFile
     from vademecum.knowledge.intake import Piece
     from vademecum.transcripts import Json, Part
     from vademecum.transcripts.reading import Found, JsonLine, Seen, Stream
@@ -95,7 +96,7 @@ _KNOWN_INSIDE = ("role", "content", "id", "model", "type", "usage")
 
 _ALWAYS = ("CLAUDE.md", "CLAUDE.local.md")
 _TYPES = ("user", "feedback", "project", "reference")
-_LINK = re.compile(r"[-*] .*\]\([^)\s]+\.md\).*")
+_LINK = re.compile(r"[-*] .*\]\((?:\./)?([^)\s]+\.md)\).*")
 
 
 def recognises(head: bytes, path: Path) -> bool:
@@ -299,24 +300,46 @@ def memories(tree: FileTree, here: Importing) -> Iterator[Piece]:
             continue
         if noted is not None:
             yield _note(tree, name, noted, noted.at < given, here)
-        elif parts[-1] in _ALWAYS or parts[-3:-1] == [".claude", "rules"]:
+        elif parts[-1] in _ALWAYS or _is_rule(parts):
             yield _instructions(tree, name)
 
 
 def _instructions(tree: FileTree, name: str) -> Piece:
     """What is loaded always is context; what is loaded in one folder of a project is a record."""
     file = tree.read(name)
-    part = file if isinstance(file, Skipped) else fronted(file)
-    if isinstance(part, Skipped) or isinstance(file, Skipped):
-        return Skipped(name, part.why) if isinstance(part, Skipped) else Skipped(name, "not a text")
+    if isinstance(file, Skipped):
+        return file
+    part = fronted(file)
+    if isinstance(part, Skipped):
+        return part
     text = unmarked(part.body)
     if not text.strip():
         return Skipped(name, "it holds nothing but what a memory wrote there")
-    folder = re.sub(r"(^|/)(?:\.claude(?:/rules)?|rules)$", "", name.rpartition("/")[0])
+    folder = re.sub(r"(^|/)(?:\.claude(?:/rules(?:/.*)?)?|rules(?:/.*)?)$", "", name.rpartition("/")[0])
+    scope = Scope.PROJECT if folder or not _is_a_persons(tree, name) else Scope.GLOBAL
+    if any(words_of(part.values.get("paths"))):
+        return _rule(file, part, text.strip(), scope)
     if not folder:
-        scope = Scope.GLOBAL if _is_a_persons(tree, name) else Scope.PROJECT
-        return SectionPiece(name.removeprefix(".claude/"), pinned.CONTEXT, text, scope)
+        return SectionPiece(name.removeprefix(".claude/"), pinned.CONTEXT, text, scope, part.front)
     return reference(name, key_of(name), text, Scope.PROJECT, when=file.changed, front=part.front)
+
+
+def _rule(file: TextFile, part: Fronted, text: str, scope: Scope) -> Piece:
+    """What is loaded for some paths alone is a rule for these, and would be a wrong one for all others."""
+    title, _ = titled(text)
+    holds_for = ", ".join(" ".join(each.split()) for each in words_of(part.values["paths"]) if each)
+    words = lessons.render(RecordType.RULE, {"path": holds_for, "rule": text})
+    return TopicPiece(
+        file.name,
+        key_of(file.name).removeprefix(".claude "),
+        (Entry(words, file.changed),),
+        scope,
+        named=False,
+        type=RecordType.RULE,
+        title=title,
+        front=part.front,
+        without=("type",),
+    )
 
 
 def _note(tree: FileTree, name: str, noted: _Noted, asked: bool, here: Importing) -> Piece:
@@ -328,12 +351,15 @@ def _note(tree: FileTree, name: str, noted: _Noted, asked: bool, here: Importing
     file = tree.read(name)
     if isinstance(file, Skipped):
         return file
-    return _index(file) if noted.own == "MEMORY.md" else _topic(file, noted.own)
+    return _index(tree, file) if noted.own == "MEMORY.md" else _topic(file, noted.own)
 
 
-def _index(file: TextFile) -> Piece:
+def _index(tree: FileTree, file: TextFile) -> Piece:
     lines = [line.strip() for line in file.text.split("\n") if line.strip()]
-    if all(line.startswith("#") or _LINK.fullmatch(line) for line in lines):
+    beside = file.name.rpartition("/")[0]
+    listed = [_LINK.fullmatch(line) for line in lines if not line.startswith("#")]
+    known = set(tree.names())
+    if all(each and f"{beside}/{each[1]}".removeprefix("/") in known for each in listed):
         return Skipped(file.name, "a listing of the files beside it")
     return SectionPiece("memory/MEMORY.md", pinned.CONTEXT, unmarked(file.text), Scope.PROJECT)
 
@@ -356,6 +382,11 @@ def _topic(file: TextFile, own: str) -> Piece:
         front=part.front,
         without=() if kind in _TYPES else ("type",),
     )
+
+
+def _is_rule(parts: list[str]) -> bool:
+    """Whether a file lies below `.claude/rules/`, however deep."""
+    return any(parts[at : at + 2] == [".claude", "rules"] for at in range(len(parts) - 2))
 
 
 def _noted(parts: list[str]) -> _Noted | None:

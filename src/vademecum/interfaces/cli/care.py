@@ -61,7 +61,8 @@ def undo(run: str | None, listed: bool, as_json: bool, door: Door) -> int:
         if not as_json:
             memory.care.saw_notices()
         return 0
-    undone, told = memory.care.undo(run)
+    with output.progress() as step:
+        undone, told = memory.care.undo(run, progress=step)
     if as_json:
         output.as_json(to_json.undone_json, run=undone, files=told)
     else:
