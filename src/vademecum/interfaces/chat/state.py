@@ -238,9 +238,9 @@ def find_model(settings: Settings, flag: str | None) -> Model | None:
         return resolve(named, llm)
     for found in discover_servers():
         if named and found.provider == "compatible":  # only the server knows where it is
-            return resolve(named, replace(llm, endpoint=found.endpoint))
+            return resolve(named, llm.replace(endpoint=found.endpoint))
         if not named and found.default:
-            return resolve(found.default, replace(llm, endpoint=found.endpoint))
+            return resolve(found.default, llm.replace(endpoint=found.endpoint))
     return resolve(named, llm)
 
 
