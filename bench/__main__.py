@@ -28,6 +28,7 @@ from bench import (
     small_sets,
     speed,
     stores,
+    times,
 )
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ BENCHES: dict[str, Callable[[], Rows]] = {
     "contention": contention.measure,
     "signals": signals.measure,
     "same": same.measure,
+    "times": times.measure,
     "mcp": mcp.measure,
     "hooks": hooks.measure,
     "chat": chat.measure,

@@ -333,7 +333,7 @@ def test_a_group_sees_its_own_session_and_no_other(tmp_path: Path) -> None:
         with pytest.raises(OutsideMemory):
             memory.get(private.path)
     nobody = opened(tmp_path, session="another", audience="group")
-    assert nobody.sessions.search("heron") == ((), 0, ())
+    assert nobody.sessions.search("heron") == ((), 0, (), ())
     assert not nobody.search("heron").results
     # A private session is not shown to a group that happens to name it.
     named = opened(tmp_path, session=private.session, audience="group")

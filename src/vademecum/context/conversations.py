@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from vademecum.errors import NotFound, ScopeUnresolved, Untrusted, UsageError, VadeError
+from vademecum.search.when import moment_of
 from vademecum.stand_ins import renamed
 from vademecum.store import names
 from vademecum.tokens import Estimator
@@ -18,6 +19,7 @@ from vademecum.types import Audience
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from datetime import datetime
 
     from vademecum.context import engine
     from vademecum.context.engine import ContextEngine
@@ -75,6 +77,7 @@ class Conversations:
         max_results: int = 5,
         ranking: str = "relevance",
         all: bool = False,
+        now: str | datetime | None = None,
     ) -> recalling.Recalled:
         """The messages of earlier sessions that answer, from so many sessions at most, and what was covered.
 
@@ -97,6 +100,7 @@ class Conversations:
                 min_score=self._work.settings.search.min_score,
                 seconds=self._work.settings.limits.open,
                 all=all,
+                now=moment_of(now, self._work.now()),
             )
 
     def get(self, which: str, place: int | str, *, lines: int = 1, all: bool = False) -> Sequence[Line]:

@@ -218,8 +218,13 @@ def _labels(item: IndexItem, text: str) -> Labels:
         num=num if type(num) is int else None,
         type=str(values.get("type") or "project") if item.kind == "record" else None,
         tags=outgoing.clean_all(read_tags(values.get("tags"))),
-        updated=None if values.get("updated") is None else moment(str(values["updated"])),
+        updated=moment(str(values["updated"])) if values.get("updated") is not None else _day_of(item, name),
     )
+
+
+def _day_of(item: IndexItem, name: str) -> str | None:
+    """The day whose notes a file holds, by its name: those of a journal, or of somebody's vault."""
+    return moment(name[:10]) if item.kind in ("journal", "markdown") and is_day(name) else None
 
 
 def _with_aliases(title: str, aliases: Sequence[str]) -> str:

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING
 from vademecum.errors import EmbedderFailed, UnknownName, UsageError
 from vademecum.search import base as searching
 from vademecum.search import relevance
+from vademecum.search.when import moment_of, times_asked
 from vademecum.store import archive, names, outgoing, scopes, sources
 from vademecum.store.names import parse_type
 from vademecum.types import Audience, Place, Scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from datetime import datetime
 
     from vademecum.index.embed.base import Embedder
     from vademecum.index.sync import Survey, SyncReport
@@ -98,6 +100,7 @@ class Finder:
         type: str | RecordType | None = None,
         sources: Iterable[str] = (),
         as_of: str | None = None,
+        now: str | datetime | None = None,
     ) -> searching.Query:
         """What is asked for: the filters in a question, and those of the call before them."""
         # The index has a mark where a secret stood, so a mark finds it; and no note repeats the secret.
@@ -112,6 +115,8 @@ class Finder:
                 notes=(*asked.notes, *self._unknown_to_group(wanted)),
                 as_of=moment,
             )
+        at = moment_of(now, self._work.now())
+        asked = asked._replace(times=times_asked(asked.text, at))
         if asked.scope is not None:
             scopes.place_for(self._work.caller, asked.scope)
         return asked
@@ -133,7 +138,8 @@ class Finder:
                 asked = searching.without_phrases(asked)
                 found = self._found(asked, options, begun=begun)
             found = self._with_standing(searching.without_weak(found, max_weak))
-            return replace(found, notes=(*asked.notes, *found.notes)) if asked.notes else found
+            notes = asked.notes if found.mode == "metadata" else (*asked.notes, *asked.times.notes)
+            return replace(found, notes=(*notes, *found.notes)) if notes else found
 
     def with_related(self, found: searching.Answer, asked: searching.Query) -> searching.Answer:
         """An answer, and behind it what its records are joined to by one edge."""

@@ -366,14 +366,17 @@ class Memory:
         sort_by: SortOrder | None = None,
         explain: bool = False,
         max_weak: int | None = None,
+        now: str | datetime | None = None,
     ) -> Answer:
         """The passages that answer a question, from everything in sight, with what was covered.
 
-        When every match is weak, at most `max_weak` are returned: three, or half of `max_results`.
+        When every match is weak, at most `max_weak` are returned: three, or half of `max_results`. "Last
+        Tuesday" is seen from `now`, the clock's unless given: passages of that time gain, and `notes` says
+        which time was understood.
         """
         if self.settings.incognito:
             return self._finder.nothing()
-        asked = self._finder.question(query, scope=scope, type=type, sources=sources, as_of=as_of)
+        asked = self._finder.question(query, scope=scope, type=type, sources=sources, as_of=as_of, now=now)
         options = self._finder.options(
             max_results=max_results, min_score=min_score, mode=mode, sort_by=sort_by, explain=explain
         )
@@ -390,6 +393,7 @@ class Memory:
         sort_by: SortOrder | None = None,
         include_related: bool = False,
         as_of: str | None = None,
+        now: str | datetime | None = None,
     ) -> Answer:
         """Records alone: those that answer a question, or without one the newest.
 
@@ -398,7 +402,9 @@ class Memory:
         """
         if self.settings.incognito:
             return self._finder.nothing()
-        asked = self._finder.question(query, scope=scope, type=type, sources=("memory",), as_of=as_of)
+        asked = self._finder.question(
+            query, scope=scope, type=type, sources=("memory",), as_of=as_of, now=now
+        )
         options = self._finder.options(max_results=limit, mode=mode, sort_by=sort_by)
         found = self._finder.answer(asked, options)
         return self._finder.with_related(found, asked) if include_related and found.results else found

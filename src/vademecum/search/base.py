@@ -14,6 +14,7 @@ from vademecum.errors import UsageError
 from vademecum.index import words
 from vademecum.index.corpus import moment
 from vademecum.search import relevance
+from vademecum.search.when import NO_TIMES
 from vademecum.store import names
 from vademecum.types import RecordType, Scope
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from vademecum.index.base import Filter
     from vademecum.search.engine import Options
+    from vademecum.search.when import TimesAsked
     from vademecum.types import Place
 
 TRANSCRIPT = "transcript"  # the source of what was said in a session
@@ -183,6 +185,7 @@ class Query(NamedTuple):
     as_of: str | None = None
     phrases: tuple[str, ...] = ()  # that an answer must hold
     notes: tuple[str, ...] = ()  # how it was read, where that is not what was typed
+    times: TimesAsked = NO_TIMES  # that it speaks of
 
 
 def parse(text: str) -> Query:

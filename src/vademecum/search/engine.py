@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import EmbedderChanged, EmbedderFailed
 from vademecum.index import corpus, words
-from vademecum.index.base import MEMORY
 from vademecum.index.embed.base import common_direction, family, likeness
 from vademecum.search import rank, relevance
 from vademecum.search.base import Query, narrowed
@@ -142,6 +141,8 @@ class Engine:
             allowed = self._holding(query.phrases, allowed)
         legs = Legs(self.index, words.terms(query.text), meaning.vector)
         self._fill(legs, allowed, mode=options.mode, limit=depth(options))
+        if query.times.spans:
+            legs.find_times(query.times, allowed, depth(options))
         if options.mode in ("hybrid", "vector") and legs.query is None and not legs.unknown:
             found.mode = "bm25"
             if legs.count or self.embedder is None:
@@ -338,7 +339,7 @@ class Engine:
                 part = [id_ for id_ in part if weighed[id_].relevance >= options.min_score]
             passing += part
             chosen, full = rank.with_quota(
-                passing, lambda id_: marks[id_].source, wanted, free=frozenset({MEMORY})
+                passing, lambda id_: marks[id_].source, wanted, free=weigh.legs.free
             )
             if len(chosen) >= wanted:  # only what a full source has to make room for can change the page
                 waiting = [id_ for id_ in waiting if marks[id_].source not in full]
@@ -448,7 +449,7 @@ class _Weigh:
         found = {}
         for id_, row in chunks.items():
             signs = self._weigh(
-                tuple([mark in row.stems for mark in self._marks]),
+                legs.held(id_, [mark in row.stems for mark in self._marks]),
                 row.size,
                 around=legs.wide.get(row.file, 0.0),
                 score=legs.narrow.get(id_, 0.0),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from vademecum.errors import IndexFailed
 from vademecum.index import words
+from vademecum.index.base import JOURNAL, MEMORY
 from vademecum.index.embed.base import family
 from vademecum.search import relevance
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from vademecum.index.words import Speech, Terms
     from vademecum.search.rank import Heard
     from vademecum.search.second_stage import StageResult
+    from vademecum.search.when import TimesAsked
 
 COMMON = 0.25  # a word in more than this share of all chunks is dropped, in a store of some size,
 COMMON_FROM = 2_000  # when at least two rarer ones remain
@@ -56,6 +58,9 @@ class Legs:
         self.added: dict[str, dict[int, float]] = {}
         self.stage: StageResult | None = None
         self.unstaged = ""  # why there is no second stage
+        self.free = frozenset({MEMORY})  # sources that need to make no room for others
+        self.timely: frozenset[int] = frozenset()  # are of a time that is asked for,
+        self.time_words: frozenset[str] = frozenset()  # and need not hold the words that say so
         self.raised: dict[int, float] = {}  # what was added so that a rare word is not lost
         self.unknown = False  # whether the model knows nothing of the question
         self.lacking = ""
@@ -92,6 +97,16 @@ class Legs:
         floor = self.floor = near.mean * near.total / (near.total + FEW)
         self.vector = {id_: cosine - floor for id_, cosine in self.cosine.items() if cosine > floor}
         self.marks = near.marks
+
+    def find_times(self, asked: TimesAsked, filter: Filter, limit: int) -> None:
+        """Ask for what is of the times that a question speaks of; it gains, and nothing else loses."""
+        rows = asked.find(self.index, filter, self.marks, limit)
+        self.marks.update((id_, row.mark) for id_, row in rows.items())
+        self.timely = frozenset(rows)
+        self.time_words = frozenset(self.asked.words) if asked.alone else asked.words
+        if asked.alone:  # a day is mostly its journal
+            self.free |= {JOURNAL}
+        self.added["of_its_time"] = dict.fromkeys(rows, asked.gain)
 
     def mark_all(self) -> None:
         """Learn what ranking needs of each candidate."""
@@ -135,6 +150,13 @@ class Legs:
             scores=self.narrow.values(),
             rank=words.commonness,
         )
+
+    def held(self, id_: int, words: Sequence[bool]) -> tuple[bool, ...]:
+        """Which words of the question a chunk holds; one of a time asked for has those that say so."""
+        if id_ not in self.timely:
+            return tuple(words)
+        said = (word in self.time_words for word in self.asked.words)
+        return tuple(own or time for own, time in zip(words, said, strict=True))
 
     def identified(self, id_: int) -> float:
         """How far a chunk is what was asked for as it stands."""

@@ -23,6 +23,7 @@ from vademecum.index.upkeep import IndexFile, in_turn
 from vademecum.search import rank, relevance
 from vademecum.search.base import TRANSCRIPT, Passage, readable
 from vademecum.search.legs import Legs, knows_words, window
+from vademecum.search.when import NO_TIMES, times_asked
 from vademecum.store import files, names, reading, scopes, secrets
 from vademecum.store.outgoing import clean_text
 from vademecum.text import WORD
@@ -37,6 +38,7 @@ from vademecum.types import Audience, Place, Scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+    from datetime import datetime
     from pathlib import Path
 
     from vademecum.index.base import ChunkRow, Filter, Index, Stamp
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
     from vademecum.index.words import QuestionCues
     from vademecum.search.base import Query
     from vademecum.search.engine import Options
+    from vademecum.search.when import TimesAsked
     from vademecum.store import Home
     from vademecum.transcripts.sessions import Sessions
 
@@ -71,6 +74,7 @@ class SessionQuestion(NamedTuple):
     as_of: str | None = None
     path: str | None = None
     phrases: tuple[str, ...] = ()  # that a message must hold
+    times: TimesAsked = NO_TIMES  # that it speaks of
     newest: bool = False  # by time alone: nothing is asked, or it does not count
 
 
@@ -120,17 +124,27 @@ class Earlier:
         min_score: float,
         seconds: float,
         all: bool = False,
+        now: datetime,
     ) -> Recalled:
         """The messages that answer best, from so many sessions at most, after a look at what is new."""
         text = readable(query)
-        wanted = SessionQuestion(text, max_results, min_score, max_sessions, phrases=words.phrases_in(text))
+        wanted = SessionQuestion(
+            text,
+            max_results,
+            min_score,
+            max_sessions,
+            phrases=words.phrases_in(text),
+            times=times_asked(text, now),
+        )
         found = _without_weak(self._recalled(wanted, self._view(all=all), seconds), max_results)
+        found = found._replace(notes=wanted.times.notes)
         if found.hits or not wanted.phrases:
             return found
         again = self._recalled(wanted._replace(phrases=()), self._view(all=all), seconds)
         said = " and ".join(names.shown(each) for each in wanted.phrases)
         return _without_weak(again, max_results)._replace(
-            degraded=(*again.degraded, f"no message holds the phrase {said}; its words were searched")
+            notes=wanted.times.notes,
+            degraded=(*again.degraded, f"no message holds the phrase {said}; its words were searched"),
         )
 
     @in_turn
@@ -148,6 +162,7 @@ class Earlier:
             path=query.path,
             phrases=words.units(query.text, query.phrases) if options.mode == "metadata" else query.phrases,
             newest=not query.text,
+            times=query.times,
         )
         found = self._recalled(wanted, self._view(), seconds)
         hits = list(found.hits)
@@ -206,6 +221,9 @@ class Earlier:
             legs.query = embedder.embed([wanted.text], query=True)[0]
             # Beyond the nearest few there is nothing that needs no word: others come by their words.
             legs.find_meaning(filter, _NEAREST, made_by=self._syncing(index, View()).identity[1] or "")
+        if wanted.times.spans:
+            legs.mark_all()
+            legs.find_times(wanted.times, filter, limit)
         return legs
 
     def _alike(self, legs: Legs, ids: Sequence[int]) -> dict[int, float]:
@@ -221,7 +239,7 @@ class Earlier:
     def _best(self, index: Index, wanted: SessionQuestion, filter: Filter) -> list[_Scored]:
         """The messages that answer at all, the best first, each text once, from so many sessions at most."""
         legs = self._legs(index, wanted, filter)
-        rows = index.rows({**legs.narrow, **legs.exact, **legs.vector}, filter)
+        rows = index.rows({*legs.narrow, *legs.exact, *legs.vector, *legs.timely}, filter)
         scores = _scores(legs, rows, words.cues_of(wanted.text, WORD.findall(wanted.text.lower())))
         weigh, curve = (
             legs.weigher(wanted.text),
@@ -239,7 +257,7 @@ class Earlier:
             for id_ in ids:
                 row = rows[id_]
                 marks: tuple[object, ...] = ((row.file, row.start), Spot.of(row).digest)
-                held = tuple([id_ in having for having in holding])
+                held = legs.held(id_, [id_ in having for having in holding])
                 score = legs.narrow.get(id_, 0.0)
                 signs = weigh(
                     held,
@@ -530,7 +548,8 @@ def _scores(legs: Legs, rows: Mapping[int, ChunkRow], asked: QuestionCues) -> di
         from vademecum.search import second_stage  # and numpy with it, which words alone do without
 
         second_stage.refine(scores, legs, asked)
-        for id_, more in legs.added.get("stage", {}).items():
+    for added in legs.added.values():
+        for id_, more in added.items():
             scores[id_] += more
     return scores
 

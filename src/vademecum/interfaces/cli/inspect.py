@@ -417,6 +417,7 @@ ORDERS = click.Choice(["recency", "score", "usage"])
     "--source", "sources", multiple=True, help="Only memory, journal, pinned, transcript, or a source's name."
 )
 @click.option("--as-of", metavar="DATE", help="Answer as memory stood then.")
+@click.option("--now", metavar="TIME", help="When it is asked: last week is the one before.  [default: now]")
 @click.option("--sort-by", type=ORDERS, help="Another order than that of the score.")
 @click.option("--explain", is_flag=True, help="Show how each score came about.")
 @common
@@ -442,6 +443,7 @@ def search(query: str, explain: bool, as_json: bool, door: Door, **given: Any) -
 @click.option("--sort-by", type=ORDERS, help="Another order: newest, three factors, or most used first.")
 @click.option("--include-related", is_flag=True, help="Also what the records found are related to.")
 @click.option("--as-of", metavar="DATE", help="Answer as memory stood then.")
+@click.option("--now", metavar="TIME", help="When it is asked: last week is the one before.  [default: now]")
 @common
 def recall(query: str, as_json: bool, door: Door, **given: Any) -> None:
     """Recall records that answer QUERY, or without one the newest."""

@@ -103,7 +103,7 @@ def search(
         output.line("\n".join(f"  {line}" for line in each.preview.split("\n")))
     if not found:
         output.line("nothing found")
-    for said in answer.degraded:
+    for said in (*answer.notes, *answer.degraded):
         output.error(said)
 
 

@@ -401,7 +401,7 @@ hit_json = JsonShape(
     "relevance:float match~ keyword_hits:int exact:bool",
 )
 hits_json = JsonShape(
-    "session_hits", "results sessions:int degraded:list", results=at("hits", many(hit_json))
+    "session_hits", "results sessions:int degraded:list notes:list", results=at("hits", many(hit_json))
 )
 imported_json = JsonShape("session_imported", "path outcome session project added:int unread:int why")
 sessions_imported_json = JsonShape("sessions_imported", imported=many(imported_json))

@@ -92,7 +92,7 @@ LINES = JsonShape(
     endLine=at("end", optional(COUNT)),
     lines=optional(COUNT),
 )
-RECALLED = JsonShape("sessions_recalled", "hits sessions:int degraded:list", hits=many(hit_json))
+RECALLED = JsonShape("sessions_recalled", "hits sessions:int degraded:list notes:list", hits=many(hit_json))
 EVENTS = JsonShape("session_read", "session lines", lines=SESSION_LINES)
 TODO = JsonShape("todo_list", "items text", items=many(JsonShape("todo_item", "id:int=number title status")))
 
