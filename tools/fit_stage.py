@@ -260,8 +260,7 @@ def told(
 
 
 def _score(sample: Sample, trees: second_stage.Trees) -> NDArray[np.float32]:
-    made: NDArray[np.float32] = sample.rows[:, 0] + trees.step * trees(sample.rows)
-    return made
+    return second_stage.summed(sample.rows, trees)[0]
 
 
 def _place(scores: NDArray[np.float32], right: NDArray[np.bool_]) -> int:

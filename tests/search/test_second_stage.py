@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vademecum.index.base import Mark
-from vademecum.index.words import QuestionCues, Speech, Terms
+from vademecum.index.words import SILENT, QuestionCues, Speech, Terms
 from vademecum.memory import connect
 from vademecum.search import second_stage
 from vademecum.search.second_stage import FEATURES, LEAVES, MOST
@@ -166,6 +166,18 @@ def test_the_best_score_stays_and_what_was_not_looked_at_stays_below(seed: int) 
     assert max(rest) <= min(after[id_] for id_ in stage.ids) + 1e-6
     order = [id_ for id_ in scores if id_ not in stage.ids]
     assert sorted(order, key=scores.__getitem__) == sorted(order, key=after.__getitem__)
+
+
+def test_where_nobody_speaks_and_every_passage_is_a_file_of_its_own_the_sum_decides() -> None:
+    chance = random.Random(5)
+    legs: Any = Candidates(30, chance)
+    scores = {id_: chance.uniform(0.1, 1.0) for id_ in legs.marks}
+    trees = parsed(kept([tree(chance, 7) for _ in range(50)]))
+    added = second_stage.staged(scores, legs, QuestionCues(), trees).added
+    assert any(abs(more) > 0.01 for more in added.values())
+    legs.marks = {id_: mark._replace(alone=True, speech=SILENT) for id_, mark in legs.marks.items()}
+    added = second_stage.staged(scores, legs, QuestionCues(), trees).added
+    assert list(added.values()) == pytest.approx([0.0] * len(added), abs=1e-6)
 
 
 def test_an_identifier_counts_on_top_of_what_the_trees_say() -> None:

@@ -179,6 +179,7 @@ class StageResult(NamedTuple):
     added: dict[int, float]  # to the score of each candidate
     ids: Sequence[int] = ()  # that were put in order again
     rows: Floats | None = None
+    step: float = 0.0
     trees: Trees | None = None
 
     def explained(self, id_: int) -> dict[str, float]:
@@ -186,7 +187,7 @@ class StageResult(NamedTuple):
         if self.trees is None or self.rows is None or id_ not in self.ids:
             return {}
         shares = self.trees.shares(self.rows[self.ids.index(id_)])
-        return {f"stage_{name}": self.trees.step * share for name, share in shares.items()}
+        return {f"stage_{name}": self.step * share for name, share in shares.items()}
 
 
 def refine(scores: Mapping[int, float], legs: Legs, asked: QuestionCues) -> None:
@@ -207,14 +208,29 @@ def staged(scores: Mapping[int, float], legs: Legs, asked: QuestionCues, trees: 
     if best <= 0:
         return StageResult({})
     rows = features(ids, sums, legs, asked)
-    made = rows[:, 0] + trees.step * trees(rows)
+    made, step = summed(rows, trees)
     made = np.maximum(made - (made.max() - best), LEAST * best)
     added = {id_: new - sums[id_] for id_, new in zip(ids, made.tolist(), strict=True)}
     if rest:
         lowest, highest = float(made.min()), max(map(sums.__getitem__, rest))
         if highest > lowest:
             added.update((id_, sums[id_] * (lowest / highest - 1)) for id_ in rest if sums[id_] > 0)
-    return StageResult(added, ids, rows, trees)
+    return StageResult(added, ids, rows, step, trees)
+
+
+def summed(rows: Floats, trees: Trees) -> tuple[Floats, float]:
+    """The sums with what the trees add, and how much of what they say that is.
+
+    Of a file of one passage in which nobody speaks the trees know no more than the legs, and on such files
+    they were no better than the sum: they count by the share of candidates of which there is more to know.
+    """
+    unknown = (rows[:, _TELLING] == _NOTHING_TOLD).all(axis=1)
+    step = trees.step * (1 - float(unknown.mean()))
+    return rows[:, 0] + step * trees(rows), step
+
+
+_TELLING = [FEATURES.index(name) for name in ("role", "speaks", "alone")]
+_NOTHING_TOLD = np.array([0.0, 0.0, 1.0], np.float32)
 
 
 def candidates(scores: Mapping[int, float], legs: Legs) -> tuple[list[int], list[int], Mapping[int, float]]:
