@@ -68,7 +68,7 @@ class InMemoryDirectory:
         self._backend, self._names = backend, names
         self.path = "/".join(names)
 
-    def names(self) -> list[str]:
+    def names(self, *, ordered: bool = True) -> list[str]:
         depth = len(self._names)
         known = [*self._backend.contents, *self._backend.folders]
         return sorted({path[depth] for path in known if path[:depth] == self._names and len(path) > depth})

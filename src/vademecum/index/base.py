@@ -63,12 +63,12 @@ class Stack(NamedTuple):
     plain: bool = False  # whether links, pipes and folders with such a name are nobody's concern
 
     def states(self) -> Iterator[tuple[str, Stamp]]:
-        """Each file that is here now, with its stamp, by name."""
+        """Each file that is here now, with its stamp, in no order."""
         folder = self.open()
         if folder is None:
             return
         with folder:
-            for name, state in sorted(folder.scan(self.wanted)):
+            for name, state in folder.scan(self.wanted):
                 if not self.plain or _is_file(state):
                     yield name, stamp(state)
 

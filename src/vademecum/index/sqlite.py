@@ -335,8 +335,9 @@ class SqliteIndex:
         outdated: set[int] = set()
         if "upgrading" in self._meta():
             outdated = {row[0] for row in self._ask("select distinct file from chunks where asks is null")}
+        made = functools.partial(tuple.__new__, KnownFile)  # of many thousands, a third quicker than by name
         return {
-            row[0]: KnownFile(row[1], row[2], row[3:7], row[7], row[8:12], row[1] in outdated, row[12])
+            row[0]: made((row[1], row[2], row[3:7], row[7], row[8:12], row[1] in outdated, row[12]))
             for row in rows
         }
 

@@ -15,12 +15,13 @@ from vademecum.index.base import Filter, IndexDocument
 from vademecum.index.corpus import read_document, to_embed
 from vademecum.index.embed.base import PROBES, renews, within
 from vademecum.store import files
+from vademecum.store.catalogue import no_collection
 from vademecum.types import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from vademecum.index.base import ChunkRow, Index, IndexItem, KnownFile, Stack
+    from vademecum.index.base import ChunkRow, Index, IndexItem, KnownFile, Stack, Stamp
     from vademecum.index.embed.base import Embedder
     from vademecum.types import Place
 
@@ -122,12 +123,15 @@ class Sync:
     def survey(self, found: Iterable[Stack | Finding]) -> Survey:
         """Compare the index with what is there, and leave both as they are."""
         survey = Survey(chunks=self.index.stats().chunks)
-        known = self.index.known(self.filter)
+        with no_collection():
+            known = self.index.known(self.filter)
         for stack in found:
             if isinstance(stack, Finding):
                 survey.failed.append(stack)
                 survey.files += 1
                 continue
+            failed: list[Finding] = []
+            wrong: list[Finding] = []
             try:
                 for name, stamp in stack.states():
                     survey.files += 1
@@ -137,12 +141,13 @@ class Sync:
                     elif old.stamp != stamp:
                         survey.stale += 1
                     elif old.reason:
-                        survey.failed.append(_not_indexed(f"{stack.shown}/{name}", old.reason))
+                        failed.append(_not_indexed(f"{stack.shown}/{name}", old.reason))
                     else:
                         survey.indexed += 1
             except (OutsideMemory, OSError) as error:
-                survey.failed.append(_unreadable(stack, error))
+                wrong.append(_unreadable(stack, error))
                 survey.files += 1
+            survey.failed += [*sorted(failed), *wrong]
         survey.gone = len(known)
         if self.embedder is not None:
             survey.vectors_pending = self._waiting()
@@ -286,7 +291,8 @@ class Sync:
         self, found: Iterable[Stack | Finding], report: SyncReport, *, check: bool
     ) -> tuple[list[Waiting], list[Waiting]]:
         """What has to be read, and what an earlier version has read; what has left is taken out at once."""
-        known = self.index.known(self.filter)
+        with no_collection():
+            known = self.index.known(self.filter)
         waiting: list[Waiting] = []
         outdated: list[Waiting] = []
         for stack in found:
@@ -296,7 +302,10 @@ class Sync:
                 continue
             try:
                 labels = (stack.source, stack.kind, stack.root)
-                for name, stamp in stack.states():
+                with no_collection():
+                    here = stack.states() if check else _changed(stack, labels, known, report.ids)
+                    different = sorted(here)
+                for name, stamp in different:
                     id_, path = f"{stack.prefix}/{name}", f"{stack.shown}/{name}"
                     if (id_, stack.place) in report.ids:  # a source may lie inside another
                         continue
@@ -426,6 +435,23 @@ class Sync:
                 dimension=length,
             )
         return str(length)
+
+
+def _changed(
+    stack: Stack, labels: tuple[str, ...], known: dict[str, KnownFile], ids: set[tuple[str, Place]]
+) -> Iterator[tuple[str, Stamp]]:
+    """The files of a stack but for those, nearly all of many thousands, that are known just as they are."""
+    prefix, shown, place = stack.prefix, stack.shown, stack.place
+    for name, stamp in stack.states():
+        id_ = f"{prefix}/{name}"
+        old = known.get(id_)
+        same = old is not None and old.stamp == stamp and old.labels == (f"{shown}/{name}", *labels)
+        mark = id_, place
+        if same and old and not old.reason and not old.outdated and name.isascii() and mark not in ids:
+            ids.add(mark)
+            del known[id_]
+        else:
+            yield name, stamp
 
 
 def _not_indexed(path: str, reason: str) -> Finding:

@@ -146,7 +146,8 @@ def _leftovers(work: Workspace, places: Iterable[Place]) -> Iterator[Finding]:
                 yield Finding(
                     "leftover", path(name), "a writer was killed here", "it is cleared by the next write"
                 )
-            for name in folder.names():
+            odd = sorted(name for name in folder.names(ordered=False) if ".conflict-" in name)
+            for name in odd:
                 if files.is_conflict(name):
                     yield Finding("conflict", path(name), conflict, compare)
 

@@ -161,8 +161,8 @@ def said(home: Home, shelf: Shelf, kind: str, name: str) -> dict[tuple[str | Non
 
 
 def kept_names(home: Home, shelf: Shelf, kind: str) -> list[str]:
-    """The files of a shelf for which entries were acknowledged."""
-    logs = home.names("archive", "kept", *area(shelf), kind)
+    """The files of a shelf for which entries were acknowledged, in no order."""
+    logs = home.names("archive", "kept", *area(shelf), kind, ordered=False)
     return [name.removesuffix(".jsonl") for name in logs if name.endswith(".jsonl")]
 
 

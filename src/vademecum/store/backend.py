@@ -37,8 +37,8 @@ class Directory(Protocol):
 
     path: str  # as messages show it
 
-    def names(self) -> list[str]:
-        """All names, sorted."""
+    def names(self, *, ordered: bool = True) -> list[str]:
+        """All names, sorted unless the order is no matter."""
 
     def stat(self, name: str) -> os.stat_result | None:
         """What is known of a name; None when it is not there."""

@@ -261,9 +261,7 @@ def overwrite_block(folder: Folder, name: str, block: bytes) -> None:
 def sweep(folder: Folder) -> list[str]:
     """Clear what killed writers left behind; a person's save among it becomes a conflict file, returned."""
     rescued = []
-    for name in folder.names():
-        if not name.startswith(PREFIX) or not name.endswith((TEMP, SWAP)) or not _orphaned(folder, name):
-            continue
+    for name in leftovers(folder):
         if name.endswith(SWAP):
             parts = name.split("-", 5)
             if len(parts) != 6:
@@ -278,11 +276,8 @@ def sweep(folder: Folder) -> list[str]:
 
 def leftovers(folder: Folder) -> list[str]:
     """Names that killed writers left behind, without touching them."""
-    return [
-        name
-        for name in folder.names()
-        if name.startswith(PREFIX) and name.endswith((TEMP, SWAP)) and _orphaned(folder, name)
-    ]
+    ours = sorted(name for name in folder.names(ordered=False) if name.startswith(PREFIX))
+    return [name for name in ours if name.endswith((TEMP, SWAP)) and _orphaned(folder, name)]
 
 
 class DiskFolder(Folder):
@@ -298,12 +293,13 @@ class DiskFolder(Folder):
         """What the system knows of each name that is wanted, in no order."""
         with os.scandir(self.path if self.fd is None else self.fd) as found:
             for each in found:
-                if wanted(each.name):
+                name = each.name
+                if wanted(name):
                     try:  # a suppressing block for each of many thousands would cost a tenth more
                         state = each.stat(follow_symlinks=False)
                     except FileNotFoundError:
                         continue  # gone in this moment
-                    yield each.name, state
+                    yield name, state
 
     def mark(self) -> tuple[int, ...]:
         """What changes when a name comes or goes."""

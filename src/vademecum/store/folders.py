@@ -111,9 +111,10 @@ class Folder:
         except FileNotFoundError:
             return None
 
-    def names(self) -> list[str]:
-        """All names in this folder, sorted."""
-        return sorted(os.listdir(self.path if self.fd is None else self.fd))
+    def names(self, *, ordered: bool = True) -> list[str]:
+        """All names in this folder, sorted unless the order is no matter: of many it takes longest."""
+        found = os.listdir(self.path if self.fd is None else self.fd)
+        return sorted(found) if ordered else found
 
     def unlink(self, name: str) -> None:
         """Take a name away; one that is already gone is fine."""

@@ -154,10 +154,10 @@ class Home(NamedTuple):
         except (FileNotFoundError, NotADirectoryError):
             return
 
-    def names(self, *parts: str) -> list[str]:
+    def names(self, *parts: str, ordered: bool = True) -> list[str]:
         """The names in a folder below the home; none when it is not there."""
         try:
             with self.folder(*parts) as folder:
-                return folder.names()
+                return folder.names(ordered=ordered)
         except (FileNotFoundError, NotADirectoryError, OutsideMemory):
             return []

@@ -150,7 +150,8 @@ def find_version(records: Records, name: str, places: Iterable[Place]) -> Versio
     places = [*places]
     for shelf in (each for place in places for each in scopes.shelves(records.home, records.caller, place)):
         here = _files(shelf)
-        for file in _put_away(records, shelf):
+        unchanged = here.difference(archive.names(records.home, shelf, archive.RECORDS))
+        for file in sorted(filter(is_record, _put_away(records, shelf) - unchanged)):
             for image in archive.images(records.home, shelf, archive.RECORDS, file):
                 if image.id == name:
                     return Version(shelf, file, image)
@@ -173,20 +174,20 @@ def replaced_versions(records: Records, found: Found) -> list[archive.Image]:
 def gone_records(records: Records, places: Iterable[Place]) -> Iterator[Version]:
     """Every record that is no longer in its place and can be brought back, however it left."""
     places = [*places]
-    living = {own for _, own in records.living(places)}
+    living: set[str | None] = set()
     for shelf in (each for place in places for each in scopes.shelves(records.home, records.caller, place)):
-        here = _files(shelf)
-        for file in _put_away(records, shelf):
-            last = None if file in here else _last(records, shelf, file)
+        for file in sorted(filter(is_record, _put_away(records, shelf) - _files(shelf))):
+            last = _last(records, shelf, file)
             own = None if last is None else _names(records, last)[0]
+            living = living or {own for _, own in records.living(places)}
             if last is not None and (own is None or own not in living):  # one moved by hand is not gone
                 yield last
 
 
-def _put_away(records: Records, shelf: Shelf) -> list[str]:
+def _put_away(records: Records, shelf: Shelf) -> set[str]:
     """The files of which anything is in the archive."""
     versions = archive.names(records.home, shelf, archive.RECORDS)
-    return sorted(filter(is_record, {*versions, *archive.kept_names(records.home, shelf, archive.RECORDS)}))
+    return {*versions, *archive.kept_names(records.home, shelf, archive.RECORDS)}
 
 
 def _files(shelf: Shelf) -> set[str]:
@@ -197,7 +198,7 @@ def _files(shelf: Shelf) -> set[str]:
     if folder is None:
         return set()
     with folder:
-        return set(folder.names())
+        return set(folder.names(ordered=False))
 
 
 def _last(records: Records, shelf: Shelf, file: str) -> Version | None:

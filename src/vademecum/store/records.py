@@ -266,8 +266,8 @@ class Records:
                 supersede = entry.text if allowed else None
                 return self._write(found.shelf, found.name, draft, supersede=supersede)
             draft = draft._replace(wanted=names.key_from(draft.text))
-            shelf, name = self._free_key(shelves, draft)
-            return self._write(shelf, name, draft)
+            shelf, name, fresh = self._free_key(shelves, draft)
+            return self._write(shelf, name, draft, fresh=fresh)
 
     def learn(
         self,
@@ -333,7 +333,7 @@ class Records:
         wanted = names.key_from(draft.name or draft.text)
         draft = draft._replace(wanted=wanted)
         for number in range(1, 10_000):
-            shelf, name = self._locate(shelves, wanted if number == 1 else names.numbered(wanted, number))
+            shelf, name, _ = self._locate(shelves, wanted if number == 1 else names.numbered(wanted, number))
             folder = shelf.open(archive.RECORDS)
             if folder is None:
                 return self._write(shelf, name, draft)
@@ -830,8 +830,8 @@ class Records:
         its own again: a text that joined the consolidation would stand among topics it has nothing to do
         with.
         """
-        shelf, name = self._locate(shelves, key)
-        if self._file_of(shelf, key) is not None:
+        shelf, name, there = self._locate(shelves, key)
+        if there:
             return shelf, name, False
         found = self._aliased(key, [each for each in shelves if each.trusted])
         if found is None:
@@ -937,8 +937,8 @@ class Records:
             if names.folded(key) == key and "/" not in key and folder.stat(exact) is not None:
                 return exact
             # A name that is a key can only be its own; the others are few and made by hand.
-            handmade = names.not_keys(folder.names())
-            alike = [name for name in handmade if is_record(name) and key_of(name) == key]
+            handmade = names.not_keys(folder.names(ordered=False))
+            alike = sorted(name for name in handmade if is_record(name) and key_of(name) == key)
         if len(alike) > 1:
             listed = " and ".join(shelf.name_of(archive.RECORDS, name) for name in alike)
             raise Collision(
@@ -946,32 +946,33 @@ class Records:
             )
         return alike[0] if alike else None
 
-    def _locate(self, shelves: Sequence[Shelf], key: str) -> tuple[Shelf, str]:
+    def _locate(self, shelves: Sequence[Shelf], key: str) -> tuple[Shelf, str, bool]:
+        """The file of a key, and whether it is there."""
         names.check_key(key)
         for shelf in shelves:
             name = self._file_of(shelf, key)
             if name is not None:
-                return shelf, name
-        return scopes.shelf_for_new(shelves), f"{key}.md"
+                return shelf, name, True
+        return scopes.shelf_for_new(shelves), f"{key}.md", False
 
-    def _free_key(self, shelves: Sequence[Shelf], draft: Draft) -> tuple[Shelf, str]:
-        """A key made from the first words, numbered when that one holds something else."""
+    def _free_key(self, shelves: Sequence[Shelf], draft: Draft) -> tuple[Shelf, str, bool]:
+        """A key made from the first words, numbered when that one holds something else; whether it is new."""
         wanted = draft.wanted
         for number in range(1, 10_000):
-            shelf, name = self._locate(shelves, wanted if number == 1 else names.numbered(wanted, number))
+            shelf, name, _ = self._locate(shelves, wanted if number == 1 else names.numbered(wanted, number))
             folder = shelf.open(archive.RECORDS)
             if folder is None:
-                return shelf, name
+                return shelf, name, False
             with folder:
                 content = folder.read(name)
             if content is None and self._is_alias(key_of(name), shelves):
                 continue  # it names something that was consolidated
             if content is None:
-                return shelf, name
+                return shelf, name, True
             # What stood in the place of a redacted secret may be another one this time.
             known = not similarity.is_redacted(draft.text)
             if known and saying(document.parse(decode(content)), draft.text) is not None:
-                return shelf, name
+                return shelf, name, False
         raise Collision(
             f"there are too many records called {wanted}", hint="give it a key of your own with `--key`"
         )
@@ -1080,9 +1081,11 @@ class Records:
         """Refuse a new name that another system would take for one that is here."""
         wanted = names.folded(name)
         begins = (wanted[:1], wanted[:1].upper())
-        for other in folder.names():
-            if other.isascii() and not other.startswith(begins):
-                continue  # most of many thousands
+        # Most of many thousands begin otherwise.
+        found = [
+            each for each in folder.names(ordered=False) if each.startswith(begins) or not each.isascii()
+        ]
+        for other in sorted(found):
             if other != name and names.folded(other) == wanted:
                 raise Collision(f"{name} differs from {other} only in ways some systems ignore")
 
@@ -1133,9 +1136,12 @@ def _narrowed(found: Found, part: str) -> Found:
 
 def is_record(name: str) -> bool:
     """Whether a file name can be a record's; listings are generated, conflict files wait for a person."""
-    if not name.endswith(".md") or name.startswith(".") or name in _LISTINGS:
-        return False
-    return ".conflict-" not in name or not files.is_conflict(name)
+    return (
+        name.endswith(".md")
+        and name[0] != "."
+        and name not in _LISTINGS
+        and (".conflict-" not in name or not files.is_conflict(name))
+    )
 
 
 def key_of(name: str) -> str:

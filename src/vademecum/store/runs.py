@@ -552,12 +552,12 @@ class Staged(Records):
 
     def located(self, shelves: Sequence[Shelf], key: str) -> tuple[Shelf, str]:
         """The shelf and file of a key; where there is none, those it would have."""
-        return self._locate(shelves, key)
+        return self._locate(shelves, key)[:2]
 
     def free_name(self, shelves: Sequence[Shelf], wanted: str) -> tuple[Shelf, str]:
         """The first name made of a key that nobody has, and the shelf for it."""
         for number in range(1, 10_000):
-            shelf, name = self._locate(shelves, wanted if number == 1 else names.numbered(wanted, number))
+            shelf, name, _ = self._locate(shelves, wanted if number == 1 else names.numbered(wanted, number))
             if self.content(shelf, archive.RECORDS, name) is None:
                 return shelf, name
         raise Collision(f"there are too many records called {wanted}", hint="forget some of them")
