@@ -54,6 +54,9 @@ BLIND = {
     "files": {"records", "document", "frontmatter", "scopes", "home", "archive", "audit"},
     "frontmatter": {"files", "folders", "records", "document", "scopes", "home", "archive"},
     "document": {"files", "folders", "records", "scopes", "home", "archive"},
+    # Which project this is, is told here too: by git's files, and by nothing that a record says.
+    "scopes": {"records", "document", "frontmatter", "journal", "pinned", "merge", "catalogue", "workspace"},
+    "names": {"files", "folders", "records", "document", "frontmatter", "scopes", "home", "archive"},
     "secrets": {"files", "folders", "records", "document", "frontmatter", "scopes", "home"},
 }
 

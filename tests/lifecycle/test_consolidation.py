@@ -82,7 +82,9 @@ def settled(seed: int) -> None:
         world = World(Path(folder))
         memory = some_records(world, chance, chance.randint(8, 30))
         before, records = world.tree(), {each.key: each for each in memory.list().records}
-        made = apply(memory, CountCap(max_count=chance.randint(2, 7), percentage=0.3))
+        # Some of them do not count; a cap that the others do not reach would ask for nothing.
+        most = min(chance.randint(2, 7), sum(memory.list().counted.values()) - 1)
+        made = apply(memory, CountCap(max_count=most, percentage=0.3))
         held = {alias: each for each in consolidated(memory) for alias in each.aliases}
         assert held
         for key, record in records.items():
@@ -110,7 +112,7 @@ def settled(seed: int) -> None:
 
 
 def test_everything_is_found_verbatim_every_key_answers_and_undo_gives_back_every_byte() -> None:
-    for seed in range(12):
+    for seed in (*range(12), 327):  # 327: of nine records two do not count
         settled(seed)
 
 

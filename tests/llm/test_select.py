@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from vademecum import config
+from vademecum import config, resolve_model
 from vademecum.errors import ConfigError, ModelFailed, UnknownName
 from vademecum.llm import select
 from vademecum.llm.base import Budget, Limits
@@ -33,6 +33,18 @@ def process(monkeypatch: pytest.MonkeyPatch) -> Budget:
 def test_no_model_is_a_normal_state(name: str | None) -> None:
     assert resolve(name) is None
     assert resolve(name, config.Llm()) is None
+
+
+def test_models_of_a_process_share_one_record_of_what_was_used(server: WireServer, process: Budget) -> None:
+    models = [
+        resolve_model(name, config.Llm(endpoint=server.endpoint("openai")))
+        for name in ("compatible:a", "compatible:b")
+    ]
+    for model in models:
+        assert model is not None
+        model.text("?", limits=Limits(output=10))
+        assert {*process.record} <= {"compatible:a", "compatible:b"}
+    assert [each.budget.record for each in models] == [process.record] * 2  # type: ignore[union-attr]
 
 
 def test_a_flag_wins_over_the_settings_and_may_say_none() -> None:
@@ -136,14 +148,15 @@ def loaded_by(code: str) -> set[str]:
     return set(done.stdout.split())
 
 
-def test_naming_a_model_loads_nothing_heavy() -> None:
+def test_naming_a_model_loads_nothing_heavy_and_naming_none_not_even_the_client() -> None:
     code = """
-import vademecum.llm.base, vademecum.llm.net, vademecum.llm.remote, vademecum.llm.scripted
+import vademecum.llm.scripted
 from vademecum.llm.select import resolve
-assert resolve("openai:gpt-5-mini") is not None
 assert vademecum.llm.scripted.Scripted("x").text("?").text == "x"
+assert (resolve(NAME) is None) == (NAME == "none")
 """
-    loaded = loaded_by(code)
+    assert "vademecum.llm.remote" not in loaded_by(f'NAME = "none"\n{code}')
+    loaded = loaded_by(f'NAME = "openai:gpt-5-mini"\n{code}')
     assert "vademecum.llm.remote" in loaded
     assert not loaded & {"pydantic", "pydantic_ai", "openai", "anthropic", "google.genai", "httpx2", "numpy"}
 
