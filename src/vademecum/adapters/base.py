@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from vademecum import Collision, Memory, NotFound, Origin
 from vademecum.interfaces.present.safe import clean_text
-from vademecum.store.files import reported
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,7 +44,7 @@ def opened(memory: Memory, session: str) -> Log:
 @contextlib.contextmanager
 def alone(memory: Memory, what: str, *, doing: str) -> Iterator[None]:
     """Hold a thing among all processes of a home; a disk that refuses is told as what was being done."""
-    with reported(doing), memory.home.lock(what):
+    with memory.workspace.reported(doing), memory.home.lock(what):
         yield
 
 

@@ -114,15 +114,13 @@ class Memory:
         an agent, and where there is neither a terminal nor a script that the user allowed by name
         (`approval.scripts`).
         """
-        from vademecum.memory.opening import connect
-        from vademecum.store import people
+        from vademecum.memory.opening import actor, connect, has_terminal
 
         given: dict[str, Any] = {"home": home, "project": project, "cwd": cwd, "agent": agent}
         given |= {"session": session, "audience": audience, "incognito": incognito}
         if not person:
             return connect(**given)
-        actor = f"human:{people.login()}"
-        opened = connect(**given, origin=Origin.USER, actor=actor, terminal=people.has_terminal())
+        opened = connect(**given, origin=Origin.USER, actor=actor(), terminal=has_terminal())
         opened.workspace.may_decide("open memory as a person", "vade")
         return opened
 
@@ -216,7 +214,7 @@ class Memory:
         if stored.outcome is not Outcome.CREATED or not stored.path.startswith("memory/"):
             return None
         try:
-            there = len(self.home.names(*stored.path.split("/")[:-1]))
+            there = len(self.home.names(*stored.path.split("/")[:-1], ordered=False))
             return self.care.moved_if_due() if there > self.settings.decay.max_count else None
         except OSError:  # the text is kept, whatever becomes of this
             return None

@@ -82,6 +82,16 @@ def connect(
     return memory
 
 
+def actor() -> str:
+    """Who is at the keyboard, as the audit names them."""
+    return f"human:{people.login()}"
+
+
+def has_terminal() -> bool:
+    """Whether a person can be asked."""
+    return people.has_terminal()
+
+
 def _trusted(home: Home, root: Path) -> bool:
     """Whether the settings of a folder count; where that cannot be asked, whoever acts on it is told."""
     try:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from vademecum.interfaces.cli.options import AgentName, NamesAgents, actor, common, has_terminal
+from vademecum.interfaces.cli.options import AgentName, NamesAgents, common
 from vademecum.interfaces.present import output, to_json
 
 if TYPE_CHECKING:
@@ -294,6 +294,7 @@ def _begun(
 
 def _doors(options: dict[str, Any], readonly: bool) -> Callers:
     from vademecum.interfaces.chat import state
+    from vademecum.memory.opening import actor, has_terminal
 
     given = {name: options[name] for name in ("home", "agent", "audience", "incognito")}
     return state.open_callers(**given, readonly=readonly, actor=actor(), terminal=has_terminal())

@@ -71,23 +71,9 @@ def _inherited(name: str, value: Any) -> Any:
     return value
 
 
-def actor() -> str:
-    """Who is at the keyboard, as the audit names them."""
-    from vademecum.store.people import login
-
-    return f"human:{login()}"
-
-
-def has_terminal() -> bool:
-    """Whether a person can be asked."""
-    from vademecum.store.people import has_terminal as asked
-
-    return asked()
-
-
 def open_memory(**options: Any) -> Memory:
     """Open memory for whoever is at the keyboard: a person, unless an agent runs this command."""
-    from vademecum.memory import connect
+    from vademecum.memory.opening import actor, connect, has_terminal
 
     memory = connect(**options, origin=Origin.USER, actor=actor(), terminal=has_terminal())
     output.choose_shape(lambda: memory.settings.output.json_shape == "old")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from vademecum.errors import VadeError
-from vademecum.interfaces.cli.options import common, complete_keys, confirmed, has_terminal, scope_option
+from vademecum.interfaces.cli.options import common, complete_keys, confirmed, scope_option
 from vademecum.interfaces.present import output, to_json
 from vademecum.interfaces.present.safe import clean_text, find_secrets, mark_secrets
 from vademecum.interfaces.present.to_text import show_waiting
@@ -48,6 +48,8 @@ def review(kinds: tuple[str, ...], scope: str | None, *, declined: bool, as_json
     Agents' writes, an untrusted .vade folder, unverified texts, contradictions, conflict copies of a sync
     tool, and proposals to save. `--json`, or a pipe, only lists them.
     """
+    from vademecum.memory.opening import has_terminal
+
     memory = door()
     inbox = memory.review.inbox(kinds, scope=scope, declined=declined)
     if as_json:
