@@ -62,6 +62,7 @@ BLIND = {
 
 # Where a library from outside may be imported; everything else is the standard library or our own.
 FOREIGN = {
+    "Stemmer": ("index/languages",),
     "agents": ("adapters/openai_agents",),
     "anthropic": ("adapters/anthropic_memory",),
     "anyio": ("interfaces/mcp/",),

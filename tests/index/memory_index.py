@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-import apsw
 import numpy as np
 
+from vademecum.index import languages, similar
 from vademecum.index import words as wording
 from vademecum.index.base import (
     EVERYTHING,
@@ -25,8 +25,10 @@ from vademecum.index.base import (
     Mark,
     Nearest,
     Piece,
+    SimilarTerm,
     Stats,
 )
+from vademecum.index.sqlite import SqliteIndex
 from vademecum.index.vectors import cosines_of, unpack
 from vademecum.types import Scope
 
@@ -61,10 +63,7 @@ class MemoryIndex:
         self._narrow: dict[int, list[str]] = {}
         self._wide: dict[int, list[str]] = {}
         self._next = 1
-        tokenizer = apsw.Connection(":memory:").fts5_tokenizer(
-            "porter", ["unicode61", "remove_diacritics", "2"]
-        )
-        self._tokenizer: Any = tokenizer
+        self._cut = SqliteIndex(":memory:")  # what stems
 
     def __enter__(self) -> Self:
         return self
@@ -147,10 +146,11 @@ class MemoryIndex:
         for order, piece in enumerate(pieces, first):
             id_ = self._id()
             self.chunks[id_] = Chunk(id_, file, order, not grown and len(pieces) == 1, piece)
-            self._narrow[id_] = self._tokens(wording.fold(f"{piece.head}\n{piece.text}"))
+            self._narrow[id_] = self._tokens(f"{piece.head}\n{piece.text}", piece.language)
         if not grown and len(pieces) != 1:
             once = " ".join(dict.fromkeys(" ".join(each.head for each in pieces).split()))
-            self._wide[file] = self._tokens(wording.fold("\n".join([once, *(each.text for each in pieces)])))
+            whole = [self._tokens(each.text, each.language) for each in pieces]
+            self._wide[file] = [*self._tokens(once), *(token for each in whole for token in each)]
 
     def _clear(self, file: int) -> None:
         for id_ in [each.id for each in self.chunks.values() if each.file == file]:
@@ -172,6 +172,7 @@ class MemoryIndex:
         *,
         every: bool = False,
         wide: bool = False,
+        terms: bool = False,
     ) -> dict[int, float]:
         if not phrases:
             shown = [each for each in self.chunks.values() if self._shows(filter, each)]
@@ -180,7 +181,10 @@ class MemoryIndex:
                 shown.sort(key=self._moment, reverse=True)
             return dict.fromkeys([each.id for each in shown[:limit]], 0.0)
         table = self._wide if wide else self._narrow
-        scores = self._bm25([self._tokens(" ".join(each)) for each in phrases], table, every=every)
+        forms = [[[*each]] if terms else self._forms(each) for each in phrases]
+        scores = self._bm25([form for each in forms for form in each], table)
+        if every:
+            scores = {id_: score for id_, score in scores.items() if _holds_all(table[id_], forms)}
         seen = {
             id_: score
             for id_, score in scores.items()
@@ -189,15 +193,13 @@ class MemoryIndex:
         ordered = sorted(seen, key=lambda id_: (-seen[id_], id_))
         return {id_: seen[id_] for id_ in ordered[:limit]}
 
-    def _bm25(
-        self, phrases: list[list[str]], table: dict[int, list[str]], *, every: bool
-    ) -> dict[int, float]:
+    def _bm25(self, phrases: list[list[str]], table: dict[int, list[str]]) -> dict[int, float]:
         average = sum(map(len, table.values())) / max(1, len(table))
         found: dict[int, float] = {}
         counts = [{id_: _count(tokens, phrase) for id_, tokens in table.items()} for phrase in phrases]
         for id_, tokens in table.items():
             held = [count[id_] for count in counts]
-            if not (all(held) if every else any(held)):
+            if not any(held):
                 continue
             found[id_] = 0.0
             for frequency, count in zip(held, counts, strict=True):
@@ -245,7 +247,8 @@ class MemoryIndex:
     def _row(self, chunk: Chunk, *, text: bool) -> ChunkRow:
         file, piece = self.files[chunk.file], chunk.piece
         item, labels = file.item, file.labels
-        stems = b"".join(self._stem(word) for word in sorted(piece.words))
+        known = languages.stems(sorted(piece.words), piece.language)
+        stems = b"".join(_marked(self._cut._stems_of(word)) for word in known)
         return ChunkRow(
             chunk.id,
             chunk.file,
@@ -274,11 +277,11 @@ class MemoryIndex:
     def stats(self, words: Iterable[str] = (), filter: Filter | None = None) -> Stats:
         asked = [*words]
         seen = {
-            word: sum(bool(_count(tokens, self._tokens(word)[:1])) for tokens in self._narrow.values())
+            word: sum(self._seen(stem) for stem in {form[0] for form in self._forms((word,))})
             for word in asked
         }
         found = Stats((0, self.version), dict(self.settings), len(self.chunks), seen)
-        found = found._replace(marks={word: self._stem(word) for word in asked})
+        found = found._replace(marks={word: tuple(map(_marked, self._forms((word,)))) for word in asked})
         if filter is None:
             return found
         files = [each for each in self.files.values() if self._shows_file(filter, each)]
@@ -292,15 +295,39 @@ class MemoryIndex:
     def _mark(self, chunk: Chunk) -> Mark:
         return self._row(chunk, text=False).mark
 
-    def _stem(self, word: str) -> bytes:
-        tokens = self._tokens(word)
-        return f"|{' '.join(tokens)}|".encode() if tokens else b""
-
-    def _tokens(self, text: str) -> list[str]:
-        raw = self._tokenizer(
-            text.encode(errors="ignore"), apsw.FTS5_TOKENIZE_DOCUMENT, None, include_offsets=False
+    def similar(self, word: str) -> list[SimilarTerm]:
+        others = [self._tokens(languages.stems((word,), each)[0]) for each in self._languages()]
+        found = similar.terms_like(
+            [form[0] for form in self._forms((word,)) if len(form) == 1],
+            self._vocabulary((), [form[0] for form in others if form]),
+            self._vocabulary,
+            compounds=not languages.COMPOUNDING.isdisjoint(self._languages()),
+            thorough=True,
         )
-        return [str(stem) for group in raw for stem in group]
+        return [SimilarTerm(*each, _marked([each[0]])) for each in found]
+
+    def foreign(self, ids: Iterable[int]) -> set[int]:
+        return {id_ for id_ in ids if self.chunks[id_].piece.language != wording.ENGLISH}
+
+    def _vocabulary(self, ranges: Sequence[tuple[str, str]], terms: Sequence[str] = ()) -> dict[str, int]:
+        known = sorted({token for tokens in self._narrow.values() for token in tokens})
+        asked = {term for term in known if term in terms or any(low <= term < high for low, high in ranges)}
+        return {term: self._seen(term) for term in asked}
+
+    def _seen(self, term: str) -> int:
+        return sum(term in tokens for tokens in self._narrow.values())
+
+    def _languages(self) -> dict[str, int]:
+        counts: dict[str, int] = {}
+        for each in self.chunks.values():
+            counts[each.piece.language] = counts.get(each.piece.language, 0) + 1
+        return counts
+
+    def _forms(self, phrase: Sequence[str]) -> list[list[str]]:
+        return stemmed(self, phrase, languages.asked_in(self._languages().items()))
+
+    def _tokens(self, text: str, language: str = wording.ENGLISH) -> list[str]:
+        return self._cut._terms(text, language).split()
 
     def _moment(self, chunk: Chunk) -> str:
         return chunk.piece.moment or self.files[chunk.file].labels.updated or ""
@@ -348,6 +375,21 @@ def _count(tokens: list[str], phrase: list[str]) -> int:
         return 0
     size = len(phrase)
     return sum(tokens[at : at + size] == phrase for at in range(len(tokens) - size + 1))
+
+
+def stemmed(index: MemoryIndex, phrase: Sequence[str], spoken: Sequence[str]) -> list[list[str]]:
+    """Some words in each of some languages and in English, each way once."""
+    ways = [phrase, *(languages.stems(phrase, each) for each in spoken)]
+    forms = dict.fromkeys(tuple(t for word in way for t in index._cut._stems_of(word)) for way in ways)
+    return [[*form] for form in forms if form]
+
+
+def _holds_all(tokens: list[str], forms: list[list[list[str]]]) -> bool:
+    return all(any(_count(tokens, form) for form in each) for each in forms)
+
+
+def _marked(stems: Sequence[str]) -> bytes:
+    return f"|{' '.join(stems)}|".encode() if stems else b""
 
 
 def _is_an_index() -> Index:

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import psycopg
 
-from index.memory_index import K1, B, MemoryIndex, _count
+from index.memory_index import K1, B, MemoryIndex, _count, _holds_all, _marked, stemmed
+from vademecum.index import languages, similar
 from vademecum.index import words as wording
-from vademecum.index.base import EVERYTHING, ChunkRow, Filter, KnownFile, Nearest, Stats
+from vademecum.index.base import EVERYTHING, ChunkRow, Filter, KnownFile, Nearest, SimilarTerm, Stats
 from vademecum.index.vectors import cosines_of, unpack
 from vademecum.index.words import Speech
 from vademecum.types import Scope
@@ -35,7 +36,8 @@ create table files(
 create table chunks(
     id bigserial primary key, file bigint references files on delete cascade, ord int, start int, last int,
     body text, heading text, time text, moment text, origin text, superseded text, ended text, speaker text,
-    asks int, says int, alone bool, size int, marks bytea, place bytea, stems text[], vector bytea
+    asks int, says int, alone bool, size int, marks bytea, place bytea, stems text[], language text,
+    vector bytea
 );
 create index on chunks using gin(stems);
 create table settings(key text primary key, value text);
@@ -129,8 +131,9 @@ class PostgresIndex:
         self._connection.execute("delete from files where (item, scope, scope_id) = (%s, %s, %s)", identity)
         pieces = document.pieces or ()
         once = " ".join(dict.fromkeys(" ".join(each.head for each in pieces).split()))
-        whole = wording.fold("\n".join([once, *(each.text for each in pieces)]))
-        stems = self._words._tokens(whole) if len(pieces) != 1 else None
+        whole = [self._words._tokens(each.text, each.language) for each in pieces]
+        stems: list[str] | None = [*self._words._tokens(once), *(each for some in whole for each in some)]
+        stems = stems if len(pieces) != 1 else None
         values: tuple[Any, ...] = (
             *identity,
             *item.labels,
@@ -147,14 +150,15 @@ class PostgresIndex:
             self._add(file, order, piece, alone=len(pieces) == 1)
 
     def _add(self, file: int, order: int, piece: Piece, *, alone: bool) -> None:
-        marks = b"".join(self._words._stem(word) for word in sorted(piece.words))
+        known = languages.stems(sorted(piece.words), piece.language)
+        marks = b"".join(_marked(self._words._cut._stems_of(word)) for word in known)
         size = len(piece.words - wording.LOW) if piece.words else piece.size
-        stems = self._words._tokens(wording.fold(f"{piece.head}\n{piece.text}"))
+        stems = self._words._tokens(f"{piece.head}\n{piece.text}", piece.language)
         self._connection.execute(
             f"""insert into chunks(file, ord, start, last, body, heading, time, moment, origin, superseded,
-            ended, speaker, asks, says, alone, size, marks, place, stems)
-            values({", ".join(["%s"] * 19)})""",
-            (file, order, *piece[:9], *piece.speech, alone, size, marks, piece.place, stems),
+            ended, speaker, asks, says, alone, size, marks, place, stems, language)
+            values({", ".join(["%s"] * 20)})""",
+            (file, order, *piece[:9], *piece.speech, alone, size, marks, piece.place, stems, piece.language),
         )
 
     def _remember(self, settings: Mapping[str, str]) -> None:
@@ -178,6 +182,7 @@ class PostgresIndex:
         *,
         every: bool = False,
         wide: bool = False,
+        terms: bool = False,
     ) -> dict[int, float]:
         where, values = _where(_of_files(filter) if wide else filter)
         if not phrases:
@@ -188,14 +193,18 @@ class PostgresIndex:
             )
             return dict.fromkeys([row[0] for row in rows], 0.0)
         table = "files" if wide else "chunks"
-        wanted = [self._words._tokens(" ".join(each)) for each in phrases]
+        forms = [[[*each]] if terms else self._forms(each) for each in phrases]
+        wanted = [form for each in forms for form in each]
         held = self._ask(
             f"select id, stems from {table} where stems && %s", ([stem for each in wanted for stem in each],)
         )
         total, length = self._ask(
             f"select count(*), sum(cardinality(stems)) from {table} where stems is not null"
         )[0]
-        scores = _bm25(dict(held), wanted, total, float(length or 0) / max(1, total), every=every)
+        scores = _bm25(dict(held), wanted, total, float(length or 0) / max(1, total))
+        if every:
+            found = dict(held)
+            scores = {id_: score for id_, score in scores.items() if _holds_all(found[id_], forms)}
         joined = "files f" if wide else _JOINED
         column = "f.id" if wide else "c.id"
         seen = self._ask(
@@ -255,11 +264,12 @@ class PostgresIndex:
 
     def stats(self, words: Iterable[str] = (), filter: Filter | None = None) -> Stats:
         asked = [*words]
-        first = {word: self._words._tokens(word)[:1] for word in asked}
-        counted = "select count(*) from chunks where stems @> %s"
-        seen = {word: self._ask(counted, (stem,))[0][0] if stem else 0 for word, stem in first.items()}
+        seen = {
+            word: sum(self._seen(stem) for stem in {form[0] for form in self._forms((word,))})
+            for word in asked
+        }
         chunks = self._ask("select count(*) from chunks")[0][0]
-        marks = {word: self._words._stem(word) for word in asked}
+        marks = {word: tuple(map(_marked, self._forms((word,)))) for word in asked}
         found = Stats((0, self._version), self._settings(), chunks, seen, marks)
         if filter is None:
             return found
@@ -271,15 +281,46 @@ class PostgresIndex:
         waiting = self._ask(f"select count(*) from {_JOINED} where {where}", values)[0][0]
         return found._replace(files=files, indexed=indexed, waiting=waiting)
 
+    def similar(self, word: str) -> list[SimilarTerm]:
+        held = self._languages()
+        others = [self._words._tokens(languages.stems((word,), each)[0]) for each in held]
+        found = similar.terms_like(
+            [form[0] for form in self._forms((word,)) if len(form) == 1],
+            self._vocabulary((), [form[0] for form in others if form]),
+            self._vocabulary,
+            compounds=not languages.COMPOUNDING.isdisjoint(held),
+            thorough=True,
+        )
+        return [SimilarTerm(*each, _marked([each[0]])) for each in found]
+
+    def foreign(self, ids: Iterable[int]) -> set[int]:
+        rows = self._ask("select id from chunks where id = any(%s) and language != 'en'", ([*ids],))
+        return {row[0] for row in rows}
+
+    def _vocabulary(self, ranges: Sequence[tuple[str, str]], terms: Sequence[str] = ()) -> dict[str, int]:
+        known = [row[0] for row in self._ask("select distinct unnest(stems) from chunks")]
+        asked = {term for term in known if term in terms or any(low <= term < high for low, high in ranges)}
+        return {term: self._seen(term) for term in asked}
+
+    def _seen(self, term: str) -> int:
+        return int(self._ask("select count(*) from chunks where stems @> %s", ([term],))[0][0])
+
+    def _languages(self) -> dict[str, int]:
+        return dict(self._ask("select language, count(*) from chunks group by language"))
+
+    def _forms(self, phrase: Sequence[str]) -> list[list[str]]:
+        spoken = languages.asked_in(self._languages().items())
+        return stemmed(self._words, phrase, spoken)
+
 
 def _bm25(
-    table: dict[int, list[str]], phrases: list[list[str]], total: int, average: float, *, every: bool
+    table: dict[int, list[str]], phrases: list[list[str]], total: int, average: float
 ) -> dict[int, float]:
     counts = [{id_: _count(stems, phrase) for id_, stems in table.items()} for phrase in phrases]
     found: dict[int, float] = {}
     for id_, stems in table.items():
         held = [count[id_] for count in counts]
-        if not (all(held) if every else any(held)):
+        if not any(held):
             continue
         found[id_] = 0.0
         for frequency, count in zip(held, counts, strict=True):

@@ -66,7 +66,8 @@ def piece(text: str, **given: Any) -> Piece:
 
 
 def document(name: str, *texts: str, labels: Labels | None = None, **given: Any) -> IndexDocument:
-    pieces = [piece(text, start=at, last=at) for at, text in enumerate(texts, 1)]
+    language = given.pop("language", "en")
+    pieces = [piece(text, start=at, last=at, language=language) for at, text in enumerate(texts, 1)]
     return IndexDocument(item(name, **given), f"hash of {texts}", labels or Labels(title=name), pieces)
 
 
@@ -197,8 +198,53 @@ def test_stats_know_how_often_a_word_is_met_and_what_stands_for_it(index: Index)
     assert stats.chunks == 2
     assert stats.seen == {"heron": 2, "otter": 0}
     rows = index.rows(index.match([("heron",)], EVERYTHING, 10)).values()
-    assert all(stats.marks["heron"] in row.stems for row in rows)
-    assert not any(stats.marks["otter"] in row.stems for row in rows)
+    assert all(any(mark in row.stems for mark in stats.marks["heron"]) for row in rows)
+    assert not any(mark in row.stems for mark in stats.marks["otter"] for row in rows)
+
+
+def test_words_are_found_whatever_their_ending_in_the_languages_that_are_held(index: Index) -> None:
+    index.put([document("a", "Die Häuser am See.", language="de"), document("b", "The houses of the lake.")])
+    assert matched(index, "haus") == ["Die Häuser am See."]
+    assert matched(index, "hauses") == ["Die Häuser am See."]
+    assert matched(index, "house") == ["The houses of the lake."]
+    assert index.stats(["Haus".lower()]).seen == {"haus": 1}
+
+
+def test_of_chunks_those_in_other_languages_are_known(index: Index) -> None:
+    index.put([document("a", "Die Häuser am See.", language="de"), document("b", "The houses of the lake.")])
+    rows = index.rows(index.match((), EVERYTHING, None))
+    assert {rows[id_].body for id_ in index.foreign(rows)} == {"Die Häuser am See."}
+
+
+@pytest.mark.parametrize(
+    ("word", "text", "language"),
+    [
+        ("vertrag", "Der Mietvertrag endet bald.", "de"),
+        ("miet", "Der Mietvertrag endet bald.", "de"),
+        ("mietvertrag", "Der Vertrag endet bald.", "de"),
+        ("kuberntes", "The kubernetes nodes are new.", "en"),
+        ("ehron", "The heron stands there.", "en"),
+        ("книгами", "Книга лежить на столі.", "uk"),
+        ("deadc0de", "It ended with 0xdeadc0de.", "en"),
+    ],
+)
+def test_what_is_held_in_the_place_of_a_word_is_found_and_can_be_asked_for(
+    index: Index, word: str, text: str, language: str
+) -> None:
+    index.put([document("a", text, language=language), document("b", "Nothing of that kind.")])
+    assert index.stats([word]).seen == {word: 0}
+    (found, *_) = index.similar(word)
+    assert 0 < found.nearness < 1
+    assert found.chunks == 1
+    rows = index.rows(index.match([(found.term,)], EVERYTHING, 10, terms=True))
+    assert [row.body for row in rows.values()] == [text]
+    assert all(found.mark in row.stems for row in rows.values())
+
+
+def test_a_number_or_a_short_word_stands_for_nothing_else(index: Index) -> None:
+    index.put([document("a", "Port 4417 of the cat.")])
+    assert index.similar("4418") == []
+    assert index.similar("car") == []
 
 
 # --- what may be seen ---------------------------------------------------------------------------------------

@@ -230,7 +230,7 @@ def test_quotes_in_a_prompt_quote_and_ask_for_nothing(tmp_path: Path) -> None:
     assert memory.search(prompt, min_score=0.0).notes  # who searches is told
 
 
-@pytest.mark.parametrize("asked", ['"', '""', '" "', '"!?"', "““””", '"a', 'b"', '"🎉"'])
+@pytest.mark.parametrize("asked", ['"', '""', '" "', '"!?"', "““””", '"a', 'b"'])
 def test_marks_that_quote_nothing_ask_for_nothing(bookings: Memory, asked: str) -> None:
     answer = bookings.search(f"booking {asked}", min_score=0.0)
     assert "desk" in keys(answer)

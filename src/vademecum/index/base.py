@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from vademecum.index.words import SILENT, Speech
+from vademecum.index.words import ENGLISH, SILENT, Speech
 
 if TYPE_CHECKING:
     import os
@@ -171,6 +171,7 @@ class Piece(NamedTuple):
     size: int = 0  # how many different words say something, where `words` are not given
     words: frozenset[str] = frozenset()  # that it holds
     place: bytes = b""  # where its reader finds it again
+    language: str = ENGLISH  # that its words are of
 
 
 class IndexDocument(NamedTuple):
@@ -247,6 +248,15 @@ class Nearest(NamedTuple):
     vectors: Callable[[Sequence[int]], tuple[list[int], Any]]  # of some chunks: those that have one, and it
 
 
+class SimilarTerm(NamedTuple):
+    """What an index holds in the place of a word that it does not hold."""
+
+    term: str  # as the index keeps it
+    nearness: float  # to the word, from 0 to 1
+    chunks: int  # in which it stands
+    mark: bytes  # that stands for it in the `stems` of a row
+
+
 class Stats(NamedTuple):
     """What is known of the whole index."""
 
@@ -254,7 +264,7 @@ class Stats(NamedTuple):
     settings: Mapping[str, str]  # what it was made with
     chunks: int
     seen: Mapping[str, int] = {}  # in how many chunks each word stands that was asked about
-    marks: Mapping[str, bytes] = {}  # what stands for each in the `stems` of a row
+    marks: Mapping[str, tuple[bytes, ...]] = {}  # what stands for each in the `stems` of a row
     files: int = 0  # that a filter lets through
     indexed: int = 0  # of these
     waiting: int = 0  # chunks that a filter lets through and that have no vector
@@ -305,10 +315,12 @@ class Index(Protocol):
         *,
         every: bool = False,
         wide: bool = False,
+        terms: bool = False,
     ) -> dict[int, float]:
         """Chunks with any of some phrases, or with every one, the best first by their BM25.
 
-        A phrase is some words that stand together. `wide` asks whole files that have several chunks, by what
+        A phrase is some words that stand together, whatever their endings; with `terms`, as `similar` names
+        them. `wide` asks whole files that have several chunks, by what
         the filter says of files. Without phrases, the newest first; what has no vector in the order it came.
         """
         ...
@@ -326,6 +338,17 @@ class Index(Protocol):
 
         Without `text`, what ranking needs may be all that is told: place, source, words and who speaks.
         """
+        ...
+
+    def similar(self, word: str) -> list[SimilarTerm]:
+        """What the index holds in the place of a word that it does not hold, the nearest first.
+
+        Longer words that it begins or ends, parts of which it is made, other endings, slips of the keyboard.
+        """
+        ...
+
+    def foreign(self, ids: Iterable[int]) -> set[int]:
+        """Those of some chunks that are not in English."""
         ...
 
     def stats(self, words: Iterable[str] = (), filter: Filter | None = None) -> Stats:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from vademecum.errors import Malformed
 from vademecum.index import words
 from vademecum.index.base import JOURNAL, MEMORY, PINNED, Filter, IndexDocument, Labels, Piece, Stack
+from vademecum.index.languages import language_of
 from vademecum.store import archive, clock, document, outgoing, pinned, scopes, sources
 from vademecum.store.files import DiskFolder
 from vademecum.store.journal import is_day
@@ -183,6 +184,7 @@ def _piece(chunk: TextChunk, labels: Labels, own: set[str], speaks: Speech) -> P
         chunk.text,
         top,
         words=frozenset(own | words.all_in(top)),
+        language=language_of(chunk.text, own),
     )
 
 

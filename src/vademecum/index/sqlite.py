@@ -17,9 +17,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import apsw
 
 from vademecum.errors import IndexFailed, IndexNewer
-from vademecum.index import pages, words
-from vademecum.index.base import EVERYTHING, MEMORY, PINNED, ChunkRow, Filter, KnownFile, Nearest, Stats
-from vademecum.index.words import Speech
+from vademecum.index import languages, pages, similar, words
+from vademecum.index.base import (
+    EVERYTHING,
+    MEMORY,
+    PINNED,
+    ChunkRow,
+    Filter,
+    KnownFile,
+    Nearest,
+    SimilarTerm,
+    Stats,
+)
+from vademecum.index.words import ENGLISH, Speech
 from vademecum.types import Scope
 
 if TYPE_CHECKING:
@@ -29,13 +39,17 @@ if TYPE_CHECKING:
     from vademecum.index.base import IndexDocument, Labels, Piece
     from vademecum.index.vectors import Matrix
 
-VERSION = 3
-UPGRADED = 2  # the version of a notes' index that is brought up to date in place
+VERSION = 4
+UPGRADED = (2, 3)  # versions of a notes' index that are brought up to date in place
 _MARK = 4  # bytes that stand for a stem
 _MOST_WORDS = 200_000  # words whose stems are remembered
 # New chunks from which on the keyword tables are put in order: a number, and a share of all.
 _FEW, _MANY = 100, 0.1
-_TOKENIZER = "porter unicode61 remove_diacritics 2"
+# The tables get stems, so that a term of theirs can be asked for as it stands; vowel signs belong to words.
+_CATEGORIES = "L* N* Co Mn Mc"
+_TOKENIZER = f"unicode61 remove_diacritics 2 categories '{_CATEGORIES}'"
+_EARLIER_TOKENIZER = "porter unicode61 remove_diacritics 2"  # of versions before 4: the same stems in English
+_STEMMING = ("porter", ["unicode61", "remove_diacritics", "2", "categories", _CATEGORIES])
 # What is wrong with the file itself; all else is trouble of the disk, of other processes or of our own.
 _DAMAGE = (apsw.CorruptError, apsw.NotADBError, apsw.FormatError, apsw.SchemaChangeError, apsw.SQLError)
 
@@ -109,9 +123,14 @@ create table chunks(
     stems blob not null,
     speaker text,
     asks integer,
-    says integer
+    says integer,
+    language text
 );
 create index chunks_file on chunks(file, ord);
+create table languages(
+    language text primary key,
+    chunks integer not null
+) without rowid;
 create table vectors(
     chunk integer primary key,
     vector blob not null
@@ -136,11 +155,23 @@ _GROWING = """
 alter table files add column state text not null default '';
 alter table chunks add column place blob not null default x'';
 """
-# A row of an earlier version has none of these until its file is looked at again: `asks` is null there.
-_UPGRADE = """
+# A row of an earlier version has none of these until its file is looked at again: `language` is null there.
+_SPEECH = """
 alter table chunks add column speaker text;
 alter table chunks add column asks integer;
 alter table chunks add column says integer;
+"""
+_UPGRADE = f"""
+alter table chunks add column language text;
+create table languages(
+    language text primary key,
+    chunks integer not null
+) without rowid;
+pragma writable_schema = on;
+update sqlite_schema
+set sql = replace(sql, '{_EARLIER_TOKENIZER}', '{_TOKENIZER.replace("'", "''")}')
+where name in ('narrow', 'wide');
+pragma writable_schema = reset;
 insert or replace into meta values('upgrading', '1');
 """
 
@@ -169,6 +200,8 @@ class SqliteIndex:
         self._matrix: Matrix | None = None
         self._stems: dict[str, tuple[str, ...]] = {}
         self._marked: dict[str, bytes] = {}
+        self._forms: dict[str, list[tuple[str, ...]]] = {}
+        self._asked_in: tuple[str, ...] | None = None
         self._frequencies: dict[str, int] = {}
         self._frequencies_of: tuple[int, int] | None = None
         self._upgrading = False
@@ -186,7 +219,7 @@ class SqliteIndex:
                 self._connection.close()
                 raise
         self._vectors = VectorTable(self._connection)
-        self._tokenizer = self._connection.fts5_tokenizer("porter", ["unicode61", "remove_diacritics", "2"])
+        self._tokenizer = self._connection.fts5_tokenizer(*_STEMMING)
 
     def _opened(self) -> apsw.Connection:
         path = str(self.path)
@@ -208,10 +241,11 @@ class SqliteIndex:
         """Make the tables in a new file; refuse one from a newer version."""
         found = int(self._value("pragma user_version"))
         self._refuse_newer(found)
-        if found == UPGRADED and not self.kind.grows:
+        if found in UPGRADED and not self.kind.grows:
             with self._writing():
-                if self._value("pragma user_version") == UPGRADED:
-                    self._connection.execute(_UPGRADE)
+                found = self._value("pragma user_version")
+                if found in UPGRADED:
+                    self._connection.execute((_SPEECH if found == 2 else "") + _UPGRADE)
                     self._connection.execute(f"pragma user_version = {VERSION}")
             return
         if found not in (0, VERSION) or (found and self._value("pragma application_id") != self.kind.mark):
@@ -307,6 +341,7 @@ class SqliteIndex:
         version = (int(self._value("pragma data_version")), self._connection.total_changes())
         if version != self._seen:
             self._seen, self._count, self._settings = version, None, None
+            self._asked_in = None
             self._hiding.clear()
             self._masks.clear()
         return version
@@ -334,7 +369,9 @@ class SqliteIndex:
         )
         outdated: set[int] = set()
         if "upgrading" in self._meta():
-            outdated = {row[0] for row in self._ask("select distinct file from chunks where asks is null")}
+            outdated = {
+                row[0] for row in self._ask("select distinct file from chunks where language is null")
+            }
         made = functools.partial(tuple.__new__, KnownFile)  # of many thousands, a third quicker than by name
         return {
             row[0]: made((row[1], row[2], row[3:7], row[7], row[8:12], row[1] in outdated, row[12]))
@@ -413,8 +450,9 @@ class SqliteIndex:
         kept = 0 if known is None else self._unchanged(known, document, pieces)
         file = self._put_file(document)
         if known is not None:
-            self._put_speech(file, pieces[:kept])
-            if kept and kept == len(pieces):
+            if self._upgrading:
+                self._put_again(file, pieces[:kept])
+            elif kept and kept == len(pieces):
                 return
             self._remove_chunks(file, kept)
         self._add(file, pieces[kept:], kept, alone=len(pieces) == 1)
@@ -422,8 +460,8 @@ class SqliteIndex:
             return
         # A heading above ten chunks counts once.
         once = " ".join(dict.fromkeys(" ".join(each.head for each in pieces).split()))
-        whole = words.fold("\n".join([once, *(each.text for each in pieces)]))
-        self._connection.execute("insert into wide(rowid, body) values(?, ?)", (file, whole))
+        whole = [self._terms(once), *(self._terms(each.text, each.language) for each in pieces)]
+        self._connection.execute("insert into wide(rowid, body) values(?, ?)", (file, " ".join(whole)))
 
     def _append(self, document: IndexDocument, known: tuple[Any, ...] | None) -> None:
         """Add what a file has grown by, unless another process has been at it."""
@@ -448,8 +486,8 @@ class SqliteIndex:
         place = ", place" if self.kind.grows else ""
         self._connection.executemany(
             f"""insert into chunks(id, file, ord, start, last, body, heading, time, moment, origin,
-            superseded, ended, speaker, asks, says, alone, size, stems{place})
-            values({", ".join("?" * (19 if place else 18))})""",
+            superseded, ended, speaker, asks, says, language, alone, size, stems{place})
+            values({", ".join("?" * (20 if place else 19))})""",
             [
                 (
                     id_,
@@ -457,6 +495,7 @@ class SqliteIndex:
                     before + at,
                     *piece[:9],
                     *piece.speech,
+                    piece.language,
                     alone,
                     *self._sized(piece),
                     *((piece.place,) if place else ()),
@@ -464,20 +503,34 @@ class SqliteIndex:
                 for at, (id_, piece) in enumerate(zip(ids, pieces, strict=True))
             ],
         )
-        self._connection.executemany(
-            "insert into narrow(rowid, body) values(?, ?)",
-            [
-                (id_, words.fold(f"{piece.head}\n{piece.text}"))
-                for id_, piece in zip(ids, pieces, strict=True)
-            ],
-        )
+        self._put_words(zip(ids, pieces, strict=True))
         self._connection.executemany("insert into waiting values(?)", [(id_,) for id_ in ids])
+
+    def _put_words(self, pieces: Iterable[tuple[int, Piece]]) -> None:
+        """Let chunks be found by their words, and count them by their language."""
+        rows = []
+        counts: dict[str, int] = {}
+        for id_, piece in pieces:
+            rows.append((id_, self._terms(f"{piece.head}\n{piece.text}", piece.language)))
+            counts[piece.language] = counts.get(piece.language, 0) + 1
+        self._connection.executemany("insert into narrow(rowid, body) values(?, ?)", rows)
+        self._count_languages(counts.items())
+
+    def _count_languages(self, counts: Iterable[tuple[str, int]]) -> None:
+        self._connection.executemany(
+            """insert into languages values(?, ?)
+            on conflict(language) do update set chunks = chunks + excluded.chunks""",
+            counts,
+        )
 
     def _sized(self, piece: Piece) -> tuple[int, bytes]:
         """How many different words say something, and the marks of all, each once."""
         if not piece.words:
             return piece.size, b""
-        return len(piece.words - words.LOW), b"".join(sorted({self._mark(word) for word in piece.words}))
+        known = piece.words
+        if languages.has_stems(piece.language):
+            known = frozenset(languages.stems(tuple(known), piece.language))
+        return len(piece.words - words.LOW), b"".join(sorted({self._mark(word) for word in known}))
 
     def _put_file(self, document: IndexDocument) -> int:
         """Note a file, over what was noted of it before."""
@@ -527,27 +580,36 @@ class SqliteIndex:
             return same
         return min(same, len(cut) - 1) if same > 1 else 0  # a first chunk may have been alone, or be so now
 
-    def _put_speech(self, file: int, pieces: Sequence[Piece]) -> None:
-        """Say again of a file's first chunks what an earlier version did not know."""
-        if self._upgrading:
-            self._connection.executemany(
-                "update chunks set speaker = ?, asks = ?, says = ? where file = ? and ord = ?",
-                [(*each.speech, file, order) for order, each in enumerate(pieces)],
-            )
-            self._vectors.count_up("respoken")
+    def _put_again(self, file: int, pieces: Sequence[Piece]) -> None:
+        """Say again of a file's first chunks what an earlier version did not know, and their words."""
+        self._connection.executemany(
+            """update chunks set speaker = ?, asks = ?, says = ?, language = ?, size = ?, stems = ?
+            where file = ? and ord = ?""",
+            [
+                (*each.speech, each.language, *self._sized(each), file, order)
+                for order, each in enumerate(pieces)
+            ],
+        )
+        ids = [row[0] for row in self._ask("select id from chunks where file = ? order by ord", (file,))]
+        ids = ids[: len(pieces)]
+        self._connection.executemany("delete from narrow where rowid = ?", [(id_,) for id_ in ids])
+        self._put_words(zip(ids, pieces, strict=True))
+        self._vectors.count_up("respoken")
 
     def _finish_upgrade(self) -> None:
         """Note that no row of an earlier version is left, when that is so."""
         if self._upgrading:
             self._connection.execute(
                 """delete from meta
-                where key = 'upgrading' and not exists (select 1 from chunks where asks is null)"""
+                where key = 'upgrading' and not exists (select 1 from chunks where language is null)"""
             )
 
     def _remove_chunks(self, file: int, kept: int = 0) -> None:
         """Take the chunks of a file out, but for the first ones."""
-        ids = [row[0] for row in self._ask("select id from chunks where file = ? and ord >= ?", (file, kept))]
+        rows = self._ask("select id, language from chunks where file = ? and ord >= ?", (file, kept))
+        ids = [row[0] for row in rows]
         each = [(id_,) for id_ in ids]
+        self._count_languages((language, -1) for _, language in rows if language is not None)
         for table, column in (("narrow", "rowid"), ("waiting", "chunk"), ("chunks", "id")):
             self._connection.executemany(f"delete from {table} where {column} = ?", each)
         self._connection.execute("delete from wide where rowid = ?", (file,))
@@ -570,13 +632,18 @@ class SqliteIndex:
         *,
         every: bool = False,
         wide: bool = False,
+        terms: bool = False,
     ) -> dict[int, float]:
         """Chunks with any of some phrases, or with every one, the best first by their BM25."""
         # BM25 is asked for by name: sorting by FTS5's own `rank` column prepares a statement for every query.
         most = -1 if limit is None else limit
         if not phrases:
             return dict.fromkeys(self._newest(filter, most), 0.0)
-        expression = (" AND " if every else " OR ").join(map(_quoted, phrases))
+        alike = [[phrase] if terms else self._forms_of(phrase) for phrase in phrases]
+        parts = [" OR ".join(map(_quoted, forms)) for forms in alike if forms]
+        if not parts or (every and len(parts) < len(alike)):  # a word that is none stands nowhere
+            return {}
+        expression = ") AND (".join(parts).join("()") if every else " OR ".join(parts)
         hiding = self._hides(filter)
         if wide:
             where, values = _files_where(filter) if hiding else ("", ())
@@ -665,7 +732,7 @@ class SqliteIndex:
         asked = [*words]
         if asked:
             seen = {word: self._frequency(word) for word in asked}
-            found = found._replace(seen=seen, marks={word: self._mark(word) for word in asked})
+            found = found._replace(seen=seen, marks={word: self._marks_of(word) for word in asked})
         if filter is None:
             return found
         if filter.bare:
@@ -686,9 +753,6 @@ class SqliteIndex:
 
     def _frequency(self, word: str) -> int:
         """In how many chunks a word stands, whatever its ending; at times a little out of date."""
-        stems = self._stems_of(word)
-        if not stems:
-            return 0
         version = self._look()
         if version != self._frequencies_of:
             count = self._chunks()
@@ -697,35 +761,121 @@ class SqliteIndex:
                 self._frequencies = {"": count}
             self._frequencies = {stem: seen for stem, seen in self._frequencies.items() if seen}
             self._frequencies_of = version
-        found = self._frequencies.get(stems[0])
+        return sum(self._seen_in(stem) for stem in {form[0] for form in self._forms_of((word,))})
+
+    def _seen_in(self, term: str) -> int:
+        """In how many chunks a term stands."""
+        found = self._frequencies.get(term)
         if found is None:
-            found = int(self._value("select doc from vocabulary where term = ?", (stems[0],)) or 0)
+            found = int(self._value("select doc from vocabulary where term = ?", (term,)) or 0)
             if len(self._frequencies) > 100_000:
                 self._frequencies = {"": self._frequencies.get("", 0)}
-            self._frequencies[stems[0]] = found
+            self._frequencies[term] = found
         return found
+
+    # ---------------------------------------------------------------- words
+
+    def _terms(self, text: str, language: str = ENGLISH) -> str:
+        """What the keyword tables keep of a text: the stems of its words, and how long ones end."""
+        folded = words.fold(text)
+        parts = words.parts_of_names(text)
+        if parts:
+            folded = f"{folded}\n{' '.join(parts)}"
+        if languages.has_stems(language):
+            folded = " ".join(languages.stems(words.TOKEN.findall(folded.lower()), language))
+        found = self._tokenized(words.bare(folded))
+        return " ".join((*found, *similar.endings(found, language)))
+
+    def _tokenized(self, text: str) -> list[str]:
+        raw: Any = self._tokenizer(
+            text.encode(errors="ignore"), apsw.FTS5_TOKENIZE_DOCUMENT, None, include_offsets=False
+        )
+        return [str(stem) for group in raw for stem in group]
 
     def _stems_of(self, word: str) -> tuple[str, ...]:
-        """A word as the keyword tables keep it."""
+        """A word as the keyword tables keep it, when it is an English one or a stem."""
         found = self._stems.get(word)
         if found is None:
-            raw: Any = self._tokenizer(
-                word.encode(errors="ignore"), apsw.FTS5_TOKENIZE_DOCUMENT, None, include_offsets=False
-            )
             if len(self._stems) > _MOST_WORDS:
                 self._stems.clear()
-            found = self._stems[word] = tuple(str(stem) for group in raw for stem in group)
+            found = self._stems[word] = tuple(self._tokenized(words.bare(word)))
         return found
 
+    def _forms_of(self, phrase: Sequence[str]) -> list[tuple[str, ...]]:
+        """What to look for when some words are asked for: their stems in each of the commonest languages."""
+        spoken = self._spoken()
+        key = " ".join(phrase)
+        found = self._forms.get(key)
+        if found is None:
+            if len(self._forms) > _MOST_WORDS:
+                self._forms.clear()
+            ways = [phrase, *(languages.stems(phrase, language) for language in spoken)]
+            forms = (tuple(stem for word in way for stem in self._stems_of(word)) for way in ways)
+            found = self._forms[key] = [form for form in dict.fromkeys(forms) if form]
+        return found
+
+    def _spoken(self) -> tuple[str, ...]:
+        """The languages in which a question is stemmed beside English: the commonest that are held."""
+        self._look()
+        if self._asked_in is None:
+            counts = self._ask("select language, chunks from languages")
+            self._foreign = any(count > 0 and language != ENGLISH for language, count in counts)
+            spoken = languages.asked_in(counts)
+            if spoken != self._forms_in:
+                self._forms, self._forms_in = {}, spoken
+            self._asked_in = spoken
+        return self._asked_in
+
+    _forms_in: tuple[str, ...] = ()  # the languages of the forms that are remembered
+    _foreign = False  # whether anything is not in English
+
+    def similar(self, word: str) -> list[SimilarTerm]:
+        """What is held in the place of a word that is not, the nearest first."""
+        forms = [form[0] for form in self._forms_of((word,)) if len(form) == 1]
+        held = [row[0] for row in self._ask("select language from languages where chunks > 0")]
+        others = {
+            languages.stems((word,), language)[0] for language in held if language not in self._spoken()
+        }
+        known = self._vocabulary((), [stem for other in others for stem in self._stems_of(other)])
+        found = similar.terms_like(
+            forms,
+            known,
+            self._vocabulary,
+            compounds=not languages.COMPOUNDING.isdisjoint(held),
+            thorough=self._chunks() <= similar.FEW_CHUNKS,
+        )
+        return [SimilarTerm(*each, _digest((each[0],))) for each in found]
+
+    def _vocabulary(self, ranges: Sequence[tuple[str, str]], terms: Sequence[str] = ()) -> dict[str, int]:
+        """The terms from each beginning up to the next, and some others that are held, with their chunks."""
+        found: dict[str, int] = {}
+        for low, high in ranges:
+            asked = "select term, doc from vocabulary where term >= ? and term < ? limit ?"
+            found.update(self._ask(asked, (low, high, similar.MOST_TERMS)))
+        if terms:
+            asked = "select term, doc from vocabulary where term in (select value from json_each(?))"
+            found.update(self._ask(asked, (json.dumps([*terms]),)))
+        return found
+
+    def foreign(self, ids: Iterable[int]) -> set[int]:
+        """Those of some chunks that are not in English."""
+        self._spoken()
+        if not self._foreign:
+            return set()
+        asked = "select id from chunks where id in (select value from json_each(?)) and language != ?"
+        return {row[0] for row in self._ask(asked, (json.dumps([*ids]), ENGLISH))}
+
+    def _marks_of(self, word: str) -> tuple[bytes, ...]:
+        """What stands for a word in any of the languages that are held."""
+        return tuple(_digest(form) for form in self._forms_of((word,)))
+
     def _mark(self, word: str) -> bytes:
-        """What stands for a word and all its endings among a chunk's stems; empty for a word that is none."""
+        """What stands for a stem among those of a chunk; empty for a word that is none."""
         found = self._marked.get(word)
         if found is None:
             if len(self._marked) > _MOST_WORDS:
                 self._marked.clear()
-            found = self._marked[word] = b"".join(
-                blake2b(stem.encode(), digest_size=_MARK).digest() for stem in self._stems_of(word)
-            )
+            found = self._marked[word] = _digest(self._stems_of(word))
         return found
 
     # ---------------------------------------------------------------- looking after it
@@ -754,7 +904,8 @@ class SqliteIndex:
         rows = self._ask(
             f"""select c.id, f.id, f.item, c.ord, f.path, f.source, f.kind, f.hash, f.reason, f.title, f.key,
             f.num, f.type, f.tags, f.updated, c.start, c.last, c.body, c.heading, c.time, c.moment, c.origin,
-            c.superseded, c.ended, c.alone, c.size, c.stems, c.speaker, c.asks, c.says, {grown}, v.vector
+            c.superseded, c.ended, c.alone, c.size, c.stems, c.speaker, c.asks, c.says, c.language, {grown},
+            v.vector
             from {_JOINED}
             left join vectors v on v.chunk = c.id
             where {where}""",
@@ -957,6 +1108,11 @@ def _ranked(cells: tuple[Any, ...]) -> ChunkRow:
     known = id_, file, order, "", path, source, "", scope, "", "", None, None, None, (), None, 0, 0, "", ""
     said = Speech(speaker, asks or 0, says or 0)
     return ChunkRow._make((*known, None, None, superseded, alone, size, stems, said, b""))
+
+
+def _digest(stems: Sequence[str]) -> bytes:
+    """What stands for some stems among those of a chunk."""
+    return b"".join(blake2b(stem.encode(), digest_size=_MARK).digest() for stem in stems)
 
 
 def _quoted(phrase: Sequence[str]) -> str:

@@ -17,13 +17,31 @@ from vademecum.text import WORD
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence, Set
 
+# Scripts that put no space between words: Chinese, Japanese, Korean; Thai, Lao, Burmese, Khmer.
 _CJK = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
     "\u2e80-\u303f\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f"
     "\U00020000-\U0002fa1f"
 )
 # C++ and C# are not C: the marks that a tokenizer drops are spelled out beside them.
 _MARKED = re.compile(r"(?<![^\W_])([A-Za-z])(\+\+|#)(?!\w)")
 _SPELLED = {"++": "plusplus", "#": "sharp"}
+# A word as the index knows it: Hebrew, Arabic and Indian scripts write vowels as marks inside of words.
+TOKEN = re.compile(r"(?:[^\W_]|[\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u0900-\u0963\u0971-\u0dff])+")
+_FULL_WIDTH = re.compile("[\uff01-\uffef\ufb00-\ufb06]+")
+_EMOJI = re.compile("[\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001f3fa\U0001f400-\U0001faff]")
+_SKIN = re.compile("[\U0001f3fb-\U0001f3ff]")  # of a person in an emoji, which is the same word
+_CAMEL = re.compile(r"[^\W_]*[a-z\d][A-Z][^\W_]*")
+_CAMEL_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+# What is written in two ways, beside accents: one of them is looked for.
+_SAME_LETTERS = str.maketrans(
+    {
+        **dict(zip("ßæœøłđðþıς", ("ss", "ae", "oe", "o", "l", "d", "d", "th", "i", "σ"), strict=True)),
+        **dict(zip("أإآٱىیکةؤئ", "ااااييكهوي", strict=True)),
+        **dict.fromkeys([*map(chr, (*range(0x591, 0x5C8), *range(0x64B, 0x660), 0x670)), "ـ"], ""),
+    }
+)
+_ACCENTS = re.compile("[\u0300-\u036f]+")
 _QUOTED = re.compile(r'"([^"]+)"|“([^“”"]+)”')
 _AROUND = "\"'“”‘’.,;:!?()[]{}<>*`"
 _MAYBE_EXACT = re.compile(r"""["_./:\\#@0-9-]|[a-z][A-Z]""")
@@ -56,6 +74,8 @@ _LONG_RUN = re.compile(r"\S{201,}")  # nobody copies an identifier this long, an
 
 LOW = STOP | SOFT
 
+ENGLISH = "en"  # whose stems the keyword tables know; what is told of no language counts as this one
+
 VOCABULARY = Path(__file__).parent / "embed" / "model" / "vocab.txt"
 # A BERT vocabulary has its whole words in the order of how often they were met, "the" first.
 COMMONEST, RAREST = 1996, 30_000
@@ -81,17 +101,43 @@ def fold(text: str) -> str:
         text = _MARKED.sub(lambda found: f"{found[0]} {_spelled(found)}", text)
     if text.isascii():
         return text
+    text = _composed(text)
     return cjk_run().sub(lambda run: f" {' '.join(_pairs(run[0]) + _singles(run[0]))} ", text)
+
+
+def _composed(text: str) -> str:
+    """A text with one way to write each character: composed, not in full width; an emoji is a word."""
+    if not unicodedata.is_normalized("NFC", text):
+        text = unicodedata.normalize("NFC", text)
+    text = _FULL_WIDTH.sub(lambda run: unicodedata.normalize("NFKC", run[0]), text)
+    return _EMOJI.sub(lambda found: f" emoji{ord(found[0]):x} ", _SKIN.sub("", text))
+
+
+def bare(text: str) -> str:
+    """Words in small letters without accents, and with one of several letters that mean the same."""
+    lower = text.lower()
+    if lower.isascii():
+        return lower
+    apart = unicodedata.normalize("NFD", lower.translate(_SAME_LETTERS))
+    return unicodedata.normalize("NFC", _ACCENTS.sub("", apart))
+
+
+def parts_of_names(text: str) -> list[str]:
+    """The words that make up the names in a text that are written like `parseInvoiceLines`."""
+    names = dict.fromkeys(_CAMEL.findall(text))
+    return [part for name in names for part in _CAMEL_PART.findall(name) if part != name]
 
 
 def terms(question: str) -> Terms:
     """The words of a question that count; stop words only when there are no others."""
     question = question[:LONGEST_QUESTION]
+    if not question.isascii():
+        question = _composed(question)
     marked = [_spelled(found) for found in _MARKED.finditer(question)]
     strong: dict[str, None] = {}
     soft: dict[str, None] = {}
     stops: dict[str, None] = {}
-    for found in WORD.findall(question.lower()):
+    for found in TOKEN.findall(question.lower()):
         parts = [found]
         if not found.isascii():
             for run in cjk_run().findall(found):
@@ -114,14 +160,14 @@ def is_latin(text: str) -> bool:
 
 def all_in(text: str) -> set[str]:
     """Every word of a text, as they are compared."""
-    return set(WORD.findall(fold(text).lower()))
+    return {*TOKEN.findall(fold(text).lower()), *map(str.lower, parts_of_names(text))}
 
 
 def as_compared(text: str) -> str:
     """A text as phrases are compared: its words in lower case, without accents, one space between."""
     if "++" in text or "#" in text:
         text = _MARKED.sub(_spelled, text)
-    return f" {' '.join(WORD.findall(plain(text)))} "
+    return f" {' '.join(WORD.findall(plain(text if text.isascii() else _composed(text))))} "
 
 
 def plain(text: str) -> str:
@@ -153,10 +199,10 @@ def required(phrases: Iterable[str]) -> list[tuple[str, ...]]:
     parts: dict[tuple[str, ...], None] = {}
     for phrase in phrases:
         if phrase.isascii() or not cjk_run().search(phrase):
-            found = WORD.findall(fold(phrase).lower())
+            found = TOKEN.findall(fold(phrase).lower())
             parts.update(((tuple(found), None),) if found else ())
         else:  # pairs and words around them lie apart in the index
-            for word in WORD.findall(phrase.lower()):
+            for word in TOKEN.findall(_composed(phrase).lower()):
                 for run in cjk_run().findall(word):
                     parts.update(((pair,), None) for pair in _pairs(run))
                 parts.update(((each,), None) for each in cjk_run().sub(" ", word).split())
@@ -208,7 +254,7 @@ def _phrases(question: str) -> list[Phrase]:
         return []
     for match in _exact().finditer(_LONG_RUN.sub(" ", question)):
         run = None if match[0].isascii() else cjk_run().fullmatch(match[0])
-        words = _pairs(match[0]) if run else WORD.findall(fold(match[0]).lower())
+        words = _pairs(match[0]) if run else TOKEN.findall(fold(match[0]).lower())
         if words:
             # A bare number, or a date, stands in many a text that is about something else.
             certain = match[0].startswith('"') or bool(run) or any(each.isalpha() for each in match[0])

@@ -219,6 +219,7 @@ class Finder:
             results=searching.joined(found, passages, options.max_results),
             coverage=found.coverage._replace(sessions=said.sessions),
             degraded=(*found.degraded, *said.degraded),
+            notes=tuple(dict.fromkeys((*found.notes, *said.notes))),
         )
 
     def _with_standing(self, found: searching.Answer) -> searching.Answer:

@@ -15,7 +15,7 @@ from vademecum.index import corpus, words
 from vademecum.index.embed.base import common_direction, family, likeness
 from vademecum.search import rank, relevance
 from vademecum.search.base import Query, narrowed
-from vademecum.search.legs import Legs, knows_words, snippet
+from vademecum.search.legs import Legs, knows_english_only, knows_words, snippet
 from vademecum.store import clock
 from vademecum.text import WORD
 from vademecum.types import Scope
@@ -64,6 +64,7 @@ class Ranking:
         self.by_words = mode in ("bm25", "metadata")  # whether vectors were not even asked for
         self.degraded: list[str] = []
         self.hidden = 0  # how many the caller's own limit left out
+        self.notes: tuple[str, ...] = ()  # what else was searched
 
 
 class Options(NamedTuple):
@@ -140,7 +141,7 @@ class Engine:
         if query.phrases:
             allowed = self._holding(query.phrases, allowed)
         legs = Legs(self.index, words.terms(query.text), meaning.vector)
-        self._fill(legs, allowed, mode=options.mode, limit=depth(options))
+        self._fill(legs, allowed, query.text, mode=options.mode, limit=depth(options))
         if query.times.spans:
             legs.find_times(query.times, allowed, depth(options))
         if options.mode in ("hybrid", "vector") and legs.query is None and not legs.unknown:
@@ -149,6 +150,7 @@ class Engine:
                 found.degraded.append(f"keywords only: {legs.lacking or meaning.lacking}")
         if legs.marks:
             self._rank(query, legs, allowed, options, found)
+        found.notes = legs.notes([hit.row.body for hit in found.hits])
         return found
 
     def _holding(self, phrases: Sequence[str], allowed: Filter) -> Filter:
@@ -192,15 +194,16 @@ class Engine:
 
     # ---------------------------------------------------------------- legs
 
-    def _fill(self, legs: Legs, allowed: Filter, *, mode: str, limit: int) -> None:
+    def _fill(self, legs: Legs, allowed: Filter, question: str, *, mode: str, limit: int) -> None:
         """Ask each leg; without vectors there are words to go by."""
         if mode != "vector" or legs.query is None:
             legs.find_words(allowed, limit, wide=True)
         if legs.query is not None and mode == "hybrid" and legs.narrow and self.embedder is not None:
-            legs.unknown = not knows_words(self.embedder, legs.asked)
+            legs.unknown = not knows_words(self.embedder, question, legs.asked)
             if legs.unknown:  # a model that does not know the question has no vote where words have one
                 legs.query = None
-        if legs.query is not None:
+        if legs.query is not None and self.embedder is not None:
+            legs.english_only = knows_english_only(self.embedder)
             legs.find_meaning(allowed, limit, made_by=self._sync.identity[1] or "")
         legs.mark_all()
         legs.hear_neighbours()
@@ -296,7 +299,7 @@ class Engine:
         if not rare:
             return False
         stems = self.index.rows([id_], text=False)[id_].stems
-        return any(mark and mark in stems for mark in map(legs.stems.__getitem__, rare))
+        return any(mark and mark in stems for word in rare for mark in legs.stems[word])
 
     def _settled(self, ordered: list[tuple[int, float]], most: int) -> list[tuple[int, float]]:
         """Put what scores the same in the order of scopes, then of paths: no order of writing shows."""
@@ -435,7 +438,7 @@ class _Weigh:
         self._engine, self.legs = engine, legs
         self._weigh = legs.weigher(question)
         # A word that is none has no mark, and nothing holds it.
-        self._marks = [legs.stems[word] or NO_MARK for word in legs.asked.words]
+        self._marks = [legs.stems[word] or (NO_MARK,) for word in legs.asked.words]
 
     def __call__(self, chunks: dict[int, ChunkRow]) -> dict[int, Weighed]:
         """Weigh chunks."""
@@ -449,7 +452,7 @@ class _Weigh:
         found = {}
         for id_, row in chunks.items():
             signs = self._weigh(
-                legs.held(id_, [mark in row.stems for mark in self._marks]),
+                legs.held(id_, [_holds(row.stems, marks) for marks in self._marks]),
                 row.size,
                 around=legs.wide.get(row.file, 0.0),
                 score=legs.narrow.get(id_, 0.0),
@@ -459,6 +462,11 @@ class _Weigh:
             )
             found[id_] = Weighed(curve(signs), signs)
         return found
+
+
+def _holds(stems: bytes, marks: Sequence[bytes]) -> bool:
+    """Whether any of the marks of a word stands among stems; nearly every word has one."""
+    return marks[0] in stems or (len(marks) > 1 and any(mark in stems for mark in marks[1:]))
 
 
 def _label(row: ChunkRow) -> str:

@@ -13,12 +13,13 @@ from vademecum.errors import IndexFailed
 from vademecum.index import words
 from vademecum.index.base import JOURNAL, MEMORY
 from vademecum.index.embed.base import family
+from vademecum.index.languages import is_english, language_of
 from vademecum.search import relevance
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from vademecum.index.base import Filter, Index, Mark, Nearest
+    from vademecum.index.base import Filter, Index, Mark, Nearest, SimilarTerm
     from vademecum.index.embed.base import Embedder
     from vademecum.index.words import Speech, Terms
     from vademecum.search.rank import Heard
@@ -30,6 +31,10 @@ COMMON_FROM = 2_000  # when at least two rarer ones remain
 MOST_WORDS = 64  # of a long question the rarest words are looked for
 EXACT_ROWS = 20  # a phrase in more places than this tells nothing apart
 FEW = 10  # vectors whose mean says little yet
+KNOWN = 0.4  # of the words of a question that nothing shows to be English: else it is not known to a model
+NEAR = 0.75  # how near a word comes that counts as the one that was asked for
+MOST_ALIKE = 4  # that take the place of one word
+MOST_REPLACED = 4  # words of a question in whose place others are looked for
 NEIGHBOURS = 0.6  # what a chunk counts of what its neighbours say
 
 
@@ -40,7 +45,7 @@ class Legs:
         stats = index.stats(asked.words)
         self.index, self.asked = index, asked
         self.count = stats.chunks
-        self.frequency, self.stems = stats.seen, stats.marks
+        self.frequency, self.stems = {**stats.seen}, {**stats.marks}
         self.marks: dict[int, Mark] = {}
         self.narrow: dict[int, float] = {}
         self.own: dict[tuple[int, int], float] = {}  # by file and place, before neighbours are heard
@@ -62,8 +67,10 @@ class Legs:
         self.timely: frozenset[int] = frozenset()  # are of a time that is asked for,
         self.time_words: frozenset[str] = frozenset()  # and need not hold the words that say so
         self.raised: dict[int, float] = {}  # what was added so that a rare word is not lost
+        self.english_only = False  # whether the model knows no other language
         self.unknown = False  # whether the model knows nothing of the question
         self.lacking = ""
+        self.replaced: dict[str, list[SimilarTerm]] = {}  # what is held in the place of words that are not
 
     def find_words(self, filter: Filter, limit: int, *, wide: bool = False) -> None:
         """Ask for the words that tell something apart, and for what a person copies whole."""
@@ -72,6 +79,7 @@ class Legs:
         if telling:
             self.narrow = match(telling, filter, limit)
             self.wide = match(telling, filter, limit, wide=True) if wide else {}
+        self._replace_words(filter, limit)
         for phrase, certain in asked.phrases:
             rows = match([phrase], filter, EXACT_ROWS + 1)
             if len(rows) <= EXACT_ROWS:
@@ -79,6 +87,49 @@ class Legs:
                 share = min(1.0, len(phrase) / max(1, len(asked.words)))
                 for id_ in rows:
                     self.exact[id_] = self.exact.get(id_, 0.0) + share * share
+
+    def _replace_words(self, filter: Filter, limit: int) -> None:
+        """Ask for what the index holds in the place of words without a hit; it counts as near as it comes."""
+        lacking = (word for word, seen in self.frequency.items() if not seen and not _is_run(word))
+        for word in itertools.islice(lacking, MOST_REPLACED):
+            kept = self._asked_instead(word, filter, limit)
+            if kept:
+                self.replaced[word] = kept
+                near = [each for each in kept if each.nearness >= NEAR]
+                self.stems[word] = tuple(each.mark for each in near) or self.stems[word]
+                self.frequency[word] = sum(each.chunks for each in near)
+
+    def _asked_instead(self, word: str, filter: Filter, limit: int) -> list[SimilarTerm]:
+        """The terms that were asked for in the place of a word, and stand in something that may be seen."""
+        best: dict[int, float] = {}
+        kept: list[SimilarTerm] = []
+        for found in self.index.similar(word):
+            rows = self.index.match([(found.term,)], filter, limit, terms=True)
+            for id_, score in rows.items():
+                best[id_] = max(best.get(id_, 0.0), found.nearness * score)
+            if rows:  # a word that only others' texts hold is nobody's business here
+                kept.append(found)
+            if len(kept) == MOST_ALIKE:
+                break
+        for id_, score in best.items():
+            self.narrow[id_] = self.narrow.get(id_, 0.0) + score
+        return kept
+
+    def holders(self, word: str, filter: Filter) -> dict[int, float]:
+        """The chunks that hold a word of the question, or what was asked for in its place."""
+        instead = self.replaced.get(word)
+        if instead is not None:
+            return self.index.match([(each.term,) for each in instead], filter, None, terms=True)
+        return self.index.match([(word,)], filter, None)
+
+    def notes(self, texts: Sequence[str]) -> tuple[str, ...]:
+        """What to say of words that were asked for in the place of others, as some texts write them."""
+        terms = dict.fromkeys(each.term for found in self.replaced.values() for each in found)
+        if not terms:
+            return ()
+        written = dict.fromkeys(word for text in texts for word in words.TOKEN.findall(text.lower()))
+        shown = dict.fromkeys(_as_written(term, written) for term in terms)
+        return (f"also searched: {', '.join(shown)}",)
 
     def find_meaning(self, filter: Filter, limit: int, *, made_by: str) -> None:
         """Ask for the nearest chunks; those with the words get their true cosine as well."""
@@ -96,6 +147,9 @@ class Legs:
         # The mean of a few texts is about those texts: there it must not push one of two good answers to 0.
         floor = self.floor = near.mean * near.total / (near.total + FEW)
         self.vector = {id_: cosine - floor for id_, cosine in self.cosine.items() if cosine > floor}
+        if self.english_only:
+            for id_ in self.index.foreign(self.vector):
+                del self.vector[id_]
         self.marks = near.marks
 
     def find_times(self, asked: TimesAsked, filter: Filter, limit: int) -> None:
@@ -169,11 +223,25 @@ class Legs:
         return (self.cosine.get(id_, 0.0) - self.nearest.mean) / self.nearest.deviation
 
 
-def knows_words(embedder: Embedder, asked: Terms) -> bool:
-    """Whether an embedder knows the script of a question, and one of its words."""
-    if family(embedder) == "other":
-        return True  # nothing is known of what it knows
-    return any(words.is_latin(word) and words.commonness(word) < words.RAREST for word in asked.words)
+def _is_run(word: str) -> bool:
+    """Whether a word is a piece of a text without spaces, which no other stands for."""
+    return not word.isascii() and words.cjk_run().search(word) is not None
+
+
+def knows_english_only(embedder: Embedder) -> bool:
+    """Whether an embedder was made of English texts: of others nothing is known."""
+    return family(embedder) != "other"
+
+
+def knows_words(embedder: Embedder, question: str, asked: Terms) -> bool:
+    """Whether an embedder knows the language of a question, and one of its words."""
+    if not knows_english_only(embedder):
+        return True
+    said = words.all_in(question)
+    if language_of(question, said) != words.ENGLISH:
+        return False
+    known = sum(words.is_latin(word) and words.commonness(word) < words.RAREST for word in asked.words)
+    return known > 0 if is_english(said) else known >= KNOWN * len(asked.words)
 
 
 def _telling(frequency: Any, count: int) -> list[Sequence[str]]:
@@ -183,6 +251,13 @@ def _telling(frequency: Any, count: int) -> list[Sequence[str]]:
         rare = [word for word in live if frequency[word] <= COMMON * count]
         live = rare if len(rare) >= 2 else live
     return [(word,) for word in live[:MOST_WORDS]]
+
+
+def _as_written(term: str, written: Sequence[str] | dict[str, None]) -> str:
+    """The word of a text that a term of the index most likely stands for; else the term itself."""
+    begun = term[: max(3, len(term) - 2)]
+    alike = [word for word in written if words.bare(word).startswith(begun)]
+    return min(alike, key=lambda word: abs(len(word) - len(term)), default=term)
 
 
 SNIPPET = 700  # characters of a passage

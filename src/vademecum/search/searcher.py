@@ -335,6 +335,7 @@ class Searcher:
             tuple(degraded),
             provider,
             model,
+            notes=found.notes,
             hidden=found.hidden,
         )
 

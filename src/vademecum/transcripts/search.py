@@ -22,7 +22,7 @@ from vademecum.index.sync import Sync, SyncReport
 from vademecum.index.upkeep import IndexFile, in_turn
 from vademecum.search import rank, relevance
 from vademecum.search.base import TRANSCRIPT, Passage, readable
-from vademecum.search.legs import Legs, knows_words, window
+from vademecum.search.legs import Legs, knows_english_only, knows_words, window
 from vademecum.search.when import NO_TIMES, times_asked
 from vademecum.store import files, names, reading, scopes, secrets
 from vademecum.store.outgoing import clean_text
@@ -137,13 +137,13 @@ class Earlier:
             times=times_asked(text, now),
         )
         found = _without_weak(self._recalled(wanted, self._view(all=all), seconds), max_results)
-        found = found._replace(notes=wanted.times.notes)
+        found = found._replace(notes=(*wanted.times.notes, *found.notes))
         if found.hits or not wanted.phrases:
             return found
         again = self._recalled(wanted._replace(phrases=()), self._view(all=all), seconds)
         said = " and ".join(names.shown(each) for each in wanted.phrases)
         return _without_weak(again, max_results)._replace(
-            notes=wanted.times.notes,
+            notes=(*wanted.times.notes, *again.notes),
             degraded=(*again.degraded, f"no message holds the phrase {said}; its words were searched"),
         )
 
@@ -178,8 +178,8 @@ class Earlier:
         for last in (False, False, True):
             try:
                 followed = self._look(view, until=until)
-                hits = self._ask(wanted, view) if followed.sessions else []
-                return Recalled(tuple(hits), followed.searched, followed.said)
+                hits, notes = self._ask(wanted, view) if followed.sessions else ([], ())
+                return Recalled(tuple(hits), followed.searched, followed.said, notes)
             except _Changed as changed:
                 with contextlib.suppress(IndexFailed):  # the next look tells of it
                     self._file.open().drop([changed.file])
@@ -190,9 +190,10 @@ class Earlier:
                 until = time.monotonic() + seconds  # all has to be read again
         return Recalled((), 0, ("sessions were rewritten while they were read; ask again",))
 
-    def _ask(self, wanted: SessionQuestion, view: View) -> list[Hit]:
+    def _ask(self, wanted: SessionQuestion, view: View) -> tuple[list[Hit], tuple[str, ...]]:
         if wanted.max_results < 1:
-            return []
+            return [], ()
+        legs: Legs | None = None
         filter = view.filter._replace(
             after=wanted.after, before=wanted.before, as_of=wanted.as_of, path=wanted.path
         )
@@ -202,13 +203,16 @@ class Earlier:
             elif needed := words.required(wanted.phrases):
                 only = filter._replace(only=tuple(index.match(needed, filter, None, every=True)))
                 more = wanted._replace(max_results=wanted.max_results * _STEMMED)
-                found = self._best(index, more, only)
+                legs = self._legs(index, more, only)
+                found = self._best(index, more, only, legs)
                 # The index knows phrases by their stems.
                 holding = (each for each in found if words.holds(self._text(each.row), wanted.phrases))
                 chosen = list(itertools.islice(holding, wanted.max_results))
             else:
-                chosen = self._best(index, wanted, filter)
-        return [self._hit(each, wanted) for each in chosen]
+                legs = self._legs(index, wanted, filter)
+                chosen = self._best(index, wanted, filter, legs)
+        hits = [self._hit(each, wanted) for each in chosen]
+        return hits, () if legs is None else legs.notes([hit.preview for hit in hits])
 
     def _legs(self, index: Index, wanted: SessionQuestion, filter: Filter) -> Legs:
         """What words find, and meaning where sessions have vectors and the model knows the question."""
@@ -217,8 +221,9 @@ class Earlier:
         legs = Legs(index, asked)
         legs.find_words(filter, limit)
         embedder = self._embedder() if self._by_meaning else None
-        if embedder is not None and (not legs.narrow or knows_words(embedder, asked)):
+        if embedder is not None and (not legs.narrow or knows_words(embedder, wanted.text, asked)):
             legs.query = embedder.embed([wanted.text], query=True)[0]
+            legs.english_only = knows_english_only(embedder)
             # Beyond the nearest few there is nothing that needs no word: others come by their words.
             legs.find_meaning(filter, _NEAREST, made_by=self._syncing(index, View()).identity[1] or "")
         if wanted.times.spans:
@@ -236,9 +241,8 @@ class Earlier:
         known, vectors = legs.nearest.vectors(ids)
         return dict(zip(known, likeness(vectors, legs.query, mean=self._mean).tolist(), strict=True))
 
-    def _best(self, index: Index, wanted: SessionQuestion, filter: Filter) -> list[_Scored]:
+    def _best(self, index: Index, wanted: SessionQuestion, filter: Filter, legs: Legs) -> list[_Scored]:
         """The messages that answer at all, the best first, each text once, from so many sessions at most."""
-        legs = self._legs(index, wanted, filter)
         rows = index.rows({*legs.narrow, *legs.exact, *legs.vector, *legs.timely}, filter)
         scores = _scores(legs, rows, words.cues_of(wanted.text, WORD.findall(wanted.text.lower())))
         weigh, curve = (
@@ -252,7 +256,7 @@ class Earlier:
         for start in range(0, len(ordered), _STEP):
             ids = tuple(ordered[start : start + _STEP])
             these = filter._replace(only=ids)
-            holding = [index.match([(word,)], these, None) for word in legs.asked.words]
+            holding = [legs.holders(word, these) for word in legs.asked.words]
             alike = self._alike(legs, ids)
             for id_ in ids:
                 row = rows[id_]

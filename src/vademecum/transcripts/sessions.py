@@ -555,7 +555,7 @@ class Recalled(NamedTuple):
     hits: tuple[Hit, ...] = ()
     sessions: int = 0
     degraded: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()  # how the question was read
+    notes: tuple[str, ...] = ()  # how the question was read, and what else was searched
 
 
 class Question(NamedTuple):

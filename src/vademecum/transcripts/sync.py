@@ -20,6 +20,7 @@ from vademecum.index import words
 from vademecum.index.base import Filter, IndexDocument, IndexItem, Labels, Piece, Stamp
 from vademecum.index.base import stamp as stamp_of
 from vademecum.index.corpus import head, moment
+from vademecum.index.languages import language_of
 from vademecum.index.words import Speech
 from vademecum.store import files, names
 from vademecum.transcripts import Role, Text, ToolCall, ToolResult, is_aside, name_from
@@ -455,6 +456,7 @@ class Batch:
                     head=day,
                     size=len(own - words.LOW),
                     place=_SPOT.pack(*spot),
+                    language=language_of(piece[:_WEIGHED], own),
                 )
             )
         self._chars += len(text)
