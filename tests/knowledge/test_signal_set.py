@@ -63,3 +63,22 @@ def test_both_halves_are_large_and_hold_every_label_in_both_styles() -> None:
         assert {(sentence["label"], sentence["style"]) for sentence in chosen} == {
             (label, style) for label in KEPT | DECLINED for style in STYLES
         }
+
+
+def test_the_hard_sets_are_large_hold_german_and_have_no_sentence_twice() -> None:
+    own = [
+        json.loads(line)
+        for name in ("signals_hard", "signals_fresh")
+        for line in (SET.with_name(f"{name}.jsonl")).read_text(encoding="utf-8").splitlines()
+    ]
+    assert len(own) >= 500
+    for sentence in own:
+        assert set(sentence) == {"text", "label", "language"}
+        assert sentence["label"] in KEPT | DECLINED
+    assert sum(sentence["language"] == "de" for sentence in own) >= 100
+    words = Counter(
+        " ".join(re.findall(r"\w+", sentence["text"].casefold())) for sentence in [*own, *sentences()]
+    )
+    assert [text for text, times in words.items() if times > 1] == []
+    held = sum(held_out(sentence["text"]) for sentence in own)
+    assert 0.45 <= held / len(own) <= 0.55

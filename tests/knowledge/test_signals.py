@@ -261,16 +261,49 @@ def test_the_measurement_names_no_text_and_both_halves() -> None:
     rows = bench.measure()
     assert rows[0]["half"] == "held out"
     assert rows[-1]["half"] == "development"
-    texts = [json.loads(line)["text"] for line in bench.SET.read_text(encoding="utf-8").splitlines()]
+    lines = [line for path in bench.SETS.values() for line in path.read_text(encoding="utf-8").splitlines()]
+    texts = [json.loads(line)["text"] for line in lines]
     assert not any(len(text) > 12 and text in json.dumps(rows, ensure_ascii=False) for text in texts)
 
 
 def test_on_the_half_no_rule_was_written_from_proposals_are_right_and_many() -> None:
-    row = bench.measure()[0]
-    assert isinstance(row["precision"], float)
-    assert isinstance(row["recall"], float)
-    assert row["precision"] >= 0.9
-    assert row["recall"] >= 0.7
+    rows = [each for each in bench.measure() if (each["half"], each["label"]) == ("held out", "all")]
+    assert [each["set"] for each in rows] == [*bench.SETS]
+    for row in rows:
+        assert isinstance(row["precision"], float)
+        assert isinstance(row["recall"], float)
+        assert row["precision"] >= 0.92
+        assert row["recall"] >= 0.88
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "The retry limit is 5 since the incident in May.",
+        "don't ever touch vendor/",
+        "Give me sources with page numbers, always.",
+        "Niemals direkt auf main pushen.",
+        "Das Team besteht aus sieben Leuten.",
+    ],
+)
+def test_a_month_is_no_doubt_and_a_rule_needs_no_set_words(said: str) -> None:
+    assert [each.text for each in signals.read_signals(said).signals] == [said]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "this never happened before, weird",
+        "the test always fails at line 40",
+        "My colleague's previous company always used SVN",
+        "we may switch providers in May, nothing is decided",
+        "the docs always say that, don't they",
+        "Der Test schlägt in Zeile 40 immer fehl.",
+        "Mein alter Chef hat nie Tests geschrieben.",
+    ],
+)
+def test_always_and_never_in_a_complaint_or_a_story_are_no_rule(said: str) -> None:
+    assert signals.read_signals(said).signals == ()
 
 
 # ---------------------------------------------------------------- Memory and the command line

@@ -219,19 +219,27 @@ _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 # What names something of its own: a number, a path, a file, an acronym, a capital within a sentence.
 _SPECIFIC = re.compile(
     r"\d|`|[\w-]/[\w-]|\w\.(?:md|py|ts|tsx|js|go|rs|c|json|ya?ml|toml|sql|sh|txt)\b"
-    r"|\b[A-Z]{2,}\b|(?<=[a-z,] )[A-Z][a-z]"
+    r"|\b[A-Z]{2,}\b|(?<=[a-zäöüß,] )[A-ZÄÖÜ][a-zäöü]|\"\w"
+    r"|\b(?:two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|dozen|hundred|thousand|million)\b"
 )
 _NOUNISH = re.compile(
     r"(?:is|are|was|were|has|have|had|will|can|does|do|gets?|goes|lives?|runs?|uses?|sits?|must|never|always|comes?)$"
 )
 # What tells of this hour rather than of how things are: about the speaker, the listener, or "it".
-_EPISODE = re.compile(r"(?:i|you|he|she|thanks|that|this|it|when i|by the way|as an?)\b")
+_EPISODE = re.compile(
+    r"(?:i|you|he|she|thanks|that|it|when i|by the way|as an?|ich|du|das"
+    r"|this(?! (?:repo|repository|project|service|package|code ?base|module|library|app|team|company)\b))\b"
+)
 _POINTS_BACK = re.compile(r"(?:it|they|that|those|this|he|she|its)\b")
 _DENIES = re.compile(r"\bnot\b|n't\b")
 _GOES_ON = re.compile(r"(?:it|they|its)\b")
 _POLITE = re.compile(r"(?:\w+,? )?(?:can|could|would|will) (?:you|u)\b")
 _PAUSE = re.compile(r"[,;:] | - ")
-_TAG = re.compile(r"(?:, ?(?:right|correct|no|yes|eh|huh|oder|ne|non|verdad)| or not)[.!]*$")
+_TAG = re.compile(
+    r"(?:, ?(?:right|correct|no|yes|eh|huh|oder|ne|non|verdad"
+    r"|(?:is|are|do|does|did|was|were|has|have|ca|wo)n't \w+)"
+    r"| or not| oder nicht)[.!]*$"
+)
 _BUT = re.compile(r"[,;.]? (?:but|aber|pero|mais) ")
 _PASTED = 12  # sentences, from which on a message is a document more often than a statement
 
@@ -294,7 +302,7 @@ def _compiled(phrasings: tuple[str, ...]) -> re.Pattern[str]:
     any_of = "|".join(phrasings).replace("~?", "~").replace("~", "'?")
     if _CJK.search(any_of):
         return re.compile(any_of)
-    return re.compile(rf"(?<![\w'])(?:{any_of})(?!(?<=[a-z])[a-z])")
+    return re.compile(rf"(?:(?<![\w'])|(?=,))(?:{any_of})(?!(?<=[a-z])[a-z])")
 
 
 def weigh(sentence: UserSentence) -> WeighedSentence:
@@ -337,7 +345,7 @@ def _weigh(sentence: UserSentence, said: str) -> WeighedSentence:
         clear = _lasting(rest, kinds, words)  # "always write tests" asks for more than one thing
         count(DeclineReason.REQUEST, 1.0 if clear else 3.5, "asks for one thing", verb)
     elif _states(rest):
-        count(SignalKind.CONTEXT, 0.7 if _EPISODE.match(rest) else 1.5, "states a fact", "")
+        count(SignalKind.CONTEXT, 0.7 if _EPISODE.match(rest) else 1.75, "states a fact", "")
         if _SPECIFIC.search(sentence.text):
             count(SignalKind.CONTEXT, 1.0, "names something", "")
     if len(SPOKEN.findall(rest)) < 3 and not _CJK.search(rest):
@@ -409,7 +417,7 @@ def _asks(said: str, rest: str) -> bool:
     if _pattern("asking").search(said) or _TAG.search(said):
         return True
     match = _pattern("questions").match(rest)
-    return match is not None and not rest.startswith(("what we ", "which is "))
+    return match is not None and not rest.startswith(("what we ", "what you call ", "which is "))
 
 
 def _polite(said: str) -> bool:
@@ -444,7 +452,9 @@ def _request(rest: str) -> str | None:
         first, *more = more if more[0] != "not" else more[1:] or [""]
     if first not in read_words("verbs") or (more and _NOUNISH.match(more[0])):
         return None
-    return first
+    # "Test names describe behaviour" is of tests and asks for none.
+    things = len(more) > 1 and more[0].endswith("s") and _pattern("finite").fullmatch(more[1])
+    return None if things else first
 
 
 def _states(rest: str) -> bool:
