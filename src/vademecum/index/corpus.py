@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import re
 from typing import TYPE_CHECKING
 
 from vademecum.errors import Malformed
@@ -20,6 +21,7 @@ from vademecum.store.files import DiskFolder
 from vademecum.store.journal import is_day
 from vademecum.store.merge import read_tags
 from vademecum.store.records import is_record, key_of
+from vademecum.text import fences
 from vademecum.types import Finding
 
 if TYPE_CHECKING:
@@ -34,6 +36,9 @@ if TYPE_CHECKING:
 # What people decided about what is seen: a change there means another look at everything.
 _DECISIONS = ("aliases", "projects", "sources", "trusted")
 _MOST_ALIASES, _LONGEST_ALIAS = 20, 100  # names that a note goes by beside its title, and their characters
+_MOST_TAGS = 50  # in the text of a note
+_TAG = re.compile(r"(?:^|(?<=\s))#(?=[\w/-]*[^\W\d])([\w-]{1,80}(?:/[\w-]{1,80}){0,5})", re.MULTILINE)
+_CODE = re.compile(r"`[^`\n]{1,300}`")
 
 
 class Corpus:
@@ -211,15 +216,17 @@ def _labels(item: IndexItem, text: str) -> Labels:
     values = {} if parsed is None else parsed.front.values
     name = item.path.rpartition("/")[2]
     title = values.get("title") or (parsed and parsed.title) or name.rpartition(".")[0]
+    tags = read_tags(values.get("tags"))
     if item.kind == "markdown":
         title = _with_aliases(str(title), read_tags(values.get("aliases") or values.get("alias")))
+        tags = tuple(dict.fromkeys([*tags, *_tags_in(text if parsed is None else text[parsed.front.body :])]))
     num = values.get("num")
     return Labels(
         title=outgoing.clean_text(str(title)),
         key=key_of(name) if item.kind == "record" else None,
         num=num if type(num) is int else None,
         type=str(values.get("type") or "project") if item.kind == "record" else None,
-        tags=outgoing.clean_all(read_tags(values.get("tags"))),
+        tags=outgoing.clean_all(tags),
         updated=moment(str(values["updated"])) if values.get("updated") is not None else _day_of(item, name),
     )
 
@@ -227,6 +234,16 @@ def _labels(item: IndexItem, text: str) -> Labels:
 def _day_of(item: IndexItem, name: str) -> str | None:
     """The day whose notes a file holds, by its name: those of a journal, or of somebody's vault."""
     return moment(name[:10]) if item.kind in ("journal", "markdown") and is_day(name) else None
+
+
+def _tags_in(text: str) -> list[str]:
+    """The tags that a note has in its text, as `#tag` or `#tag/below`, which is a `tag` too; none in code."""
+    if "#" not in text:
+        return []
+    found: dict[str, None] = {}
+    for match in _TAG.finditer(_CODE.sub("", fences.blank(text))):
+        found |= dict.fromkeys((match[1], match[1].partition("/")[0]))
+    return [*found][:_MOST_TAGS]
 
 
 def _with_aliases(title: str, aliases: Sequence[str]) -> str:

@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import json
 import math
+import os
 import posixpath
 import re
 import sys
@@ -17,22 +18,37 @@ from urllib.parse import unquote
 
 from vademecum.errors import Malformed, NotFound, OutsideMemory, UnknownName
 from vademecum.search.base import Passage
-from vademecum.store import Fact, archive, clock, decisions, names, outgoing, scopes
+from vademecum.store import (
+    Fact,
+    archive,
+    clock,
+    decisions,
+    frontmatter,
+    names,
+    outgoing,
+    scopes,
+    sources,
+)
+from vademecum.store.document import decode
+from vademecum.store.merge import read_tags
 from vademecum.store.records import is_record
 from vademecum.text import LETTERS, fences, visible
-from vademecum.types import Finding
+from vademecum.types import Entry, Finding, Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from vademecum.store import Home, Records, Shelf
     from vademecum.store.catalogue import Facts
-    from vademecum.types import Entry, Place, Record
+    from vademecum.store.sources import Source
+    from vademecum.types import Place
 
     Stamp: TypeAlias = tuple[int, ...]
 
 
 REJECTED = "edges"  # the kind of decision
+NOTE = "note"  # the type of a file in an attached folder, among records
 ALIKE = 0.3  # cosine of weighted words; below it a shared tag says nothing
 MOST_BY_TAG = 3  # of a record, the most alike
 _CROWD = 60  # records under one tag: with more of them a tag tells nothing
@@ -515,13 +531,17 @@ class Sight:
         """All edges between the records of these places, with those that a person rejected."""
         chosen = tuple(places)
         stamps: dict[tuple[str, str], Stamp] = {}
-        records = [record for place in chosen for record in self._all(place, stamps)]
+        own = [record for place in chosen for record in self._all(place, stamps)]
+        records = [*own, *self._notes(chosen, stamps)]
         home = self._records.home
         rejected = tuple(home.names("decisions", REJECTED))
         mark = (stamps, rejected)
         known = self._made.get(chosen)
         if known is None or known[0] != mark:
-            known = mark, build_graph(records, rejected=rejections(home))
+            made = build_graph(records, rejected=rejections(home))
+            paths = {record.path for record in own}
+            # Where a note of someone else's leads nowhere is told by lint alone.
+            known = mark, made._replace(broken=tuple(each for each in made.broken if each.source in paths))
             self._made[chosen] = known
         return known[1]
 
@@ -551,6 +571,45 @@ class Sight:
                                 self._read[at] = known
                     if known is not None and known[0] == stamp:
                         yield known[1]
+
+    def _notes(self, places: Collection[Place], stamps: dict[tuple[str, str], Stamp]) -> Iterator[Record]:
+        """The notes of the folders that are attached to these places."""
+        for source in sources.visible(self._records.home, self._records.caller):
+            if source.place not in places or source.problem:
+                continue
+            for path in source.markdown():
+                at = source.name, str(path)
+                with contextlib.suppress(OSError, Malformed):
+                    state = path.stat()
+                    stamp = state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino
+                    known = self._read.get(at)
+                    if known is None or known[0] != stamp:
+                        known = stamp, _note(source, path, decode(path.read_bytes()))
+                        self._read[at] = known
+                    stamps[at] = stamp
+                    yield known[1]
+
+
+def _note(source: Source, path: Path, text: str) -> Record:
+    """A note of an attached folder as an end of edges: by its name, its other names, and its path there."""
+    try:
+        front = frontmatter.parse(text)
+        values, body = front.values, text[front.body :]
+    except Malformed:  # its frontmatter is its owner's business
+        values, body = {}, text
+    others = [names.slug(each) for each in read_tags(values.get("aliases") or values.get("alias"))]
+    below = path.name if source.path.is_file() else path.relative_to(source.path).as_posix()
+    first = text.count("\n", 0, len(text) - len(body)) + 1
+    return Record(
+        names.slug(path.stem),
+        source.place,
+        str(path),
+        NOTE,
+        str(values.get("title") or path.stem),
+        (Entry(body.strip(), start=first, end=max(first, text.rstrip("\n").count("\n") + 1)),),
+        source=source.name,
+        fields={"aliases": others, "sources": [{"resource": f"{source.name}:{below}"}]},
+    )
 
 
 # What the graph has to know of every record, to find those that one record can be joined to.
@@ -728,6 +787,7 @@ def related_passage(found: Related, as_of: str | None = None) -> Passage | None:
         return None
     text = outgoing.clean_text(entry.text)
     text = text if len(text) <= _SNIPPET else text[: _SNIPPET - 1] + "…"
+    note = os.path.isabs(record.path)  # of an attached folder
     return Passage(
         record.path,
         entry.start,
@@ -735,12 +795,12 @@ def related_passage(found: Related, as_of: str | None = None) -> Passage | None:
         text,
         0.0,
         0.0,
-        "memory",
+        record.source if note and record.source else "memory",
         record.place,
         {},
         title=outgoing.clean_text(record.title),
-        key=record.key,
-        type=record.type,
+        key=None if note else record.key,
+        type=None if note else record.type,
         num=record.num,
         tags=outgoing.clean_all(record.tags),
         time=entry.time,
