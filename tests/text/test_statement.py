@@ -108,6 +108,15 @@ def test_what_says_nothing_without_the_one_before_it_is_marked(text: str, follow
     assert [each.follows for each in statement.split(text)] == follows
 
 
+@pytest.mark.parametrize("piece", ["One thing. ", "one line\n", "- item\n", "Is it so? (No.) ", "a. "])
+def test_a_text_of_a_mebibyte_is_split(piece: str) -> None:
+    text = piece * (1_048_576 // len(piece))
+    found = statement.split(text)
+    assert sum(len("".join(each.text.split())) for each in found) == sum(
+        len("".join(line.removeprefix("- ").split())) for line in text.split("\n")
+    )
+
+
 def test_a_mark_of_a_list_is_kept_beside_the_words() -> None:
     found = statement.split("- [x] done. And more.\n  2) nested")
     assert [(each.marker, each.text) for each in found] == [

@@ -6,6 +6,8 @@ nothing without the one before it ("It runs nightly.", a step, an item below "Fo
 
 from __future__ import annotations
 
+import bisect
+import operator
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,7 +24,7 @@ _ITEM = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+(?:\[[ xX]\][ \t]+)?")
 _HEADING = re.compile(r"[ \t]{0,3}(#{1,6})(?:[ \t]+(.*?))?[ \t#]*\Z")
 _RULE = re.compile(r"[ \t]*(?:(?:\*[ \t]*){3,}|(?:-[ \t]*){3,}|(?:_[ \t]*){3,}|={3,})\Z")
 _BLOCKS = {">": QUOTE, "|": TABLE, "<": ASIDE}
-_OPENING = "\"'“”„‘’«(¿¡[`*_"
+_FOLLOWING = re.compile(r"\s*[\"'“”„‘’«(¿¡\[`*_]*(.)", re.DOTALL)
 _FIRST = re.compile(r"[^\W_]+")
 _REFERRING = (
     lexicon.REFERRING
@@ -66,6 +68,9 @@ class _Line(NamedTuple):
     text: str
 
 
+_START = operator.attrgetter("start")
+
+
 def split(text: str) -> list[Statement]:
     """The statements of a text, in their order, with lines counted from 1."""
     return [*_Splitter(text).split()]
@@ -102,28 +107,17 @@ class _Splitter:
 
     def _read(self, line: _Line) -> Iterator[Statement]:
         bare = line.text.strip()
-        heading = _HEADING.match(line.text)
         item = _ITEM.match(line.text)
-        if not bare or (_RULE.match(line.text) and not item):
+        kind = _BLOCKS.get(bare[:1], "")
+        ends = not bare or bool(_RULE.match(line.text) and not item)
+        if ends or item or _HEADING.match(line.text):
             yield from self._close()
-        elif heading:
-            yield from self._close()
-            level = len(heading[1])
-            self.headings = [each for each in self.headings if each[0] < level]
-            self.headings.append((level, (heading[2] or "").strip()))
-            self.leads = self.listed = False
-        elif item:
-            yield from self._close()
-            self._begin_item(line, item[0])
-        elif bare[0] in _BLOCKS:
-            kind = _BLOCKS[bare[0]]
-            if self.kind != kind or not self.open:
-                yield from self._close()
-                self._begin(line, kind)
-            else:
-                self.open.append(line)
-        elif self.open and self.kind in (SENTENCE, QUOTE):
+            self._begin_item(line, item[0]) if item else self._below(line)
+        elif self.open and (self.kind == kind or (not kind and self.kind in (SENTENCE, QUOTE))):
             self.open.append(line)
+        elif kind:
+            yield from self._close()
+            self._begin(line, kind)
         else:
             yield from self._close()
             inside = self.listed and line.text[:1].isspace()
@@ -131,6 +125,15 @@ class _Splitter:
             indented = line.text.startswith(("    ", "\t"))
             self._begin(line, CODE if indented and not inside else SENTENCE)
             self.bound, self.listed = self.bound or inside, inside
+
+    def _below(self, line: _Line) -> None:
+        """Go on below a heading, if the line is one."""
+        heading = _HEADING.match(line.text)
+        if heading:
+            level = len(heading[1])
+            self.headings = [each for each in self.headings if each[0] < level]
+            self.headings.append((level, (heading[2] or "").strip()))
+            self.leads = self.listed = False
 
     def _begin(self, line: _Line, kind: str) -> None:
         self.open, self.kind, self.marker = [line], kind, ""
@@ -172,8 +175,9 @@ class _Splitter:
         said = self.text[start:end]
         end = start + len(said.rstrip())
         if end > start:
-            line = next(each.number for each in reversed(lines) if each.start <= start)
-            last = next(each.number for each in reversed(lines) if each.start < end)
+            first = lines[0].number
+            line = first + bisect.bisect_right(lines, start, key=_START) - 1
+            last = first + bisect.bisect_left(lines, end, key=_START) - 1
             headings = tuple(name for _, name in self.headings if name)
             yield Statement(
                 self.text[start:end], start, end, line, last, self.kind, self.marker, follows, headings
@@ -192,8 +196,8 @@ def _sentence_spans(block: str) -> Iterator[tuple[int, int]]:
     start: int | None = None
     for begin, end in sentence_spans(block):
         start = begin if start is None else start
-        rest = block[end:].lstrip().lstrip(_OPENING)
-        if not rest or not rest[0].islower():
+        following = _FOLLOWING.match(block, end)
+        if following is None or not following[1].islower():
             yield start, end
             start = None
     if start is not None:
