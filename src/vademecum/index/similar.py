@@ -85,13 +85,15 @@ def _candidates(
 ) -> Iterator[tuple[str, int, float]]:
     for term, seen in vocabulary([(form, form + _LAST)]).items():
         yield term, seen, _BEGUN * _likeness(form, term)
-    backs = [_BACKWARDS + (form + joint)[::-1] for joint in _JOINTS]
+    coded = any(map(str.isdigit, form))
+    # Only words of some languages, and codes, are kept from their end.
+    backs = [_BACKWARDS + (form + joint)[::-1] for joint in (_JOINTS if compounds else _JOINTS[:coded])]
     for term, seen in vocabulary([(back, back + _LAST) for back in backs]).items():
         whole = term[:0:-1]
         yield whole, seen, _ENDED * _likeness(form, whole)
     for term, seen in vocabulary((), _parts(form, compounds=compounds)).items():
         yield term, seen, _MADE_OF * _likeness(term, form)
-    if not any(map(str.isdigit, form)):
+    if not coded:
         for term, seen in vocabulary(_around(form, thorough=thorough)).items():
             yield term, seen, _nearness(form, term)
 
