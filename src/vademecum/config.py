@@ -447,6 +447,22 @@ class Search(SettingsGroup):
     min_score: float = setting(
         0.0, "The relevance below which a match is hidden; 0 hides nothing.", share(0, 1), HIGHER
     )
+    rerank: str = setting(
+        "none",
+        "What looks at the 20 best again: `none`, a cross-encoder's `.onnx` file, the address of a "
+        "`/rerank`, or `llm`.",
+        NAME,
+        NEVER,
+    )
+    rerank_model: str | None = setting(
+        None, "The model at that address, instead of the provider's usual one.", NAME, NEVER
+    )
+    rerank_key_env: str | None = setting(
+        None, "The variable that holds the key for that address.", NAME, NEVER
+    )
+    rerank_seconds: float = setting(
+        3.0, "How long that may take; after that the order stays as it was.", duration(0.1, 600), NEVER
+    )
     session_vectors_mb: int = setting(
         200,
         "Up to how many MB of a project's transcripts sessions are searched by meaning too; 0 never.",

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from vademecum.index.sync import Survey, SyncReport
     from vademecum.knowledge.graph import Sight
     from vademecum.search.engine import Options
+    from vademecum.search.rerank import Rerank
     from vademecum.search.searcher import Searcher
     from vademecum.store import Workspace
     from vademecum.store.reading import Text
@@ -177,9 +178,25 @@ class Finder:
             shape=shape,
             name=self._work.settings.agent,
             state=self._work.state,
+            rerank=self._reranker(),
         )
         self._work.listeners.append(searcher.take)
         return searcher
+
+    def _reranker(self) -> Rerank | None:
+        """What looks at the best again, if the settings name anything."""
+        own = self._work.settings.search
+        if own.rerank == "none":
+            return None
+        from vademecum.search.rerank import make_rerank
+
+        return make_rerank(
+            own.rerank,
+            model=own.rerank_model,
+            key_env=own.rerank_key_env,
+            seconds=own.rerank_seconds,
+            language_model=lambda: self._work.language_model(None),
+        )
 
     def _found(self, asked: searching.Query, options: Options, *, begun: float) -> searching.Answer:
         """What answers in notes and behind them in sessions."""

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from vademecum.index.base import Filter, Index
     from vademecum.index.embed.base import Embedder
     from vademecum.search.base import Query
+    from vademecum.search.rerank import Rerank
     from vademecum.store import Home
     from vademecum.store.state import State
     from vademecum.types import Change
@@ -59,8 +60,10 @@ class Searcher:
         shape: ChunkShape,
         name: str,
         state: State | None = None,
+        rerank: Rerank | None = None,
     ) -> None:
         self.home, self.caller = home, caller
+        self._rerank = rerank
         self.shape, self.name, self.state = shape, name, state
         self._choose = choose
         self._chosen: tuple[Embedder | None, str] | None = None
@@ -181,6 +184,8 @@ class Searcher:
             self._file.begin_anew(error)
             report = self.update(seconds=seconds, vectors=vectors)
             found = self._ask(query, options, self._engine_of().meaning(query, options))
+        if self._rerank is not None and found.mode != "metadata" and options.sort_by is None:
+            self._rerank.reorder(query.text, found, options)
         if self.state is not None and private:
             self._shown.update(dict.fromkeys(hit.row.item for hit in found.hits))
             if time.monotonic() - self._counted >= COUNTED:
@@ -221,6 +226,8 @@ class Searcher:
 
     def _ask(self, query: Query, options: Options, meaning: Meaning) -> Ranking:
         engine = self._engine_of()
+        if self._rerank is not None and options.sort_by is None:
+            options = options._replace(max_results=max(options.max_results, self._rerank.most))
         with engine.index:
             return engine.search(query, self._visible, options, meaning)
 

@@ -45,6 +45,7 @@ MAX_WORDS = 1 << 16
 STATIC_PART = 1 << 13
 # BERT takes a longer word for unknown, and looking for its pieces takes the square of its length.
 LONGEST_WORD = 100
+PAIR_TOKENS = 256  # of a question, a quarter at most, and a text together
 
 _WORD = re.compile(r"[^\W_]+|[^\w\s]|_")
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]")
@@ -416,6 +417,68 @@ def own(folder: Path) -> Onnx:
     )
 
 
+def onnx_session(path: Path) -> Any:
+    """A model's file, ready to be run."""
+    runtime = LazyModule("onnxruntime")
+    try:
+        options = runtime.SessionOptions()
+        # The arena keeps the largest text's memory for good: gigabytes after one long batch.
+        options.enable_cpu_mem_arena = False
+        options.enable_mem_pattern = False
+        options.log_severity_level = 3
+        return runtime.InferenceSession(str(path), sess_options=options, providers=["CPUExecutionProvider"])
+    except ImportError as error:
+        raise EmbedderFailed("ONNX Runtime cannot be loaded", hint=_HINT) from error
+    # The library's own errors share no class but this.
+    except Exception as error:
+        raise unreadable(path.parent, error) from error
+
+
+class PairScorer:
+    """A cross-encoder: question and text go in together, one number for the pair comes out."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._session = onnx_session(path)
+        self._tokens = Tokens(path.with_name("vocab.txt"))
+
+    def __call__(self, question: str, texts: Sequence[str], *, seconds: float) -> list[float]:
+        """How well each text answers; given up after so many seconds."""
+        runtime = LazyModule("onnxruntime")
+        running = runtime.RunOptions()
+        timer = threading.Timer(seconds, setattr, (running, "terminate", True))
+        timer.start()
+        try:
+            made = np.asarray(self._session.run(None, self._inputs(question, texts), running)[0], np.float64)
+        except KeyError as error:
+            raise EmbedderFailed(f"{self._path}: wants an input {error} that is not text") from error
+        except Exception as error:  # the library's own errors share no class but this
+            if running.terminate:
+                raise EmbedderFailed(f"{self._path}: took longer than {seconds:g} s") from error
+            raise unreadable(self._path.parent, error) from error
+        finally:
+            timer.cancel()
+        if made.shape[:1] != (len(texts),):
+            raise EmbedderFailed(f"{self._path}: gave {made.shape} numbers for {len(texts)} texts")
+        scores: list[float] = made.reshape(len(texts), -1)[:, -1].tolist()
+        return scores
+
+    def _inputs(self, question: str, texts: Sequence[str]) -> dict[str, NDArray[np.int64]]:
+        """Pairs side by side, padded to the longest."""
+        asked = self._tokens.marked(self._tokens(question, PAIR_TOKENS // 4))
+        pairs = [self._tokens.marked(self._tokens(text, PAIR_TOKENS - len(asked) - 1))[1:] for text in texts]
+        longest = len(asked) + max(map(len, pairs))
+        ids = np.zeros((len(texts), longest), np.int64)
+        mask, kinds = np.zeros_like(ids), np.zeros_like(ids)
+        for row, pair in enumerate(pairs):
+            end = len(asked) + len(pair)
+            ids[row, :end] = [*asked, *pair]
+            mask[row, :end] = 1
+            kinds[row, len(asked) : end] = 1
+        given = {"input_ids": ids, "attention_mask": mask, "token_type_ids": kinds}
+        return {each.name: given[each.name] for each in self._session.get_inputs()}
+
+
 class Onnx:
     """A transformer whose last states are averaged into one vector."""
 
@@ -441,21 +504,7 @@ class Onnx:
 
     @cached_property
     def _session(self) -> Any:
-        runtime = LazyModule("onnxruntime")
-        try:
-            options = runtime.SessionOptions()
-            # The arena keeps the largest text's memory for good: gigabytes after one long batch.
-            options.enable_cpu_mem_arena = False
-            options.enable_mem_pattern = False
-            options.log_severity_level = 3
-            return runtime.InferenceSession(
-                str(self._path), sess_options=options, providers=["CPUExecutionProvider"]
-            )
-        except ImportError as error:
-            raise EmbedderFailed("ONNX Runtime cannot be loaded", hint=_HINT) from error
-        # The library's own errors share no class but this.
-        except Exception as error:
-            raise unreadable(self._path.parent, error) from error
+        return onnx_session(self._path)
 
     @cached_property
     def _tokenize(self) -> Tokenize:
