@@ -176,10 +176,9 @@ def _language(name: str) -> _Language:
         elif kind in ("every", "never", "shared"):
             lists[kind] = tuple("".join(map(_fold, each.strip())) for each in rest.split(","))
         elif not kind.startswith("#"):
-            for each in rest.split(","):
-                form = "".join(map(_fold, each.strip().removesuffix("!")))
-                entry = form, int(value) if re.fullmatch(r"-?\d+", value) else value
-                words.setdefault(kind, {}).setdefault(form[0], []).append(entry)
+            for meant, each in _entries(rest):
+                form = "".join(map(_fold, each.removesuffix("!")))
+                words.setdefault(kind, {}).setdefault(form[0], []).append((form, meant))
                 capitals |= {form} if each.endswith("!") else set()
     for by_letter in words.values():
         for entries in by_letter.values():
@@ -196,6 +195,15 @@ def _language(name: str) -> _Language:
         _anchors(words, shapes["form"]),
         frozenset(capitals),
     )
+
+
+def _entries(rest: str) -> Iterator[tuple[int | str, str]]:
+    """Each word of a class with what it means: what is said, else its place."""
+    for number, group in enumerate(rest.split("|"), 1):
+        said, _, forms = group.rpartition("=")
+        meant = said.strip() or str(number)
+        for each in forms.split(","):
+            yield int(meant) if re.fullmatch(r"-?\d+", meant) else meant, each.strip()
 
 
 def _anchors(words: Words, forms: list[_Shape]) -> frozenset[str]:
