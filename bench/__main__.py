@@ -27,6 +27,7 @@ from bench import (
     signals,
     small_sets,
     speed,
+    statements,
     stores,
     times,
 )
@@ -62,6 +63,7 @@ WITH_OPTIONS: dict[str, Callable[[argparse.Namespace], dict[str, Rows]]] = {
     "lifecycle": lambda _: lifecycle.measure(),
     "lint": lint.measure,
     "imports": lambda chosen: {"imports": imports.measure(chosen), "memories": imports.measure_undo()},
+    "statements": statements.measure,
     **dict.fromkeys(small_sets.SETS, small_sets.measure),
 }
 
@@ -143,6 +145,13 @@ def _parser() -> argparse.ArgumentParser:
         "own", parents=[common], description=own.__doc__, help="conversations and journals of our own"
     )
     own.arguments(ours)
+    understood = names.add_parser(
+        "statements",
+        parents=[common],
+        description=statements.__doc__,
+        help="sentences read, contradictions found",
+    )
+    statements.arguments(understood)
     for name in small_sets.SETS:
         small = names.add_parser(
             name, parents=[common], description=small_sets.__doc__, help="notes of our own, beside plain FTS5"

@@ -91,7 +91,7 @@ def _texts(count: int) -> Iterator[str]:
 def beside_grep(data: Path) -> list[dict[str, object]]:
     """Milliseconds of a lint of a folder that is attached as a source."""
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as scratch:
-        folder = _folder(data, Path(scratch))
+        folder = markdown_folder(data, Path(scratch))
         rows = [_row(name, partial(_grep, folder, words)) for name, words in GREPS.items()]
         memory = connect(home=Path(scratch, "home").absolute(), cwd=scratch, origin=Origin.USER, environ={})
         memory.sources.add(folder, name="bench")
@@ -109,7 +109,8 @@ def beside_grep(data: Path) -> list[dict[str, object]]:
         return [{**row, "files": files, "findings": ", ".join(counts) or "none"} for row in rows]
 
 
-def _folder(data: Path, scratch: Path) -> Path:
+def markdown_folder(data: Path, scratch: Path) -> Path:
+    """A folder of Markdown, unpacked if it is a tar."""
     if data.is_dir():
         return data.absolute()
     target = scratch / "data"

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from vademecum.lifecycle import passes, statements
+from vademecum.lifecycle import contradictions, passes
 from vademecum.store import scopes
 from vademecum.types import Origin
 
 if TYPE_CHECKING:
     from lifecycle.stores import World
-    from vademecum.lifecycle.statements import Clash
+    from vademecum.lifecycle.contradictions import Clash
 
 CLASHING = [
     ("The API timeout is 30 seconds.", "The API timeout is 60 seconds."),
@@ -72,7 +72,7 @@ PEACEFUL = [
 def found(world: World) -> list[Clash]:
     memory = world.memory()
     seen, _ = passes.read_places(memory.workspace.records, scopes.visible(memory.caller))
-    return statements.find_clashes(seen)
+    return contradictions.find_clashes(seen)
 
 
 def said(world: World, *texts: str, origins: tuple[Origin, ...] = (), key: str = "topic") -> None:
@@ -120,6 +120,46 @@ def test_the_port_of_one_thing_says_nothing_of_the_port_of_another(world: World)
     memory.store("The default port is 5432.", key="postgres")
     memory.store("The port is 9090.", key="metrics")
     assert found(world) == []
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("The worker is new. The rest is in src/a.py.", "The parser is new. The rest is in src/b.py."),
+        ("The worker is new. It costs 5 euros.", "The parser is new. It costs 9 euros."),
+        ("Result: 12 s", "Result: 19 s"),
+    ],
+)
+def test_what_leans_on_its_record_says_nothing_of_another(one: str, other: str, world: World) -> None:
+    memory = world.memory()
+    memory.store(one, key="amber")
+    memory.store(other, key="basalt")
+    assert found(world) == []
+
+
+@pytest.mark.parametrize(
+    ("older", "newer"),
+    [
+        ("The office is in Berlin.", "The office is in Hamburg."),
+        ("If a build fails, it is retried 3 times.", "If a build fails, it is retried 5 times."),
+        ("Guests may edit pages.", "Guests must not edit pages."),
+    ],
+)
+def test_what_is_not_certain_is_left_to_review(older: str, newer: str, world: World) -> None:
+    said(world, older, newer)
+    (clash,) = found(world)
+    assert not clash.certain
+    assert contradictions.needs_person(clash) == "they may speak of two things"
+    (finding,) = [each for each in world.memory().care.lint() if each.what == "contradiction"]
+    assert (finding.severity, finding.mend) == ("warning", "vade review --kind contradiction")
+
+
+def test_records_without_a_tag_in_common_are_compared_by_what_they_say(world: World) -> None:
+    memory = world.memory()
+    memory.store("The billing service is owned by Alice.", key="amber")
+    world.clock.forward(hours=1)
+    memory.store("Bob owns the billing service.", key="basalt")
+    assert [clash.rule for clash in found(world)] == ["another owner of the same"]
 
 
 def test_where_it_stands_is_told_by_the_line(world: World) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from vademecum.errors import NotFound, VadeError
 from vademecum.knowledge import graph as graphs
 from vademecum.knowledge import lessons
-from vademecum.lifecycle import lint_rules, passes, statements
+from vademecum.lifecycle import contradictions, lint_rules, passes
 from vademecum.lifecycle import lint_rules as materials
 from vademecum.lifecycle.lint_rules import INCOMPLETE, Material, Stopwatch, cite, counter_name
 from vademecum.lifecycle.passes import Proposal
@@ -86,7 +86,7 @@ def find_merges(record: Record, merged: Mapping[str, Sequence[datetime]]) -> lis
 
 
 def find_wrong_merges(record: Record, merged: Mapping[str, Sequence[datetime]]) -> list[Merge]:
-    """The merges of a record that joined two different statements."""
+    """The merges of a record that joined two different contradictions."""
     return [each for each in find_merges(record, merged) if _is_wrong(record, each)]
 
 
@@ -355,7 +355,7 @@ def heal(
         watch = Stopwatch(seconds)
         material = materials.read_material(records, places, root=root, watch=watch)
         every = (
-            statements.Contradictions(around.verified),
+            contradictions.Contradictions(around.verified),
             StaleClaims(root, material.project, watch),
             WrongMerges(read_moments(records.home), records.caller.actor),
         )
@@ -423,10 +423,10 @@ def _left(
 ) -> Iterator[Finding]:
     """What is left to a person, and why."""
     yield from material.unreadable
-    for clash in statements.find_clashes(material.seen)[: statements.MOST_CLASHES]:
-        why = statements.needs_person(clash, around.verified)
+    for clash in contradictions.find_clashes(material.seen)[: contradictions.MOST_CLASHES]:
+        why = contradictions.needs_person(clash, around.verified)
         if why:
-            yield Finding(statements.CONTRADICTION, clash.older.where, f"{clash.why}, but {why}")
+            yield Finding(contradictions.CONTRADICTION, clash.older.where, f"{clash.why}, but {why}")
     graph = graphs.build_graph(material.records, by_tags=False)
     for finding in lint_rules.check_links(material, graph):
         if "/index.md#" not in finding.where:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.errors import ModelFailed
 from vademecum.knowledge import graph as graphs
-from vademecum.lifecycle import heal, lint_rules, statements
+from vademecum.lifecycle import contradictions, heal, lint_rules
 from vademecum.lifecycle.lint_rules import ERROR, INCOMPLETE, INFO, WARNING, CleanTexts
 from vademecum.llm.base import Limits
 from vademecum.types import Finding
@@ -23,7 +23,12 @@ if TYPE_CHECKING:
     from vademecum.store import Home, Pinned
     from vademecum.types import Entry
 
-CAPS = {"orphan": 40, "contradiction": statements.MOST_CLASHES, "poison_frequency": 50, "graph_density": 50}
+CAPS = {
+    "orphan": 40,
+    "contradiction": contradictions.MOST_CLASHES,
+    "poison_frequency": 50,
+    "graph_density": 50,
+}
 CAP = 200
 PER_SCOPE = frozenset({"orphan"})
 _OPINION_SECONDS = 10.0
@@ -75,24 +80,28 @@ def _wrong_merges(material: Material, around: LintContext) -> Iterable[Finding]:
 def find_contradictory(material: Material, around: LintContext) -> Iterator[Finding]:
     """What contradicts what, with a model's second opinion where one was asked for."""
     budget = _OPINIONS_SECONDS
-    for clash in statements.find_clashes(material.watch.each(material.seen, statements.CONTRADICTION)):
+    for clash in contradictions.find_clashes(
+        material.watch.each(material.seen, contradictions.CONTRADICTION)
+    ):
         record = clash.older.seen.record
-        left = statements.needs_person(clash, around.verified)
+        left = contradictions.needs_person(clash, around.verified)
         scope = f"--scope {record.place.scope}"
         mend = f"vade edit {record.key} {scope}" if left else f"vade heal {scope} --apply"
+        mend = mend if clash.certain else "vade review --kind contradiction"
         why = f"{clash.why} ({left})" if left else clash.why
-        severity = ERROR
+        severity = ERROR if clash.certain else WARNING
         if around.model is not None and budget > 0:
-            why, severity, budget = _asked(clash, around.model, why, budget)
-        yield Finding(statements.CONTRADICTION, clash.older.where, why, mend, severity, record.place)
+            why, agreed, budget = _asked(clash, around.model, why, budget)
+            severity = agreed if clash.certain else WARNING  # a model may confirm, never decide
+        yield Finding(contradictions.CONTRADICTION, clash.older.where, why, mend, severity, record.place)
 
 
-def _asked(clash: statements.Clash, model: Model, why: str, budget: float) -> tuple[str, str, float]:
+def _asked(clash: contradictions.Clash, model: Model, why: str, budget: float) -> tuple[str, str, float]:
     """A model that disagrees makes a doubt of an error; one that fails changes nothing."""
     begun = time.monotonic()
     try:
         limits = Limits(seconds=min(_OPINION_SECONDS, budget))
-        agrees = statements.ask_opinion(clash, model, limits=limits)
+        agrees = contradictions.ask_opinion(clash, model, limits=limits)
     except ModelFailed as error:
         return f"{why}; {model.name} gave no opinion: {error}", ERROR, budget - (time.monotonic() - begun)
     said = f"{why}; {model.name} {'agrees' if agrees else 'sees no contradiction'}"

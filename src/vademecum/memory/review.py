@@ -229,8 +229,8 @@ class Review:
             yield Item("text", mark, each.name, each.path, each.text, each.why, place, found)
 
     def _waiting_contradictions(self, scope: str | Scope | None, notes: list[str]) -> Iterator[Item]:
+        from vademecum.lifecycle import contradictions as clashing
         from vademecum.lifecycle import passes
-        from vademecum.lifecycle import statements as clashing
 
         seen, _ = passes.read_places(self._work.records, self._work.places(scope))
         for clash in clashing.find_clashes(seen)[: clashing.MOST_CLASHES]:
@@ -383,8 +383,8 @@ class Review:
             yield Decided(item, not wrong, wrong), line
 
     def _one(self, kind: str, item: Item) -> tuple[Decided, dict[str, Any] | None]:
+        from vademecum.lifecycle import contradictions as clashing
         from vademecum.lifecycle import passes
-        from vademecum.lifecycle import statements as clashing
 
         if kind == "folder":
             self._memory.projects.trust()

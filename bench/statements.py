@@ -1,0 +1,172 @@
+"""How well sentences are read, and how well contradictions are told from what merely reads alike.
+
+Two labelled sets of our own (`sets/statements.jsonl`, `sets/contradictions.jsonl`), written before the rules
+and split in halves by id: rules were written from the development half, the held-out half is only counted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench.lint import markdown_folder
+from vademecum.lifecycle import contradictions
+from vademecum.lifecycle.passes import SeenRecord
+from vademecum.memory import connect
+from vademecum.store import scopes
+from vademecum.text import meaning, statement
+from vademecum.text.vocabulary import stem
+from vademecum.types import Origin
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable
+
+    from vademecum.lifecycle.contradictions import Clash
+
+SETS = Path(__file__).parent / "sets"
+FIELDS = ("subject", "attribute", "value", "polarity", "modality", "condition", "tense", "said")
+
+
+def read(name: str) -> list[dict[str, Any]]:
+    """The rows of a set."""
+    return [json.loads(line) for line in (SETS / f"{name}.jsonl").read_text("utf-8").splitlines()]
+
+
+def held_out(row: dict[str, Any]) -> bool:
+    """Which half a row is in: by its id, so that adding one moves no other."""
+    return int(hashlib.sha256(row["id"].encode()).hexdigest(), 16) % 2 == 0
+
+
+def right_fields(row: dict[str, Any]) -> dict[str, bool]:
+    """Which fields of a labelled sentence are read right."""
+    found = meaning.read(row["text"])
+    value = found.value.plain if found.value else ""
+    return {
+        "subject": _stems(found.subject) == _stems(row["subject"]),
+        "attribute": stem(found.attribute) == stem(row["attribute"]),
+        "value": _stems(value) == _stems(row["value"]),
+        "polarity": found.polarity == row["polarity"],
+        "modality": found.modality == row["modality"],
+        "condition": _stems(found.condition) == _stems(row["condition"]),
+        "tense": found.tense == row["tense"],
+        "said": found.said == row["said"],
+    }
+
+
+def _stems(text: str) -> set[str]:
+    left = {"the", "a", "an", "my", "our", "der", "die", "das", "dem", "den", "to", "of", "over"}
+    return {stem(word.strip(".,")) for word in text.lower().split()} - left
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--data", type=Path, help="also a tar or folder of Markdown: contradictions in real text"
+    )
+
+
+def measure(chosen: argparse.Namespace) -> dict[str, list[dict[str, object]]]:
+    found = {"sentences, share read right": sentences(), "contradictions": pairs()}
+    if chosen.data is not None:
+        found["contradictions in real text"] = real(chosen.data)
+    return found
+
+
+def sentences() -> list[dict[str, object]]:
+    """How many sentences are read right, field by field."""
+    rows: list[dict[str, object]] = []
+    for half in (True, False):
+        mine = [right_fields(row) for row in read("statements") if held_out(row) is half]
+        shares = {name: round(sum(each[name] for each in mine) / len(mine), 3) for name in FIELDS}
+        rows.append({"half": _half(held=half), "n": len(mine), **shares})
+    return rows
+
+
+def pairs() -> list[dict[str, object]]:
+    """What is found of two entries of one record and of two records, and what heal would do."""
+    rows: list[dict[str, object]] = []
+    with tempfile.TemporaryDirectory() as scratch:
+        clashes_of = finder(Path(scratch))
+        for half in (True, False):
+            mine = [row for row in read("contradictions") if held_out(row) is half]
+            for where, together in (("one record", True), ("two records", False)):
+                found = [(row, clashes_of(row["one"], row["other"], together)) for row in mine]
+                rows.append({"half": _half(held=half), "where": where, **scored(found)})
+    return rows
+
+
+def scored(found: list[tuple[dict[str, Any], list[Clash]]]) -> dict[str, object]:
+    """Recall and precision, of what is told and of what heal does by itself."""
+    told = [row["contradicts"] for row, clashes in found if clashes]
+    healed = [
+        row["contradicts"]
+        for row, clashes in found
+        if any(not contradictions.needs_person(each) for each in clashes)
+    ]
+    real_ones = sum(row["contradicts"] for row, _ in found)
+    return {
+        "contradictory": real_ones,
+        "innocent": len(found) - real_ones,
+        "recall": round(sum(told) / real_ones, 3),
+        "precision": round(sum(told) / len(told), 3) if told else 1.0,
+        "healed": len(healed),
+        "heal precision": round(sum(healed) / len(healed), 3) if healed else 1.0,
+    }
+
+
+def maker(folder: Path) -> Callable[..., SeenRecord]:
+    """What makes a record of texts, a day apart, without writing it."""
+    memory = connect(home=folder / "home", cwd=folder, origin=Origin.USER, environ={})
+    records = memory.workspace.records
+    shelf = next(iter(scopes.shelves(records.home, memory.caller, scopes.visible(memory.caller)[0])))
+
+    def seen(key: str, *texts: str, day: int = 1) -> SeenRecord:
+        entries = "".join(
+            f"\n## 2026-01-{day + n:02}T00:00:00Z\n{text}\n<!-- origin: user -->\n"
+            for n, text in enumerate(texts)
+        )
+        content = f"---\ntype: project\n---\n# {key}\n{entries}".encode()
+        return SeenRecord(records.parse(shelf, f"{key}.md", content), shelf, f"{key}.md", content)
+
+    return seen
+
+
+def finder(folder: Path) -> Callable[[str, str, bool], list[Clash]]:
+    """What finds the contradictions of two texts, as entries of one record or as two records."""
+    seen = maker(folder)
+
+    def clashes_of(one: str, other: str, together: bool) -> list[Clash]:
+        made = [seen("topic", one, other)] if together else [seen("amber", one), seen("basalt", other, day=2)]
+        return contradictions.find_clashes(made)
+
+    return clashes_of
+
+
+def real(data: Path) -> list[dict[str, object]]:
+    """What is told of a workspace in which nobody planted anything: each 1,000 sentences a record each."""
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = markdown_folder(data, Path(scratch))
+        found = []
+        for path in sorted(folder.rglob("*.md")):
+            for each in statement.split(path.read_text("utf-8", errors="replace")):
+                if each.kind == statement.SENTENCE:
+                    found.append(" ".join(each.text.split()))
+        texts = [*dict.fromkeys(found)]
+        seen = maker(Path(scratch))
+        blocks = [texts[at : at + 1000] for at in range(0, len(texts) - 999, 1000)]
+        told = [
+            clash
+            for block in blocks
+            for clash in contradictions.find_clashes([seen(f"r{n}", text) for n, text in enumerate(block)])
+        ]
+        healed = sum(not contradictions.needs_person(each) for each in told)
+        count = len(blocks) * 1000
+        shown = {"sentences": count, "told": len(told), "told per 1,000": round(len(told) * 1000 / count, 2)}
+        return [{**shown, "heal would mark": healed}]
+
+
+def _half(*, held: bool) -> str:
+    return "held out" if held else "development"

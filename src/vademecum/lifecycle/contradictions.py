@@ -1,0 +1,268 @@
+"""Contradictions: two living entries of one place that cannot both be true, and what mends them.
+
+What excludes what is decided by `text.conflict` alone; here statements are brought together across all
+records of a place. A claim whose words do not tell what it is about ("the port is 80") is held only against
+records about the same. A model may be asked what it thinks of a pair; it finds nothing, and decides nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from vademecum.knowledge.statements import split_entries
+from vademecum.lifecycle.passes import Proposal
+from vademecum.llm.base import read_prompt
+from vademecum.store import clock, document, secrets
+from vademecum.store.document import decode
+from vademecum.store.merge import is_consolidation, may_supersede
+from vademecum.text import conflict, meaning
+from vademecum.text.statement import SENTENCE
+from vademecum.text.vocabulary import stem
+from vademecum.types import Origin
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from datetime import datetime
+
+    from vademecum.lifecycle.passes import SeenRecord
+    from vademecum.llm.base import Limits, Model
+    from vademecum.store import Edit
+    from vademecum.text.conflict import Assertion
+    from vademecum.types import Entry
+
+CONTRADICTION = "contradiction"
+MOST_CLASHES = 200  # the newest pairs of one run
+_CROWD = 40  # claims about one thing that are held against each other, the newest
+_QUOTED = 100
+
+
+class SaidEntry(NamedTuple):
+    """One statement, and the entry that makes it."""
+
+    seen: SeenRecord
+    entry: Entry
+    text: str
+    line: int  # of the file, from 1
+    share: float  # how much of its entry it is
+    headings: tuple[str, ...] = ()
+    follows: bool = False  # whether it says nothing without the one before it
+
+    @property
+    def where(self) -> str:
+        """The line as shown."""
+        return f"{self.seen.record.path}#L{self.line}"
+
+    @property
+    def quoted(self) -> str:
+        """What it says, short and without secrets."""
+        text = secrets.redact(self.text, secrets.find(self.text))
+        return text if len(text) <= _QUOTED else text[: _QUOTED - 1] + "…"
+
+
+class Clash(NamedTuple):
+    """Two statements that cannot both be true, the older one first, and the rule that says so."""
+
+    older: SaidEntry
+    newer: SaidEntry
+    rule: str
+    certain: bool = True  # whether nothing but the order and the trust of the two is left to ask
+
+    @property
+    def why(self) -> str:
+        """One sentence for a person."""
+        when = f" of {self.newer.entry.time[:10]}" if self.newer.entry.time else ""
+        return f"“{self.older.quoted}” and “{self.newer.quoted}”{when} in {self.newer.where}: {self.rule}"
+
+
+class _Held(NamedTuple):
+    """A claim, and who makes it."""
+
+    claim: Assertion
+    said: SaidEntry
+
+
+# -------------------------------------------------------------------- finding
+
+
+def find_clashes(seen: Iterable[SeenRecord]) -> list[Clash]:
+    """All pairs of living entries of one place that contradict each other, the newest first."""
+    found: dict[tuple[object, ...], Clash] = {}
+    for bucket in _gathered(seen):
+        for clash in _pairs(bucket):
+            both = tuple(sorted((_entry_key(clash.older), _entry_key(clash.newer))))
+            known = found.get(both)
+            if known is None or (clash.certain and not known.certain):
+                found[both] = clash
+    order = sorted(found.values(), key=lambda clash: (clash.older.where, clash.newer.where))
+    return sorted(order, key=lambda clash: clash.newer.entry.time or "", reverse=True)
+
+
+def _gathered(seen: Iterable[SeenRecord]) -> Iterator[list[_Held]]:
+    """What is claimed of one topic in more than one way."""
+    buckets: dict[tuple[object, ...], list[_Held]] = {}
+    for each in seen:
+        if is_consolidation(each.record):
+            continue  # it repeats what others said
+        for said in _said(each):
+            for claim in conflict.claims(meaning.read(said.text)):
+                buckets.setdefault((each.record.place, claim.key), []).append(_Held(claim, said))
+    for bucket in buckets.values():
+        if len(bucket) > 1 and any(each.claim.value != bucket[0].claim.value for each in bucket):
+            yield bucket
+
+
+def _pairs(bucket: Sequence[_Held]) -> Iterator[Clash]:
+    values: dict[tuple[object, ...], set[object]] = {}
+    for each in bucket:
+        values.setdefault(_entry_key(each.said), set()).add(each.claim.value)
+    # An entry that gives two values itself speaks of two things.
+    sure = [each for each in bucket if len(values[_entry_key(each.said)]) == 1]
+    sure = sorted(sure, key=lambda each: _age(each.said))[-_CROWD:]
+    for at, one in enumerate(sure):
+        for other in sure[at + 1 :]:
+            if conflict.excludes(one.claim.value, other.claim.value) and _is_comparable(one, other):
+                first, second = sorted((one.said, other.said), key=_age)
+                yield Clash(first, second, one.claim.rule, one.claim.certain and other.claim.certain)
+
+
+def _is_comparable(one: _Held, other: _Held) -> bool:
+    """Whether two claims with the same words are about the same."""
+    specific = _stands_alone(one) and _stands_alone(other)
+    if one.said.seen.record.path == other.said.seen.record.path:
+        same_part = specific or one.said.headings == other.said.headings
+        return same_part and _entry_key(one.said) != _entry_key(other.said)
+    if specific:
+        return True
+    tags = {tag for tag in one.said.seen.record.tags if not tag.startswith("_")}
+    return bool(tags & set(other.said.seen.record.tags) or _topic(one.said) & _topic(other.said))
+
+
+def _stands_alone(held: _Held) -> bool:
+    return held.claim.specific and not held.said.follows
+
+
+def _topic(said: SaidEntry) -> set[str]:
+    return {stem(word) for word in said.seen.record.key.split("-") if len(word) > 3} - conflict.GENERIC
+
+
+def _entry_key(said: SaidEntry) -> tuple[str, int]:
+    return said.seen.record.path, said.entry.start
+
+
+def _age(said: SaidEntry) -> tuple[float, str, int]:
+    moment = clock.parse(said.entry.time)
+    return moment.timestamp() if moment else 0.0, said.seen.record.path, said.entry.start
+
+
+def _said(seen: SeenRecord) -> Iterator[SaidEntry]:
+    living = seen.record.live
+    if not living:
+        return
+    found = [*split_entries(decode(seen.content), living, path=seen.record.path)]
+    counts: dict[int, int] = {}
+    for entry, _ in found:
+        counts[entry.start] = counts.get(entry.start, 0) + 1
+    for entry, each in found:
+        if each.kind == SENTENCE and len(each.text) <= meaning.LONGEST:
+            text = " ".join(each.text.split())
+            yield SaidEntry(
+                seen, entry, text, each.line, 1 / counts[entry.start], each.headings, each.follows
+            )
+
+
+# -------------------------------------------------------------------- mending
+
+
+@dataclass(frozen=True, slots=True)
+class Contradictions:
+    """The pass: the older entry is marked superseded by the newer, where that needs no person."""
+
+    verified: Callable[[Entry], bool] = lambda entry: False
+    name: str = CONTRADICTION
+
+    def propose(self, seen: Sequence[SeenRecord], *, now: datetime) -> Iterator[Proposal]:
+        """Mark what a newer entry, trusted no less, says otherwise; both texts stay."""
+        marks: dict[str, dict[int, Clash]] = {}
+        files: dict[str, SeenRecord] = {}
+        for clash in find_clashes(seen)[:MOST_CLASHES]:
+            if needs_person(clash, self.verified):
+                continue
+            path = clash.older.seen.record.path
+            files[path] = clash.older.seen
+            chosen = marks.setdefault(path, {})
+            known = chosen.get(clash.older.entry.start)
+            if known is None or _age(clash.newer) < _age(known.newer):
+                chosen[clash.older.entry.start] = clash
+        for path, chosen in sorted(marks.items()):
+            text = decode(files[path].content)
+            for index, entry in enumerate(files[path].record.entries):
+                mark = chosen.get(entry.start)
+                if mark is not None:
+                    parsed = document.parse(text)
+                    signed = parsed.sections[index].signed is not None
+                    text = document.sign(
+                        parsed,
+                        index,
+                        origin=None if signed else entry.origin,
+                        superseded=mark.newer.entry.time,
+                    )
+            first = min(chosen.values(), key=lambda clash: clash.older.line)
+            more = f"; and {len(chosen) - 1} more" if len(chosen) > 1 else ""
+            why = f"“{first.older.quoted}” gives way to “{first.newer.quoted}” in {first.newer.where}{more}"
+            place = files[path].record.place
+            yield Proposal(self.name, first.older.where, why, (files[path].revised(text),), place)
+
+
+def settle_clash(clash: Clash, *, at: str) -> Edit:
+    """The edit by which a person lets the newer statement hold: the older entry is marked superseded."""
+    seen = clash.older.seen
+    parsed = document.parse(decode(seen.content))
+    index = next(n for n, entry in enumerate(seen.record.entries) if entry.start == clash.older.entry.start)
+    signed = parsed.sections[index].signed is not None
+    origin = None if signed else clash.older.entry.origin
+    return seen.revised(document.sign(parsed, index, origin=origin, superseded=clash.newer.entry.time or at))
+
+
+def needs_person(clash: Clash, verified: Callable[[Entry], bool] = lambda entry: False) -> str:
+    """Why this contradiction is left to a person; empty when it is not."""
+    older, newer = clash.older, clash.newer
+    if not (older.seen.shelf.trusted and newer.seen.shelf.trusted):
+        return "its folder is not trusted"
+    # In one record entries follow each other; across records only the time tells.
+    together = older.seen.record.path == newer.seen.record.path
+    same_time = _age(older)[0] == _age(newer)[0] and not together
+    if older.entry.time is None or newer.entry.time is None or same_time:
+        return "nothing says which of them is newer"
+    if verified(older.entry) and not verified(newer.entry):
+        return "a person has verified the older one"
+    if not may_supersede(older.seen.record, older.entry, origin=newer.entry.origin or Origin.USER):
+        return "the older one is trusted more, or protected"
+    if older.share < 0.5:
+        return "the older entry says much more than this"
+    return "" if clash.certain else "they may speak of two things"
+
+
+# -------------------------------------------------------------------- a second opinion
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a model is asked for."""
+
+    contradicts: bool
+    why: str = ""
+
+
+def ask_opinion(clash: Clash, model: Model, *, limits: Limits | None = None) -> bool:
+    """Whether a model sees the contradiction too; raises a ModelFailed when it gives no verdict."""
+    shown = "\n".join(
+        f"STATEMENT {when or 'undated'}\n{secrets.redact(text, secrets.find(text))}\nEND"
+        for when, text in (
+            (clash.older.entry.time, clash.older.text),
+            (clash.newer.entry.time, clash.newer.text),
+        )
+    )
+    return model.typed(
+        shown, Verdict, system=read_prompt(__package__, "contradiction"), limits=limits
+    ).value.contradicts
