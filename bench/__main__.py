@@ -20,6 +20,7 @@ from bench import (
     mcp,
     nothing,
     own,
+    reading,
     realistic,
     retrieval,
     same,
@@ -58,6 +59,7 @@ WITH_OPTIONS: dict[str, Callable[[argparse.Namespace], dict[str, Rows]]] = {
     "catalogue": catalogue.measure,
     "speed": speed.measure,
     "context": context.measure,
+    "reading": reading.measure,
     "realistic": realistic.measure,
     "own": own.measure,
     "lifecycle": lambda _: lifecycle.measure(),
@@ -107,6 +109,10 @@ def _parser() -> argparse.ArgumentParser:
         "nothing", parents=[common], description=nothing.__doc__, help="questions about nothing in the store"
     )
     nothing.arguments(asked)
+    slow = names.add_parser(
+        "reading", parents=[common], description=reading.__doc__, help="what the model that reads costs"
+    )
+    reading.arguments(slow)
     everyday = names.add_parser(
         "realistic", parents=[common], description=realistic.__doc__, help="one developer's memory, as asked"
     )

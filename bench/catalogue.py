@@ -214,7 +214,7 @@ def made(folder: Path, size: int) -> Home:
         (folder / "home" / "memory" / "global" / "MEMORY.md").write_text(
             "# Memory\n\nPrefers short answers.\n"
         )
-        (folder / "home" / "config.toml").write_text("[decay]\nmax_count = 1000000\n")
+        (folder / "home" / "config.toml").write_text('embedder = "static"\n[decay]\nmax_count = 1000000\n')
         memory.note("Looked at the payload parser.")
         time.sleep(1.5)  # what was written just now is not in the catalogue yet
         memory.care.index()

@@ -226,7 +226,8 @@ class Product:
             home=folder / "home",
             cwd=work,
             origin=Origin.USER,
-            environ=environ or {},
+            # Unread: reading all that these sets say would take hours.
+            environ=environ or {"VADE_EMBEDDER": "static"},
             now=now or (lambda: datetime.now(UTC)),
         )
         self._files: dict[str, tuple[Document, list[int]]] = {}

@@ -171,7 +171,9 @@ def open_memory(folder: Path) -> Memory:
     """The home of a measurement, made when there is none."""
     work = folder / "work"
     work.mkdir(exist_ok=True)
-    return connect(home=folder / "home", cwd=work, origin=Origin.USER, environ={})
+    # Reading a million passages takes hours, and is measured by itself (`bench reading`).
+    environ = {"VADE_EMBEDDER": "static"}
+    return connect(home=folder / "home", cwd=work, origin=Origin.USER, environ=environ)
 
 
 @functools.cache

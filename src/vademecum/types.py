@@ -118,6 +118,7 @@ class Provider(StrEnum):
     """Where vectors come from."""
 
     LOCAL = "local"
+    STATIC = "static"
     MINILM = "minilm"
     OPENAI = "openai"
     GEMINI = "gemini"

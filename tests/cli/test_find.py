@@ -213,7 +213,15 @@ def test_the_json_of_an_answer_has_the_documented_shape(birds: Vade, command: st
     shape = {"results", "match", "hidden", "provider", "model", "mode", "coverage", "degraded", "notes"}
     assert set(found) == {"schemaVersion", *shape}
     assert (found["match"], found["hidden"]) == ("strong", 0)
-    assert set(found["coverage"]) == {"files", "indexed", "pending", "failed", "vectorsPending"}
+    assert set(found["coverage"]) == {
+        "files",
+        "indexed",
+        "pending",
+        "failed",
+        "vectorsPending",
+        "read",
+        "unread",
+    }
     assert (found["mode"], found["provider"], found["degraded"]) == ("hybrid", "local", [])
     first = found["results"][0]
     assert set(first) == PASSAGE

@@ -192,6 +192,7 @@ def rankings(top: Path) -> list[Any]:
     home = top / "rankings"
     script.write_notes(home)
     os.environ["GOLDEN_NOW"] = script.ASKED
+    os.environ["VADE_EMBEDDER"] = "static"  # reading so many notes would take longer than all the rest
     subprocess.run(
         [sys.executable, "-m", "vademecum", "index", "--home", str(home)],
         check=True,

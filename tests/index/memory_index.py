@@ -53,6 +53,7 @@ class MemoryIndex:
     """Files, chunks and vectors in dictionaries."""
 
     patience: float | None = None
+    reads = None
 
     def __init__(self) -> None:
         self.files: dict[int, IndexDocument] = {}

@@ -54,6 +54,7 @@ class PostgresIndex:
     """Files, chunks and vectors in the tables of a server."""
 
     patience: float | None = None
+    reads = None
 
     def __init__(self, address: str) -> None:
         self._connection = psycopg.connect(address, autocommit=True)

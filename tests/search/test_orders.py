@@ -207,7 +207,8 @@ def worked_out(numbers: Any) -> float:
     assert parts == pytest.approx(numbers["sum"], abs=1e-6)
     heard = sum(numbers[name] for name in ("own", "named", "asking", "when", "how_many"))
     added = sum(numbers.get(name, 0.0) for name in ("stage", "of_its_time"))
-    lifted = (parts + heard + added) * numbers["superseded"] + numbers["above_superseded"]
+    own = (parts + heard + added) * numbers["not_by_reading"] + numbers["by_reading"]
+    lifted = own * numbers["superseded"] + numbers["above_superseded"]
     return float(lifted * numbers.get("crowding", 1.0) + numbers["raised"])
 
 

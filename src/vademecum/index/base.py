@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from vademecum.index.reads import Reads
     from vademecum.store import Directory
     from vademecum.types import Place
 
@@ -257,6 +258,15 @@ class SimilarTerm(NamedTuple):
     mark: bytes  # that stands for it in the `stems` of a row
 
 
+class ReadNear(NamedTuple):
+    """How near passages are to a question by reading, and how near all are that were read."""
+
+    cosines: dict[int, float]
+    mean: float
+    deviation: float
+    total: int  # vectors there are
+
+
 class Stats(NamedTuple):
     """What is known of the whole index."""
 
@@ -277,6 +287,10 @@ class Index(Protocol):
     """
 
     patience: float | None  # seconds that a call may wait for other processes; None: as long as usual
+
+    @property
+    def reads(self) -> Reads | None:
+        """What was read of it, in an index that keeps that."""
 
     def __enter__(self) -> object: ...
     def __exit__(self, *error: object) -> None: ...

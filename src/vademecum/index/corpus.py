@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 # What people decided about what is seen: a change there means another look at everything.
 _DECISIONS = ("aliases", "projects", "sources", "trusted")
+_WORDY = re.compile(r"[^\W\d_]{3}")
 _MOST_ALIASES, _LONGEST_ALIAS = 20, 100  # names that a note goes by beside its title, and their characters
 _MOST_TAGS = 50  # in the text of a note
 _TAG = re.compile(r"(?:^|(?<=\s))#(?=[\w/-]*[^\W\d])([\w-]{1,80}(?:/[\w-]{1,80}){0,5})", re.MULTILINE)
@@ -278,6 +279,13 @@ def to_embed(row: ChunkRow) -> str:
     """The text a vector is made from; a date for a title would only blur its meaning."""
     title, body = row.title, row.body
     return body if not title or clock.parse(title) or _opens(body, title) else f"{title}. {body}"
+
+
+def to_read(row: ChunkRow) -> str:
+    """The text that a model reads; a title that is no word, as an id, would only blur it."""
+    title = row.title.replace("-", " ") if row.kind == "record" else row.title
+    says = _WORDY.search(title) and not clock.parse(row.title) and not _opens(row.body, row.title)
+    return f"{title}. {row.body}" if says else row.body
 
 
 def moment(stamp: str | None) -> str | None:

@@ -29,6 +29,7 @@ from vademecum.index.base import (
     SimilarTerm,
     Stats,
 )
+from vademecum.index.reads import Reads
 from vademecum.index.words import ENGLISH, Speech
 from vademecum.types import Scope
 
@@ -219,6 +220,7 @@ class SqliteIndex:
                 self._connection.close()
                 raise
         self._vectors = VectorTable(self._connection)
+        self.reads = Reads(self)
         self._tokenizer = self._connection.fts5_tokenizer(*_STEMMING)
 
     def _opened(self) -> apsw.Connection:
@@ -743,6 +745,10 @@ class SqliteIndex:
         counted = f"select count(*), count(*) filter (where reason is null) from files f where {where}"
         files, indexed = self._ask(counted, values)[0]
         return found._replace(files=files, indexed=indexed)
+
+    def _where(self, filter: Filter) -> tuple[str, tuple[Any, ...]]:
+        """A filter for chunks with their files, as SQL."""
+        return _where(filter)
 
     def _chunks(self) -> int:
         """How many chunks there are."""

@@ -43,6 +43,7 @@ class SyncReport:
     removed: int = 0
     pending: int = 0
     vectors_pending: int = 0
+    unread: int = 0  # passages of what is curated that no model has read
     outdated: int = 0  # files that are found, and whose rows an earlier version made
     findings: list[Finding] = field(default_factory=list)
     degraded: list[str] = field(default_factory=list)
@@ -70,6 +71,7 @@ class Survey:
     stale: int = 0  # in it as they were before
     gone: int = 0  # in it, and no longer there
     vectors_pending: int = 0
+    unread: int = 0  # passages of what is curated that no model has read
     chunks: int = 0
     failed: list[Finding] = field(default_factory=list)
     trouble: str = ""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from datetime import datetime
 
-    from vademecum.index.embed.base import Embedder
+    from vademecum.index.embed.base import Embedder, Reading
     from vademecum.index.sync import Survey, SyncReport
     from vademecum.knowledge.graph import Sight
     from vademecum.search.engine import Options
@@ -131,13 +131,14 @@ class Finder:
     ) -> searching.Answer:
         """The passages that answer; when every match is weak, at most `max_weak` of them."""
         begun = time.monotonic()
-        if max_weak is None:
-            max_weak = relevance.most_weak(options.max_results)
         with self._work.reported("search"):
             found = self._found(asked, options, begun=begun)
             if asked.phrases and not found.results and not self._holds(asked, options):
                 asked = searching.without_phrases(asked)
                 found = self._found(asked, options, begun=begun)
+            if max_weak is None:  # an answer in other words looks weak: what reading put in order is shown
+                wanted = options.max_results
+                max_weak = wanted if found.read else relevance.most_weak(wanted)
             found = self._with_standing(searching.without_weak(found, max_weak))
             notes = asked.notes if found.mode == "metadata" else (*asked.notes, *asked.times.notes)
             return replace(found, notes=(*notes, *found.notes)) if notes else found
@@ -165,6 +166,15 @@ class Finder:
             said = self.earlier.sync(check=check, progress=progress)
         return said.beside(report)
 
+    def read(
+        self, report: SyncReport, *, everything: bool, progress: Callable[[str, int, int], None] | None
+    ) -> None:
+        """Have what is curated read, with `everything` sources too, and the report say what is left."""
+        try:
+            report.unread = self.searcher.read(everything=everything, progress=progress)
+        except EmbedderFailed as error:
+            report.degraded.append(f"nothing was read: {error}")
+
     @functools.cached_property
     def searcher(self) -> Searcher:
         """The index of this agent and what answers from it."""
@@ -179,6 +189,7 @@ class Finder:
             name=self._work.settings.agent,
             state=self._work.state,
             rerank=self._reranker(),
+            reader=self._reader,
         )
         self._work.listeners.append(searcher.take)
         return searcher
@@ -353,7 +364,23 @@ class Finder:
             multiplier=own.candidate_multiplier,
             sort_by=sort_by,
             explain=explain,
+            # Ranks have no scale that a part could be by reading.
+            read=mode in (None, "hybrid", "vector") and own.hybrid and str(own.fusion) == "weighted",
         )
+
+    @functools.cached_property
+    def _read_by(self) -> Reading | None:
+        from vademecum.index.embed.select import select_reader
+
+        settings = self._work.settings
+        named = str(settings.embedder) == "local" and not settings.embed.path
+        if not named or not settings.search.hybrid:
+            return None
+        return select_reader(self._work.state, settings.search.cache_max_mb * 1_000_000)
+
+    def _reader(self) -> Reading | None:
+        """What reads passages and questions: with the models in the package alone, and when none is named."""
+        return self._read_by
 
     def _embedder(self) -> tuple[Embedder | None, str]:
         """What makes vectors, or None and why there is none: words are then all there is to go by."""

@@ -46,14 +46,26 @@ class Care:
         *,
         rebuild: bool = False,
         check: bool = False,
+        read_all: bool = False,
         progress: Callable[[str, int, int], None] | None = None,
     ) -> SyncReport:
-        """Bring the index of notes and that of sessions up to date, or make or compare them anew."""
+        """Bring the index of notes and that of sessions up to date, or make or compare them anew.
+
+        Then what is curated is read, with `read_all` sources as well, for questions in other words.
+        """
         self._work.may_write()
         with self._work.reported("index"):
             report = self._finder.index(rebuild=rebuild, check=check, progress=progress)
+            self._finder.read(report, everything=read_all, progress=progress)
             self._fill_catalogue()
         return report
+
+    def read_when_idle(self, idle: Callable[[], bool], stop: threading.Event) -> None:
+        """Have what is curated read in the background while `idle` says so, until told to stop."""
+        from vademecum.search.reading import read_in_background
+
+        if not self._work.settings.incognito:
+            read_in_background(lambda most: self._finder.searcher.read(most=most), idle, stop)
 
     def _fill_catalogue(self) -> None:
         """Have ready what commands ask of every record, so that none of them has to read all."""

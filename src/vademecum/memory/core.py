@@ -368,9 +368,9 @@ class Memory:
     ) -> Answer:
         """The passages that answer a question, from everything in sight, with what was covered.
 
-        When every match is weak, at most `max_weak` are returned: three, or half of `max_results`. "Last
-        Tuesday" is seen from `now`, the clock's unless given: passages of that time gain, and `notes` says
-        which time was understood.
+        When every match is weak, at most `max_weak` are returned: three, or half of `max_results`; all of a
+        question that was read. "Last Tuesday" is seen from `now`, the clock's unless given: passages of that
+        time gain, and `notes` says which time was understood.
         """
         if self.settings.incognito:
             return self._finder.nothing()

@@ -77,6 +77,8 @@ class Coverage(NamedTuple):
     failed: int = 0
     vectors_pending: int = 0
     sessions: int = 0  # that were searched as well; none when notes had filled every place
+    read: int = 0  # passages that a model has read, of what is curated
+    unread: int = 0  # and those that it has not: `vade index` has them read
 
     @property
     def share(self) -> float:
@@ -99,6 +101,7 @@ class Answer:
     model: str = ""
     notes: tuple[str, ...] = ()  # how the question was read, where that is not what was typed
     hidden: int = 0  # how many the caller's own `min_score` left out
+    read: bool = False  # whether the question was read
 
     def __len__(self) -> int:
         return len(self.results)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import EmbedderChanged, EmbedderFailed
 from vademecum.index import corpus, words
-from vademecum.index.embed.base import common_direction, family, likeness
+from vademecum.index.embed.base import common_direction, family, likeness, patience
 from vademecum.search import rank, relevance
 from vademecum.search.base import Query, narrowed
 from vademecum.search.legs import Legs, knows_english_only, knows_words, snippet
@@ -39,6 +39,7 @@ KEPT = 3  # places within which hybrid keeps what words alone put first through 
 RARE, RARE_SHARE = 3, 0.01  # one that stands in so many chunks at most, or in such a share of all
 NO_MARK = bytes(5)  # longer than any mark can match by chance
 MOST_WEIGHED = 24  # candidates at least among which a caller's own limit looks for answers
+TO_READ = 0.3  # seconds that a question may need to be read, when the model has to be loaded
 SAME = 1e-9  # scores that lie no further apart are the same
 DEFAULT_WEIGHTS = rank.Weights()
 _PRECEDENCE = {str(scope): number for number, scope in enumerate(Scope)}
@@ -64,6 +65,7 @@ class Ranking:
         self.by_words = mode in ("bm25", "metadata")  # whether vectors were not even asked for
         self.degraded: list[str] = []
         self.hidden = 0  # how many the caller's own limit left out
+        self.read = False  # whether the question was read
         self.notes: tuple[str, ...] = ()  # what else was searched
 
 
@@ -78,6 +80,7 @@ class Options(NamedTuple):
     multiplier: int = 4
     sort_by: str | None = None
     explain: bool = False
+    read: bool = False  # whether a question may be read that has no strong match
 
 
 class Meaning(NamedTuple):
@@ -97,8 +100,10 @@ class Engine:
         sync: Sync,
         uses: Callable[[list[str]], dict[str, int]],
         lacking: Callable[[], str],
+        reader: Callable[[], Embedder | None] = lambda: None,
     ) -> None:
         self.index = index
+        self._reader = reader
         self._sync = sync
         self._uses = uses
         self._lacking = lacking
@@ -148,7 +153,7 @@ class Engine:
             found.mode = "bm25"
             if legs.count or self.embedder is None:
                 found.degraded.append(f"keywords only: {legs.lacking or meaning.lacking}")
-        if legs.marks:
+        if legs.marks or options.read:
             self._rank(query, legs, allowed, options, found)
         found.notes = legs.notes([hit.row.body for hit in found.hits])
         return found
@@ -213,11 +218,15 @@ class Engine:
     def _rank(self, query: Query, legs: Legs, allowed: Filter, options: Options, found: Ranking) -> None:
         most = max(MOST_WEIGHED, options.max_results * options.multiplier)
         ordered, merged, lifted = self._ordered(query, legs, options, most)
+        weigh = _Weigh(self, query.text, legs)
+        first = [id_ for id_, _ in ordered[: options.max_results]]
+        if options.read and self._read(query, weigh, first, allowed, found, limit=depth(options)):
+            ordered, merged, lifted = self._ordered(query, legs, options, most)
+            found.read = True
         if legs.unstaged:
             found.degraded.append(legs.unstaged)
         spread = dict(ordered)
         scored = dict(spread)
-        weigh = _Weigh(self, query.text, legs)
         rows, weighed, chosen = self._choose([*spread][:most], weigh, allowed, options, found)
         if options.sort_by is not None:
             again = self._sorted(options.sort_by, {id_: rows[id_] for id_ in chosen}, legs.keyword_shares())
@@ -235,6 +244,41 @@ class Engine:
             shown = snippet(rows[id_].body, legs.asked.words, query.phrases)
             hit = RankedRow(rows[id_], scored[id_], relevant, merged.of(id_), shown, arithmetic)
             found.hits.append(hit)
+
+    def _read(
+        self,
+        query: Query,
+        weigh: _Weigh,
+        first: Sequence[int],
+        allowed: Filter,
+        found: Ranking,
+        *,
+        limit: int,
+    ) -> bool:
+        """Have the question read, unless a strong match was found without that."""
+        reads, reader, legs = self.index.reads, self._reader(), weigh.legs
+        if reads is None or reader is None or not self._was_read_by(reader, found):
+            return False
+        best = weigh.best(self.index.rows(first, text=False))
+        unknown = legs.narrow and not knows_words(reader, query.text, legs.asked)
+        if best >= relevance.STRONG or unknown or time.monotonic() + TO_READ > patience():
+            return False
+        asked = None
+        try:
+            asked = reader.embed([query.text], query=True)[0]
+        except EmbedderFailed as error:
+            found.degraded.append(f"not read: {error}")
+        if asked is not None and asked.any():  # else it holds no word that the model knows
+            near = reads.nearest(asked, allowed, limit, made_by=reader.identity, also=legs.marks)
+            legs.take_read(near, best)
+        return legs.read is not None
+
+    def _was_read_by(self, reader: Embedder, found: Ranking) -> bool:
+        """Whether passages were read, and by this model."""
+        made_by = None if self.index.reads is None else self.index.reads.made_by()
+        if made_by not in (None, reader.identity):
+            found.degraded.append("not read: another model read these passages; `vade index` reads them anew")
+        return made_by == reader.identity
 
     def _ordered(
         self, query: Query, legs: Legs, options: Options, most: int
@@ -263,6 +307,9 @@ class Engine:
         for added in legs.added.values():
             for id_, more in added.items():
                 scores[id_] += more
+        if legs.read is not None:
+            left = 1 - legs.read_part
+            scores = {id_: left * score + legs.by_reading.get(id_, 0.0) for id_, score in scores.items()}
         lifted = rank.behind_living(scores, legs.marks, legs.worded) if query.as_of is None else {}
         ordered = self._settled(rank.spread(scores, legs.marks), most)
         return self._not_lost(ordered, merged, legs), merged, lifted
@@ -386,11 +433,14 @@ class Engine:
         replaced = rank.SUPERSEDED if mark.superseded and lowered else 1.0
         heard = legs.heard[mark.speech]
         added = {name: each.get(id_, 0.0) for name, each in legs.added.items()}
-        own = (total + sum(heard) + sum(added.values())) * replaced + lifted
+        by_reading = legs.by_reading.get(id_, 0.0)
+        own = (total + sum(heard) + sum(added.values())) * (1 - legs.read_part) + by_reading
+        own = own * replaced + lifted
         raised = legs.raised.get(id_, 0.0)
         return {
             "cosine": legs.cosine.get(id_, 0.0),
             "mean_cosine": legs.floor,
+            "read_cosine": 0.0 if legs.read is None else legs.read.cosines.get(id_, 0.0),
             "bm25_narrow": legs.narrow.get(id_, 0.0),
             "bm25_wide": legs.wide.get(mark.file, 0.0),
             "exact": legs.exact.get(id_, 0.0),
@@ -398,6 +448,8 @@ class Engine:
             "sum": total,
             **heard._asdict(),
             **added,
+            "not_by_reading": 1 - legs.read_part,
+            "by_reading": by_reading,
             "superseded": replaced,
             "above_superseded": lifted,
             "crowding": (spread - raised) / own if own else 1.0,
@@ -440,6 +492,10 @@ class _Weigh:
         # A word that is none has no mark, and nothing holds it.
         self._marks = [legs.stems[word] or (NO_MARK,) for word in legs.asked.words]
 
+    def best(self, chunks: dict[int, ChunkRow]) -> float:
+        """How relevant the most relevant of some chunks is."""
+        return max((each.relevance for each in self(chunks).values()), default=0.0)
+
     def __call__(self, chunks: dict[int, ChunkRow]) -> dict[int, Weighed]:
         """Weigh chunks."""
         if not chunks:
@@ -449,6 +505,8 @@ class _Weigh:
         # Words alone do without the embedder: naming it would load it.
         embedder = None if alike is None else self._engine.embedder
         curve = relevance.curve("none" if embedder is None else family(embedder))
+        if legs.read is not None:
+            curve = relevance.curve("read")
         found = {}
         for id_, row in chunks.items():
             signs = self._weigh(
@@ -459,6 +517,8 @@ class _Weigh:
                 exact=legs.identified(id_),
                 alike=0.0 if alike is None else alike.get(id_, 0.0),
                 apart=0.0 if alike is None else legs.apart(id_),
+                read=0.0 if legs.read is None else legs.read.cosines.get(id_, 0.0),
+                clear=legs.clear(id_),
             )
             found[id_] = Weighed(curve(signs), signs)
         return found

@@ -17,9 +17,9 @@ from vademecum.index.languages import is_english, language_of
 from vademecum.search import relevance
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-    from vademecum.index.base import Filter, Index, Mark, Nearest, SimilarTerm
+    from vademecum.index.base import Filter, Index, Mark, Nearest, ReadNear, SimilarTerm
     from vademecum.index.embed.base import Embedder
     from vademecum.index.words import Speech, Terms
     from vademecum.search.rank import Heard
@@ -35,6 +35,7 @@ KNOWN = 0.4  # of the words of a question that nothing shows to be English: else
 NEAR = 0.75  # how near a word comes that counts as the one that was asked for
 MOST_ALIKE = 4  # that take the place of one word
 MOST_REPLACED = 4  # words of a question in whose place others are looked for
+READ_LEAST, READ_MOST = 0.6, 0.9  # the part of a score that is by reading, when a question was read
 NEIGHBOURS = 0.6  # what a chunk counts of what its neighbours say
 
 
@@ -66,6 +67,9 @@ class Legs:
         self.free = frozenset({MEMORY})  # sources that need to make no room for others
         self.timely: frozenset[int] = frozenset()  # are of a time that is asked for,
         self.time_words: frozenset[str] = frozenset()  # and need not hold the words that say so
+        self.read: ReadNear | None = None  # what a model that reads says of passages, when it was asked
+        self.read_part = 0.0  # how much of a score is by that
+        self.by_reading: dict[int, float] = {}
         self.raised: dict[int, float] = {}  # what was added so that a rare word is not lost
         self.english_only = False  # whether the model knows no other language
         self.unknown = False  # whether the model knows nothing of the question
@@ -165,12 +169,31 @@ class Legs:
     def mark_all(self) -> None:
         """Learn what ranking needs of each candidate."""
         self.worded = {*self.narrow, *self.exact}
-        unmarked = [id_ for id_ in {**self.narrow, **self.exact} if id_ not in self.marks]
+        self._mark({**self.narrow, **self.exact})
+
+    def _mark(self, ids: Iterable[int]) -> None:
+        unmarked = [id_ for id_ in ids if id_ not in self.marks]
         if unmarked:  # keywords alone, or chunks whose vectors are still to be made
             rows = self.index.rows(unmarked, text=False)
             if len(rows) < len(unmarked):
                 raise IndexFailed("the index finds passages that it does not hold")
             self.marks.update((id_, rows[id_].mark) for id_ in unmarked)
+
+    def take_read(self, near: ReadNear, best: float) -> None:
+        """Let what was read have its part of every score: new candidates join.
+
+        The less relevant the best is that was found without reading, the larger that part.
+        """
+        self.read = near
+        self._mark(near.cosines)
+        self.read_part = READ_MOST - (READ_MOST - READ_LEAST) * min(1.0, best / relevance.STRONG)
+        low = near.mean * near.total / (near.total + FEW)
+        span = max(max(near.cosines.values(), default=0.0) - low, 1e-9)
+        self.by_reading = {
+            id_: self.read_part * (cosine - low) / span
+            for id_, cosine in near.cosines.items()
+            if cosine > low
+        }
 
     def hear_neighbours(self) -> None:
         """Let a chunk count some of what its neighbours say: an answer often stands beside its question.
@@ -215,6 +238,12 @@ class Legs:
     def identified(self, id_: int) -> float:
         """How far a chunk is what was asked for as it stands."""
         return relevance.identified(self.exact.get(id_, 0.0), certain=id_ in self.certain)
+
+    def clear(self, id_: int) -> float:
+        """How far what reading says of a chunk stands out from the rest of what was read."""
+        if self.read is None or id_ not in self.read.cosines:
+            return 0.0
+        return (self.read.cosines[id_] - self.read.mean) / self.read.deviation
 
     def apart(self, id_: int) -> float:
         """How far the meaning of a chunk stands out from that of the rest."""

@@ -62,6 +62,8 @@ class Signs(NamedTuple):
     alike: float = 0.0  # how like the question it is in meaning, without what all texts share
     apart: float = 0.0  # how far that stands out from the rest of the store
     both: float = 0.0  # words and meaning together
+    read: float = 0.0  # how like the question it is to a model that read both
+    clear: float = 0.0  # how far that stands out from the rest of what was read
 
 
 class Curve(NamedTuple):
@@ -81,7 +83,10 @@ class Curve(NamedTuple):
 
 
 def curve(family: str) -> Curve:
-    """The curve of a family of embedders: `static`, `minilm`, `none` for words alone, and one for others."""
+    """The curve of a family of embedders: `static`, `minilm`, `none` for words alone, and one for others.
+
+    `read` is that of a question which was read, after words and static vectors had no strong match.
+    """
     return _curves()[family]
 
 
@@ -89,7 +94,7 @@ def curve(family: str) -> Curve:
 def _curves() -> dict[str, Curve]:
     kept = json.loads(CURVES.read_bytes())
     return {
-        kind: Curve(each["base"], tuple(each["weights"][name] for name in Signs._fields))
+        kind: Curve(each["base"], tuple(each["weights"].get(name, 0.0) for name in Signs._fields))
         for kind, each in kept.items()
     }
 
@@ -197,11 +202,13 @@ class Weigher:
         exact: float,
         alike: float = 0.0,
         apart: float = 0.0,
+        read: float = 0.0,
+        clear: float = 0.0,
     ) -> Signs:
         """Gather the signs of a passage.
 
-        Which words it holds, how many it has, the BM25 of its file (`around`) and its own (`score`), and its
-        meaning.
+        Which words it holds, how many it has, the BM25 of its file (`around`) and its own (`score`), its
+        meaning, and what reading says.
         """
         words = self._known.get(held)
         if words is None:
@@ -221,6 +228,8 @@ class Weigher:
             alike,
             _share(apart / 8),
             math.sqrt(words.share * alike) if alike else 0.0,
+            _share(read),
+            _share(clear / 8),
         )
 
     def _held(self, held: tuple[bool, ...]) -> _Held:

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import IndexFailed
 from vademecum.index.base import Stack
-from vademecum.index.corpus import Corpus
+from vademecum.index.corpus import Corpus, to_read
 from vademecum.index.freshness import Freshness, wakings
 from vademecum.index.sqlite import NOTES, SqliteIndex
 from vademecum.index.sync import NO_VECTORS, Survey, Sync, SyncReport
 from vademecum.index.upkeep import IndexFile, in_turn
 from vademecum.search.base import Answer, Coverage, Passage
 from vademecum.search.engine import Engine, Meaning, Options, RankedRow, Ranking
+from vademecum.search.reading import read_in_background
 from vademecum.store import archive, clock, names, scopes
 from vademecum.types import Audience, Place, Scope
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from vademecum.index.base import Filter, Index
-    from vademecum.index.embed.base import Embedder
+    from vademecum.index.embed.base import Embedder, Reading
     from vademecum.search.base import Query
     from vademecum.search.rerank import Rerank
     from vademecum.store import Home
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     Progress = Callable[[str, int, int], None]
     Contents = dict[tuple[str, int], tuple[Any, ...]]
 
+READ_AT_ONCE = 32  # passages: about half a second
 COUNTED = 1.0  # seconds between two counts of what was shown
 
 
@@ -61,11 +63,13 @@ class Searcher:
         name: str,
         state: State | None = None,
         rerank: Rerank | None = None,
+        reader: Callable[[], Reading | None] = lambda: None,
     ) -> None:
         self.home, self.caller = home, caller
         self._rerank = rerank
         self.shape, self.name, self.state = shape, name, state
-        self._choose = choose
+        self._choose, self._reader = choose, reader
+        self._read: tuple[Any, tuple[int, int]] = (None, (0, 0))  # how much is read, and in which index
         self._chosen: tuple[Embedder | None, str] | None = None
         self._corpus = Corpus(home, caller._replace(audience=Audience.PRIVATE))  # also when a group listens
         self._file = IndexFile(home, self.path, NOTES)
@@ -142,10 +146,56 @@ class Searcher:
         with contextlib.closing(index):
             try:
                 survey = self._syncing(index, None).survey(self._corpus.stacks())
+                reader = self._read_by()
+                if reader is not None:
+                    survey.unread = index.reads.count(self._corpus.filter, made_by=reader.identity)[1]
             except IndexFailed as error:
                 return Survey(trouble=f"the index is damaged: {error}")
         survey.trouble = trouble
         return survey
+
+    def read(
+        self,
+        *,
+        most: int | None = None,
+        everything: bool = False,
+        progress: Progress | None = None,
+    ) -> int:
+        """Have what is curated read by the model that reads, and say how many passages are left.
+
+        With `everything`, sources too; at most so many passages. Others get their turn while it reads: only
+        fetching and keeping need the index.
+        """
+        reading = self._reader()
+        if reading is None:
+            return 0
+        done = 0
+        while True:
+            step = READ_AT_ONCE if most is None else min(READ_AT_ONCE, most - done)
+            read, left = self._read_some(reading, step, everything=everything)
+            done += read
+            if not read:
+                return left
+            if progress is not None:
+                progress("reading", done, done + left)
+
+    def _read_some(self, reading: Reading, most: int, *, everything: bool) -> tuple[int, int]:
+        """Have a few passages read, and say how many, and how many are left."""
+        from vademecum.index.vectors import pack  # and numpy with it
+
+        identity, filter = reading.model.identity, self._corpus.filter
+        with self._turn:
+            index = self._file.open()
+            left = index.reads.count(filter, made_by=identity, everything=everything)[1]
+            waiting = index.reads.waiting(filter, most, made_by=identity, everything=everything)
+            rows = index.rows(waiting)
+        parts = {id_: reading.cut(to_read(row)) for id_, row in rows.items()}
+        if parts:
+            made = iter(pack(reading.model.embed([each for cut in parts.values() for each in cut])))
+            kept = [(id_, [next(made) for _ in cut]) for id_, cut in parts.items()]
+            with self._turn:
+                self._file.open().reads.put(kept, made_by=identity)
+        return len(rows), left - len(rows)
 
     def watch(self, stop: threading.Event) -> Iterator[tuple[str, SyncReport]]:
         """Keep the index up to date until told to stop, and say what was done and why."""
@@ -157,6 +207,7 @@ class Searcher:
         folders = {own, *(stack.path for stack in self._corpus.stacks() if isinstance(stack, Stack))}
         tops = [each for each in sorted(folders) if os.path.isdir(each)]
         tops = [each for each in tops if not any(each.startswith(f"{other}{os.sep}") for other in tops)]
+        read_in_background(lambda most: self.read(most=most), lambda: True, stop)
         for why in wakings(tops, ignore=lambda path: path.startswith(derived), stop=stop):
             report = self.sync()
             if report.changed or report.removed or why not in ("changed", "due"):
@@ -290,8 +341,27 @@ class Searcher:
     def _engine_of(self) -> Engine:
         keeper = self._keeper()
         if self._engine is None or self._engine.index is not keeper.sync.index:
-            self._engine = Engine(keeper.sync.index, keeper.sync, self._uses, lambda: self._embedder[1])
+            self._engine = Engine(
+                keeper.sync.index, keeper.sync, self._uses, lambda: self._embedder[1], self._read_by
+            )
         return self._engine
+
+    def _read_by(self) -> Embedder | None:
+        """The model that reads, if one does."""
+        reading = self._reader()
+        return None if reading is None else reading.model
+
+    def _how_much_read(self) -> tuple[int, int]:
+        """How many passages of what is curated were read, and how many not; counted when that changed."""
+        reader = self._read_by()
+        if reader is None:
+            return 0, 0
+        index = self._file.open()
+        state = (index.stats().version, index.stats().settings.get("made"))
+        if self._read[0] != state:
+            total, unread = index.reads.count(self._corpus.filter, made_by=reader.identity)
+            self._read = state, (total - unread, unread)
+        return self._read[1]
 
     def _count_uses(self) -> None:
         """Count what was shown since the last time; many questions in a row are counted together."""
@@ -314,7 +384,13 @@ class Searcher:
     def _answer(self, found: Ranking, report: SyncReport, *, explain: bool) -> Answer:
         findings = report.findings
         coverage = Coverage(
-            report.files, report.indexed, report.pending, len(findings), report.vectors_pending
+            report.files,
+            report.indexed,
+            report.pending,
+            len(findings),
+            report.vectors_pending,
+            0,
+            *self._how_much_read(),
         )
         if self.caller.audience is Audience.GROUP:  # neither names nor numbers of what it may not see
             findings = [each for each in findings if each.where.startswith(self._shared)]
@@ -344,6 +420,7 @@ class Searcher:
             model,
             notes=found.notes,
             hidden=found.hidden,
+            read=found.read,
         )
 
 

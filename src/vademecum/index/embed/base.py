@@ -8,12 +8,12 @@ from __future__ import annotations
 import contextlib
 import math
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, TypeGuard
 
 from vademecum.stand_ins import LazyModule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -98,6 +98,13 @@ class Renewing(Embedder, Protocol):
 
     def renew(self, dimension: int) -> bool:
         """Ask once more, and go on with this dimension if the answer has it; else all stays as it was."""
+
+
+class Reading(NamedTuple):
+    """A model that reads, and how a text is cut into parts that it reads one by one."""
+
+    model: Embedder
+    cut: Callable[[str], list[str]]
 
 
 _until: ContextVar[float] = ContextVar("until", default=math.inf)

@@ -141,15 +141,22 @@ class Tokens:
         """The pieces of a text, so many at most; none when it holds no known word."""
         tokens: list[int] = []
         for word in text.translate(_CHARACTERS).split():
-            found = self._known.get(word)
-            if found is None:
-                if len(self._known) > MAX_WORDS:
-                    self._known.clear()
-                found = self._known[word] = pieces(word, self._vocabulary) or [self._unknown]
-            tokens += found
+            tokens += self._of(word)
             if len(tokens) >= most:
                 break
         return tokens[:most] if any(token != self._unknown for token in tokens) else []
+
+    def count(self, text: str) -> int:
+        """How many pieces a text has."""
+        return sum(len(self._of(word)) for word in text.translate(_CHARACTERS).split())
+
+    def _of(self, word: str) -> list[int]:
+        found = self._known.get(word)
+        if found is None:
+            if len(self._known) > MAX_WORDS:
+                self._known.clear()
+            found = self._known[word] = pieces(word, self._vocabulary) or [self._unknown]
+        return found
 
     def marked(self, tokens: list[int]) -> list[int]:
         """Tokens between the two that mark a beginning and an end."""

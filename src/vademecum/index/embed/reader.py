@@ -11,6 +11,7 @@ import functools
 import json
 import math
 import os
+import re
 import threading
 import zlib
 from pathlib import Path
@@ -35,12 +36,16 @@ else:
 
 WEIGHTS = Path(__file__).with_name("reader.safetensors")
 NAME = "all-MiniLM-L6-v2-int8"
+CHECKSUM = "e5d9219c"  # over all weights, as `tools/pack_reader.py` prints it
 # Raised whenever this file makes other vectors from the same weights.
 REVISION = 1
 DIMENSION = 384
 WINDOW = 128  # tokens that are read together, with the two that mark its ends
 _PART = 64  # texts after which others get their turn
 _BATCH = 768  # tokens that go through at once: more do not fit into the caches of a core
+_EARLY = 0.8  # of its share that a part may end with a sentence
+_WORD = re.compile(r"\s*\S+\s*")
+_ENDED = re.compile(r"[.!?。]\s+$|\n\s*$")
 _ROWS = 32  # whose activations are worked out at once, for the same reason
 _HINT = "install vademecum again; words and static vectors still answer"
 # Abramowitz and Stegun, 7.1.26: the error function to 1.5e-7, which numpy has not.
@@ -137,10 +142,10 @@ class Transformer:
 
 
 def _check(path: Path, about: dict[str, str], tensors: dict[str, Floats]) -> None:
-    """Refuse weights of another model, and numbers that are not what they were when the file was made."""
-    if about.get("name") != NAME:
-        raise EmbedderFailed(f"{path}: is not {NAME}", hint=_HINT)
-    if checksum(tensors) != about.get("checksum"):
+    """Refuse weights of another model, and numbers that are not those that were shipped."""
+    if about.get("name") != NAME or about.get("checksum") != CHECKSUM:
+        raise EmbedderFailed(f"{path}: is not the {NAME} that was shipped", hint=_HINT)
+    if checksum(tensors) != CHECKSUM:
         raise EmbedderFailed(f"{path}: its numbers are damaged", hint=_HINT)
 
 
@@ -184,11 +189,10 @@ class Reader:
     cached = True
     mean = None
 
-    def __init__(self, weights: Path = WEIGHTS, *, provider: str = provider) -> None:
+    def __init__(self, weights: Path = WEIGHTS) -> None:
         self._path = weights
         self._lock = threading.Lock()
-        self.provider = provider
-        self.identity = f"minilm:{NAME}:{_about(weights).get('checksum')}:{WINDOW}:{REVISION}"
+        self.identity = f"minilm:{NAME}:{CHECKSUM}:{WINDOW}:{REVISION}"
 
     @functools.cached_property
     def _model(self) -> Transformer:
@@ -210,6 +214,22 @@ class Reader:
         made = self._read(flat)
         ends = np.cumsum([len(windows) for windows in cut])
         return [made[end - len(windows) : end] for windows, end in zip(cut, ends, strict=True)]
+
+    def cut(self, text: str) -> list[str]:
+        """The parts of a text that fit a window each, about equally long and ending with a sentence."""
+        room, total = WINDOW - 2, self._tokens.count(text)
+        if total <= room:
+            return [text]
+        enough = _EARLY * total / math.ceil(total / room)
+        parts, held = [""], 0
+        for word in _WORD.findall(text):
+            size = self._tokens.count(word)
+            if held + size > room or (held >= enough and _ENDED.search(parts[-1])):
+                parts.append("")
+                held = 0
+            parts[-1] += word
+            held += size
+        return [each for each in parts if each.strip()]
 
     def embed(self, texts: Sequence[str], *, query: bool = False) -> Vectors:
         """Read each text; one of several windows is the mean of them. A question is a text like any other."""

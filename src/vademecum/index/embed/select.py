@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vademecum.errors import EmbedderChanged, EmbedderFailed, UnknownName
-from vademecum.index.embed.base import PROBES, gather, is_dear, patience, renews, unit
+from vademecum.index.embed.base import PROBES, Reading, gather, is_dear, patience, renews, unit
 from vademecum.stand_ins import LazyModule
 from vademecum.types import Provider
 
@@ -34,7 +34,7 @@ else:
     np = LazyModule("numpy")
 
 NAMES = tuple(map(str, Provider))
-REMOTE = tuple(name for name in NAMES if name not in ("local", "minilm", "none"))
+REMOTE = tuple(name for name in NAMES if name not in ("local", "static", "minilm", "none"))
 CHECK = 4  # bytes before the numbers of a kept vector, that tell damaged ones
 REST = 30.0  # seconds for which an embedder is left alone that failed
 
@@ -57,7 +57,7 @@ def select_embedder(
     """
     if name == "none":
         return None
-    if name == "local":
+    if name in ("local", "static"):
         return _kept(_by_path(Path(os.path.expanduser(path))) if path else shipped(), state, largest)
     if name == "minilm":
         return _kept(shipped_reader(), state, largest)
@@ -83,6 +83,11 @@ def shipped() -> Static:
     from vademecum.index.embed.local import Static
 
     return Static()
+
+
+def select_reader(state: State | None = None, largest: int = 0) -> Reading:
+    """What reads passages and questions; what it made of a passage is kept, up to so many bytes."""
+    return Reading(_kept(shipped_reader(), state, largest), shipped_reader().cut)
 
 
 @functools.cache

@@ -364,6 +364,7 @@ def covered(index: Survey) -> str:
             (index.gone, "gone"),
             (len(index.failed), "failed"),
             (index.vectors_pending, "without vectors"),
+            (index.unread, "passages not read yet"),
         )
         if count
     ]
@@ -454,17 +455,18 @@ def recall(query: str, as_json: bool, door: Door, **given: Any) -> None:
 @click.command()
 @click.option("--rebuild", is_flag=True, help="Make it anew from the files.")
 @click.option("--check", is_flag=True, help="Compare it with every file, and mend it.")
+@click.option("--read-all", is_flag=True, help="Have sources read as well, for questions in other words.")
 @click.option("--watch", is_flag=True, help="Stay, and keep it up to date until interrupted.")
 @common
-def index(rebuild: bool, check: bool, watch: bool, as_json: bool, door: Door) -> None:
+def index(watch: bool, as_json: bool, door: Door, **given: bool) -> None:
     """Bring the search index up to date; it is made from the files and safe to delete."""
-    if watch and (rebuild or check):
-        raise click.UsageError("--watch goes with neither --rebuild nor --check")
+    if watch and any(given.values()):
+        raise click.UsageError("--watch goes with none of --rebuild, --check and --read-all")
     if watch:
         keep_watch(door(), as_json=as_json)
         return
     with output.progress() as step:
-        report = door().care.index(rebuild=rebuild, check=check, progress=step)
+        report = door().care.index(**given, progress=step)
     show_report(report, as_json=as_json)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import threading
+import time
 import uuid
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -76,6 +77,7 @@ _TRY: Mapping[type[VadeError], str] = {
     errors.Locked: "try once more in a moment",
     errors.StorageFailed: "tell the person that the disk refused; `vade doctor` says more",
 }
+IDLE = 5.0  # seconds without a call, after which passages are read that wait for it
 MOST = 64  # connections whose memory is kept open; the one not used for longest is closed first
 Made = TypeVar("Made")
 
@@ -87,11 +89,12 @@ Made = TypeVar("Made")
 class Connection:
     """One connection, and its memory."""
 
-    def __init__(self, options: Mapping[str, Any]) -> None:
-        self._options = options
+    def __init__(self, options: Mapping[str, Any], opened: Callable[[Memory], None]) -> None:
+        self._options, self._tell = options, opened
         self._turn = anyio.CapacityLimiter(1)
         self._memory: Memory | None = None
         self.waiting = 0
+        self._last = time.monotonic()
 
     async def run(self, do: Callable[[Memory], Made]) -> Made:
         """Make one call on memory, after those before it."""
@@ -100,10 +103,17 @@ class Connection:
             return await anyio.to_thread.run_sync(lambda: do(self._opened()), limiter=self._turn)
         finally:
             self.waiting -= 1
+            self._last = time.monotonic()
+
+    @property
+    def idle(self) -> bool:
+        """Whether nobody has asked for anything for a while."""
+        return not self.waiting and time.monotonic() - self._last > IDLE
 
     def _opened(self) -> Memory:
         if self._memory is None:
             self._memory = open_memory(self._options)
+            self._tell(self._memory)
         return self._memory
 
     def close(self) -> None:
@@ -118,6 +128,8 @@ class Connections:
     def __init__(self, options: Mapping[str, Any], *, own_session: bool) -> None:
         self._options = dict(options)
         self._open: OrderedDict[str, Connection] = OrderedDict()
+        self._stop = threading.Event()
+        self._reads = False
         # Over stdio the process is the connection, and all of it is one session.
         if own_session and not self._options.get("session"):
             self._options["session"] = session_of(uuid.uuid4().hex)
@@ -128,13 +140,23 @@ class Connections:
             options = dict(self._options)
             if id and not options.get("session"):
                 options["session"] = session_of(id)
-            self._open[id] = Connection(options)
+            self._open[id] = Connection(options, self._opened)
             self._close_some()
         self._open.move_to_end(id)
         return self._open[id]
 
+    def _idle(self) -> bool:
+        return all(each.idle for each in [*self._open.values()])
+
+    def _opened(self, memory: Memory) -> None:
+        """Have what is curated read while nobody asks, by the first memory that is opened alone."""
+        if not self._reads:
+            self._reads = True
+            memory.care.read_when_idle(self._idle, self._stop)
+
     def close(self) -> None:
         """Let go of everything."""
+        self._stop.set()
         for each in self._open.values():
             each.close()
 

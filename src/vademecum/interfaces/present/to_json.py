@@ -94,6 +94,7 @@ explained_json = JsonShape(
 _covered = JsonShape(
     "coverage",
     "files:int indexed:int pending:int failed:int vectorsPending:int=vectors_pending sessions",
+    "read:int unread:int",
     sessions=optional(COUNT),
 )
 
@@ -126,7 +127,8 @@ def _camel(name: str) -> str:
 
 index_json = JsonShape(
     "index_report",
-    "files:int indexed:int changed:int removed:int pending:int vectors_pending:int failed degraded:list",
+    "files:int indexed:int changed:int removed:int pending:int vectors_pending:int unread:int failed",
+    "degraded:list",
     failed=at("findings", many(not_indexed_json)),
 )
 
@@ -193,7 +195,7 @@ _pinned = JsonShape("pinned_size", "path size:int budget:int over:bool")
 _attached = JsonShape("source_attached", "name path scope=place.scope inject:bool problem~")
 _survey = JsonShape(
     "survey",
-    "files:int indexed:int pending:int stale:int gone:int vectors_pending:int chunks:int failed",
+    "files:int indexed:int pending:int stale:int gone:int vectors_pending:int unread:int chunks:int failed",
     "trouble~",
     failed=many(not_indexed_json),
 )

@@ -1,0 +1,180 @@
+"""The vectors that reading makes, in a table of their own: a passage without one has no vote.
+
+The table comes when something is first read, and says by itself which model made it, so that no index is made
+anew for it; what leaves the index leaves it too. A passage may have several vectors, one for each window that
+was read of it, and is as near as the nearest of them.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from vademecum.index.base import JOURNAL, MEMORY, PINNED, ReadNear
+from vademecum.stand_ins import LazyModule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from vademecum.index.base import Filter
+    from vademecum.index.sqlite import SqliteIndex
+else:
+    np = LazyModule("numpy")
+
+CURATED = (MEMORY, JOURNAL, PINNED)  # what is read without being asked for
+_VERSION = 1  # of the table
+_JOINED = "chunks c join files f on f.id = c.file"
+_WINDOWS = 4  # of a passage that are looked at at least among the nearest
+_BLOCK = 4096  # vectors that are made wide at once
+_TABLE = """
+drop trigger if exists reads_gone;
+drop table if exists reads;
+create table reads(
+    id integer primary key autoincrement,
+    chunk integer not null,
+    vector blob not null
+);
+create index reads_chunk on reads(chunk);
+create trigger reads_gone after delete on chunks begin
+    delete from reads where chunk = old.id;
+end;
+"""
+
+
+NOTHING_READ = ReadNear({}, 0.0, 1.0, 0)
+
+
+class Reads:
+    """What was read of one index: a part of it, in a module of its own."""
+
+    def __init__(self, index: SqliteIndex) -> None:
+        # Whoever lets go of an index closes its file: nothing here may hold it.
+        self._index: SqliteIndex = weakref.proxy(index)
+        self._state: tuple[Any, ...] | None = None  # what the next three are of
+        self._ids: Any = None  # of the rows, their chunks and their files
+        self._packed: Any = None
+        self._lengths: Any = None
+
+    def made_by(self) -> str | None:
+        """The model that made what there is; None when nothing was ever read."""
+        said = self._index.stats().settings.get("reads")
+        return None if said is None or not said.startswith(f"{_VERSION} ") else said.partition(" ")[2]
+
+    def waiting(self, filter: Filter, limit: int | None, *, made_by: str, everything: bool) -> list[int]:
+        """Chunks that were not read yet, the newest first; of sources only when everything is wanted."""
+        where, values = self._unread(filter, made_by=made_by, everything=everything)
+        asked = f"select c.id from {_JOINED} where {where} order by c.id desc"
+        most = -1 if limit is None else limit
+        return [row[0] for row in self._index._ask(f"{asked} limit ?", (*values, most))]
+
+    def count(self, filter: Filter, *, made_by: str, everything: bool = False) -> tuple[int, int]:
+        """How many chunks there are to be read, and how many of them were not yet."""
+        joined = f"select count(*) from {_JOINED} where"
+        where, values = self._wanted(filter, everything=everything)
+        unread, more = self._unread(filter, made_by=made_by, everything=everything)
+        ask = self._index._ask
+        return int(ask(f"{joined} {where}", values)[0][0]), int(ask(f"{joined} {unread}", more)[0][0])
+
+    def put(self, rows: Iterable[tuple[int, Sequence[bytes]]], *, made_by: str) -> None:
+        """Keep what was read of chunks; of one that has left or was read by another meanwhile, nothing.
+
+        One of which nothing can be read keeps an empty vector: it is not tried again.
+        """
+        kept = [(chunk, list(vectors) or [b""]) for chunk, vectors in rows]
+        connection = self._index._connection
+        with self._index._writing():
+            if self.made_by() != made_by:
+                connection.execute(_TABLE)
+                connection.execute(
+                    "insert or replace into meta values('reads', ?)", (f"{_VERSION} {made_by}",)
+                )
+            for chunk, vectors in kept:
+                here = """select exists (select 1 from chunks where id = :chunk)
+                    and not exists (select 1 from reads where chunk = :chunk)"""
+                if connection.execute(here, {"chunk": chunk}).fetchone() == (1,):
+                    connection.executemany(
+                        "insert into reads(chunk, vector) values(?, ?)", [(chunk, each) for each in vectors]
+                    )
+
+    def nearest(
+        self, query: Any, filter: Filter, limit: int, *, made_by: str, also: Iterable[int] = ()
+    ) -> ReadNear:
+        """The chunks nearest to a question that was read, and how near some others are."""
+        if self.made_by() != made_by:
+            return NOTHING_READ
+        ids, packed, lengths = self._refreshed(len(query))
+        if not len(ids):
+            return NOTHING_READ
+        cosines = np.empty(len(ids), np.float32)
+        for start in range(0, len(ids), _BLOCK):
+            block = slice(start, start + _BLOCK)
+            cosines[block] = packed[block].astype(np.float32) @ query / lengths[block]
+        mean, deviation = float(cosines.mean()), max(float(cosines.std()), 1e-3)
+        rows = self._allowed(filter, ids)
+        order = rows[np.argsort(-cosines[rows], kind="stable")]
+        first = order[: limit * _WINDOWS]
+        found: dict[int, float] = {}
+        for chunk, cosine in zip(ids[first, 1].tolist(), cosines[first].tolist(), strict=True):
+            if len(found) < limit:
+                found.setdefault(chunk, cosine)
+        others = order[np.isin(ids[order, 1], np.fromiter(also, np.int64))]
+        for chunk, cosine in zip(ids[others, 1].tolist(), cosines[others].tolist(), strict=True):
+            found.setdefault(chunk, cosine)
+        return ReadNear(found, mean, deviation, len(ids))
+
+    def _wanted(self, filter: Filter, *, everything: bool) -> tuple[str, tuple[Any, ...]]:
+        where, values = self._index._where(filter)
+        if everything:
+            return where, values
+        return f"{where} and f.source in ({', '.join('?' * len(CURATED))})", (*values, *CURATED)
+
+    def _unread(self, filter: Filter, *, made_by: str, everything: bool) -> tuple[str, tuple[Any, ...]]:
+        where, values = self._wanted(filter, everything=everything)
+        if self.made_by() != made_by:
+            return where, values
+        return f"{where} and not exists (select 1 from reads r where r.chunk = c.id)", values
+
+    def _refreshed(self, dimension: int) -> tuple[Any, Any, Any]:
+        """All vectors as they are now; only new ones are fetched, unless some have left."""
+        made = self._index.stats().settings.get("made")
+        count, last = self._index._ask("select count(*), coalesce(max(id), 0) from reads")[0]
+        state = (made, self.made_by(), count, last)
+        if self._ids is None or self._state is None or state[:2] != self._state[:2]:
+            self._ids, self._packed = np.zeros((0, 3), np.int64), np.zeros((0, dimension), np.int8)
+            self._state = None
+        if state != self._state:
+            self._append(dimension, 0 if self._state is None else self._state[3])
+            here = {row[0] for row in self._index._ask("select id from reads where vector != x''")}
+            if len(here) != len(self._ids):
+                kept = np.isin(self._ids[:, 0], np.fromiter(here, np.int64, len(here)))
+                self._ids, self._packed = self._ids[kept], self._packed[kept]
+            wide = self._packed.astype(np.float32)
+            self._lengths = np.maximum(np.sqrt(np.einsum("ij,ij->i", wide, wide)), 1)
+            self._state = state
+        return self._ids, self._packed, self._lengths
+
+    def _append(self, dimension: int, after: int) -> None:
+        rows = self._index._ask(
+            """select r.id, r.chunk, c.file, r.vector
+            from reads r
+            join chunks c on c.id = r.chunk
+            where r.id > ? and length(r.vector) = ?
+            order by r.id""",
+            (after, dimension),
+        )
+        if rows:
+            fresh = np.frombuffer(b"".join(row[3] for row in rows), np.int8).reshape(len(rows), dimension)
+            self._ids = np.concatenate([self._ids, np.array([row[:3] for row in rows], np.int64)])
+            self._packed = np.concatenate([self._packed, fresh])
+
+    def _allowed(self, filter: Filter, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The rows that a filter lets through."""
+        if not self._index._hides(filter):
+            return np.arange(len(ids))
+        where, values = self._index._where(filter)
+        column, table = ("f.id", "files f") if filter.by_file else ("c.id", _JOINED)
+        wanted = [row[0] for row in self._index._ask(f"select {column} from {table} where {where}", values)]
+        return np.flatnonzero(np.isin(ids[:, 2 if filter.by_file else 1], np.array(wanted, np.int64)))
