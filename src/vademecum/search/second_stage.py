@@ -14,7 +14,7 @@ import json
 import math
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float32]
     _Values = Mapping[tuple[int, int], float]  # of passages, by file and place
 
-_Id = TypeVar("_Id")
 MOST = 60  # candidates that are put in order again; more changed nothing
 LEAVES = 8  # a byte has a bit for each
 LEAST = 0.02  # of the best score, that every candidate keeps
@@ -265,56 +264,72 @@ def speech_features(said: Speech, asked: QuestionCues) -> tuple[float, ...]:
 def features(ids: Sequence[int], sums: Mapping[int, float], legs: Legs, asked: QuestionCues) -> Floats:
     """A row for each candidate; they come best first, and there is one at least."""
     marks: Mapping[int, Mark] = legs.marks
-    narrow, wide, vector = _shares(legs.narrow), _shares(legs.wide), _shares(legs.vector, least=1e-9)
-    own = _shares(legs.own)
-    meaning = {(mark.file, mark.order): vector.get(id_, 0.0) for id_, mark in marks.items()}
-    asking = {(mark.file, mark.order): mark.speech.asks / 100 for mark in marks.values()}
+    narrow, wide, vector, own = legs.narrow.get, legs.wide.get, legs.vector.get, legs.own
+    meaning = {(mark.file, mark.order): vector(id_, 0.0) for id_, mark in marks.items()}
+    asking = {(mark.file, mark.order): mark.speech.asks for mark in marks.values() if mark.speech.asks}
     speech = {said: speech_features(said, asked) for said in {marks[id_].speech for id_ in ids}}
     others = -1.0 if any(each[2] for each in speech.values()) else 0.0  # where somebody is named
     files = [marks[id_].file for id_ in ids]
     counts = Counter(files)
     seen: dict[int, int] = {}
     first: dict[int, float] = {}
-    top = sums[ids[0]] or 1e-9
-    asked_for = float(min(len(legs.asked.words), 20))
-    rows = []
+    asked_for = min(len(legs.asked.words), 20)
+    flat: list[float] = []
     for id_, file in zip(ids, files, strict=True):
         _, order, _, _, alone, said, size = marks[id_]
         beside = _ALONE if alone else _beside(file, order, own, meaning, asking)
         short = math.exp(-size / SHORT)
         person, role, named, speaks, asks, *told = speech[said]
         rank = seen[file] = seen.get(file, -1) + 1
-        rows.append(
-            (
-                sums[id_],
-                vector.get(id_, 0.0),
-                narrow.get(id_, 0.0),
-                wide.get(file, 0.0),
-                own.get((file, order), 0.0),
-                *beside[:4],
-                beside[0] * short,
-                beside[1] * short,
-                (beside[2] + beside[3]) * short,
-                *beside[4:6],
-                person,
-                role,
-                named or others,
-                speaks,
-                asks,
-                beside[6],
-                math.log1p(size),
-                *told,
-                first.setdefault(file, sums[id_] / top),
-                rank,
-                counts[file],
-                alone,
-                asked_for,
-            )
+        flat += (
+            sums[id_],
+            vector(id_, 0.0),
+            narrow(id_, 0.0),
+            wide(file, 0.0),
+            own.get((file, order), 0.0),
+            *beside[:4],
+            beside[0] * short,
+            beside[1] * short,
+            (beside[2] + beside[3]) * short,
+            *beside[4:6],
+            person,
+            role,
+            named or others,
+            speaks,
+            asks,
+            beside[6],
+            math.log1p(size),
+            *told,
+            first.setdefault(file, sums[id_]),
+            rank,
+            counts[file],
+            alone,
+            asked_for,
         )
-    return np.array(rows, np.float32)
+    rows: Floats = np.fromiter(flat, np.float32, len(flat)).reshape(-1, len(FEATURES))
+    return rows * _factors(legs, sums[ids[0]])
 
 
 _ALONE = (0.0,) * 7
+_WORDS = [FEATURES.index("own"), *range(FEATURES.index("before"), FEATURES.index("vector_before"))]
+_MEANING = [FEATURES.index(name) for name in ("vector", "vector_before", "vector_after")]
+_NARROW, _WIDE = FEATURES.index("narrow"), FEATURES.index("wide")
+_FILE_BEST, _ASKS_BEFORE = FEATURES.index("file_best"), FEATURES.index("asks_before")
+
+
+def _factors(legs: Legs, best: float) -> Floats:
+    """What each column is multiplied with: legs become shares of their best.
+
+    What FTS5 gives to words that stand everywhere is not blown up.
+    """
+    factors = np.ones(len(FEATURES), np.float32)
+    factors[_NARROW] = 1 / max(1.0, *legs.narrow.values(), 0.0)
+    factors[_WIDE] = 1 / max(1.0, *legs.wide.values(), 0.0)
+    factors[_WORDS] = 1 / max(1.0, *legs.own.values(), 0.0)
+    factors[_MEANING] = 1 / max(1e-9, *legs.vector.values(), 0.0)
+    factors[_FILE_BEST] = 1 / (best or 1e-9)
+    factors[_ASKS_BEFORE] = 0.01
+    return factors
 
 
 def _beside(file: int, order: int, own: _Values, meaning: _Values, asking: _Values) -> tuple[float, ...]:
@@ -329,10 +344,3 @@ def _beside(file: int, order: int, own: _Values, meaning: _Values, asking: _Valu
         meaning.get(after, 0.0),
         asking.get(before, 0.0),
     )
-
-
-def _shares(leg: Mapping[_Id, float], *, least: float = 1.0) -> dict[_Id, float]:
-    """A leg divided by its best; what FTS5 gives to words that stand everywhere is not blown up."""
-    best = max(leg.values(), default=0.0)
-    factor = 1 / max(best, least)
-    return {id_: factor * value for id_, value in leg.items()}
