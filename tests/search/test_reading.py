@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from vademecum.errors import EmbedderFailed
-from vademecum.index.embed.base import Reading
+from vademecum.index.embed.base import PassageReader
 from vademecum.index.embed.reader import CHECKSUM, WEIGHTS, Reader
 from vademecum.interfaces.mcp import server
 from vademecum.memory import Memory, connect
@@ -77,7 +77,7 @@ def spoilt(path: Path, how: str) -> Path:
 def read_with(memory: Memory, weights: Path) -> None:
     """Let a memory read with other weights."""
     model = Reader(weights)
-    memory.care.searcher._reader = lambda: Reading(model, model.cut)
+    memory.care.searcher._reader = lambda: PassageReader(model, model.cut)
 
 
 # --- what is read, and when

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from datetime import datetime
 
-    from vademecum.index.embed.base import Embedder, Reading
+    from vademecum.index.embed.base import Embedder, PassageReader
     from vademecum.index.sync import Survey, SyncReport
     from vademecum.knowledge.graph import Sight
     from vademecum.search.engine import Options
@@ -369,7 +369,7 @@ class Finder:
         )
 
     @functools.cached_property
-    def _read_by(self) -> Reading | None:
+    def _read_by(self) -> PassageReader | None:
         from vademecum.index.embed.select import select_reader
 
         settings = self._work.settings
@@ -378,7 +378,7 @@ class Finder:
             return None
         return select_reader(self._work.state, settings.search.cache_max_mb * 1_000_000)
 
-    def _reader(self) -> Reading | None:
+    def _reader(self) -> PassageReader | None:
         """What reads passages and questions: with the models in the package alone, and when none is named."""
         return self._read_by
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from vademecum.index.base import Filter, Index
-    from vademecum.index.embed.base import Embedder, Reading
+    from vademecum.index.embed.base import Embedder, PassageReader
     from vademecum.search.base import Query
     from vademecum.search.rerank import Rerank
     from vademecum.store import Home
@@ -63,7 +63,7 @@ class Searcher:
         name: str,
         state: State | None = None,
         rerank: Rerank | None = None,
-        reader: Callable[[], Reading | None] = lambda: None,
+        reader: Callable[[], PassageReader | None] = lambda: None,
     ) -> None:
         self.home, self.caller = home, caller
         self._rerank = rerank
@@ -179,7 +179,7 @@ class Searcher:
             if progress is not None:
                 progress("reading", done, done + left)
 
-    def _read_some(self, reading: Reading, most: int, *, everything: bool) -> tuple[int, int]:
+    def _read_some(self, reading: PassageReader, most: int, *, everything: bool) -> tuple[int, int]:
         """Have a few passages read, and say how many, and how many are left."""
         from vademecum.index.vectors import pack  # and numpy with it
 

@@ -100,7 +100,7 @@ class Renewing(Embedder, Protocol):
         """Ask once more, and go on with this dimension if the answer has it; else all stays as it was."""
 
 
-class Reading(NamedTuple):
+class PassageReader(NamedTuple):
     """A model that reads, and how a text is cut into parts that it reads one by one."""
 
     model: Embedder

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vademecum.errors import EmbedderChanged, EmbedderFailed, UnknownName
-from vademecum.index.embed.base import PROBES, Reading, gather, is_dear, patience, renews, unit
+from vademecum.index.embed.base import PROBES, PassageReader, gather, is_dear, patience, renews, unit
 from vademecum.stand_ins import LazyModule
 from vademecum.types import Provider
 
@@ -85,9 +85,9 @@ def shipped() -> Static:
     return Static()
 
 
-def select_reader(state: State | None = None, largest: int = 0) -> Reading:
+def select_reader(state: State | None = None, largest: int = 0) -> PassageReader:
     """What reads passages and questions; what it made of a passage is kept, up to so many bytes."""
-    return Reading(_kept(shipped_reader(), state, largest), shipped_reader().cut)
+    return PassageReader(_kept(shipped_reader(), state, largest), shipped_reader().cut)
 
 
 @functools.cache
