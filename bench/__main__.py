@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from bench import (
     catalogue,
     chat,
+    claims,
     cold,
     contention,
     context,
@@ -45,6 +46,7 @@ BENCHES: dict[str, Callable[[], Rows]] = {
     "signals": signals.measure,
     "same": same.measure,
     "times": times.measure,
+    "claims": claims.measure,
     "mcp": mcp.measure,
     "hooks": hooks.measure,
     "chat": chat.measure,

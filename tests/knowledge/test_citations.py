@@ -85,7 +85,7 @@ def test_a_link_out_of_the_tree_is_not_followed(root: Path, tmp_path_factory: py
 
 def test_lines_that_moved_are_found_again_and_changed_ones_are_told(root: Path) -> None:
     text = "src/db/pool.py#L1-L3 opens the pool"
-    marks = citations.mark_lines(text, ProjectTree(root))
+    marks = citations.mark_claims(text, ProjectTree(root))
     assert citations.parse_marks(citations.render_marks(marks)) == marks
     assert standings(text, root, marks) == {"src/db/pool.py#L1-L3": "verified"}
     (root / "src" / "db" / "pool.py").write_text("import os\n\n" + CODE)
@@ -101,7 +101,7 @@ def test_lines_that_moved_are_found_again_and_changed_ones_are_told(root: Path) 
 
 def test_an_indentation_is_no_change(root: Path) -> None:
     text = "src/db/pool.py#L1-L3"
-    marks = citations.mark_lines(text, ProjectTree(root))
+    marks = citations.mark_claims(text, ProjectTree(root))
     (root / "src" / "db" / "pool.py").write_text("\n".join(f"    {line}" for line in CODE.split("\n")))
     assert standings(text, root, marks) == {text: "verified"}
 
@@ -124,7 +124,7 @@ def test_the_worst_claim_is_told_first(root: Path) -> None:
 @given(st.text(max_size=300))
 def test_any_text_can_be_asked(text: str) -> None:
     tree = ProjectTree(Path(__file__).parent)
-    for each in citations.check_claims(citations.find_claims(text, tree=tree), tree, symbols=False):
+    for each in citations.check_claims(citations.find_claims(text, tree=tree), tree):
         assert each.claim.path
 
 

@@ -86,7 +86,7 @@ def test_no_walk_while_every_path_is_there(memory: Memory, monkeypatch: pytest.M
 
     memory.recall("herons")
     monkeypatch.setattr(os, "walk", walked)
-    assert told(memory) == {"src/db/pool.py": "verified"}
+    assert told(memory) == {"src/db/pool.py": "verified", "src/": "verified"}
 
 
 def test_what_cannot_be_known_in_time_is_left_out(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:

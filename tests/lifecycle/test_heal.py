@@ -168,7 +168,9 @@ def test_undated_entries_are_left_to_a_person(world: World) -> None:
 
 def test_an_entry_is_marked_with_what_is_gone_and_its_text_stays(world: World, project: Path) -> None:
     text = "The rest is in src/db/old.py, and `drain_pool()` empties it."
+    (project / "src" / "db" / "old.py").write_text("def drain_pool():\n    pass\n")
     world.memory().store(text, key="pool")
+    (project / "src" / "db" / "old.py").unlink()
     outcome = world.memory().care.heal(apply=True)
     entry = world.memory().show("pool").entries[0]
     assert entry.text == text

@@ -92,7 +92,6 @@ def test_a_contradiction_is_an_error_that_heal_mends(world: World) -> None:
         ("See [the guide](docs/gone.md).", "error", "docs/gone.md is not there"),
         ("The pool is in lib/db/pool.py.", "warning", "lib/db/pool.py is now src/db/pool.py"),
         ("It stands in src/db/pool.py#L90-L99.", "warning", "src/db/pool.py has only"),
-        ("`OldPolicy` bounds it.", "warning", "`OldPolicy` stands in no file"),
     ],
 )
 def test_a_claim_about_the_project_that_is_no_longer_so(
@@ -103,6 +102,27 @@ def test_a_claim_about_the_project_that_is_no_longer_so(
     assert finding.severity == severity
     assert why in finding.why
     assert line_at(world, finding) == text
+
+
+def test_a_name_that_was_here_and_is_gone_is_told_and_one_that_never_was_is_not(
+    world: World, project: Path
+) -> None:
+    old = project / "src" / "old.py"
+    old.write_text("class OldPolicy:\n    pass\n")
+    world.memory().store("`OldPolicy` bounds it, `useState()` and `DATABASE_URL` have no say.", key="claim")
+    assert list(world.memory().care.lint()) == []
+    old.write_text("# OldPolicy went.\n")
+    finding = one(world.memory().care.lint(), "stale_claim")
+    assert (finding.severity, finding.why) == ("warning", "`OldPolicy` is defined in no file of the project")
+
+
+def test_in_a_record_made_by_hand_a_name_that_stands_nowhere_is_told(world: World, project: Path) -> None:
+    memory = world.memory()
+    memory.store("First.", key="first")
+    folder = next(world.home.glob("memory/project/*/records"))
+    (folder / "claim.md").write_text("`OldPolicy` bounds it; `print()` and `DATABASE_URL` are not ours.\n")
+    finding = one(world.memory().care.lint(), "stale_claim")
+    assert finding.why == "`OldPolicy` stands in no file of the project"
 
 
 def test_only_records_of_the_project_speak_of_its_files(world: World, project: Path) -> None:

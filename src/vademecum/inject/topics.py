@@ -12,6 +12,7 @@ import contextlib
 import hashlib
 import heapq
 import marshal
+import os
 import re
 import sys
 from datetime import UTC, datetime
@@ -24,16 +25,19 @@ from vademecum.inject.render import cut_document
 from vademecum.knowledge import lessons, trust
 from vademecum.store import Fact, archive, catalogue, clock, decisions, merge
 from vademecum.store.merge import is_consolidation
-from vademecum.types import LEARNED, Origin, RecordType
+from vademecum.text import may_cite
+from vademecum.types import LEARNED, Origin, RecordType, Scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from vademecum.knowledge.project_tree import ProjectTree
     from vademecum.store import Found, Records, Shelf
     from vademecum.store.catalogue import Digest
-    from vademecum.types import Place, Record
+    from vademecum.types import Entry, Place, Record
 
 NEVER = datetime.min.replace(tzinfo=UTC)
+STALE_SHOWN = 2  # things of one entry that are no longer so
 EXAMPLES = 3  # paths that one lesson is shown with
 _PATH = re.compile(r"\S{1,200}")
 
@@ -107,6 +111,24 @@ def describe_use(record: Record, *, shared: bool) -> str:
         more = f" and {len(paths) - EXAMPLES} more" if len(paths) > EXAMPLES else ""
         told.append(f"examples: {', '.join(paths[:EXAMPLES])}{more}")
     return "; ".join(told)
+
+
+def describe_stale(record: Record, entry: Entry, tree: ProjectTree | None) -> str:
+    """What an entry cites of the project's code that is no longer so; empty for most.
+
+    Where there is no code to look at, it is what heal said when it looked.
+    """
+    if tree is None or record.place.scope is not Scope.PROJECT:
+        return f"[stale: {entry.stale}]" if entry.stale else ""
+    if not may_cite(entry.text):
+        return ""
+    from vademecum.knowledge import citations
+
+    checked = citations.check_entry(entry, tree)
+    wrong = [each for each in checked if each.standing is not citations.Standing.VERIFIED]
+    more = f" and {len(wrong) - STALE_SHOWN} more" if len(wrong) > STALE_SHOWN else ""
+    told = "; ".join(dict.fromkeys(each.why for each in wrong[:STALE_SHOWN]))
+    return f"[stale: {told}{more}]" if wrong else ""
 
 
 def fit_topics(
@@ -316,7 +338,7 @@ SESSIONS = Fact("sessions", 1, _sessions_of, logged=True)
 
 # ------------------------------------------------------------ what was made, kept
 
-_VERSION = f"block 1 {__version__}"
+_VERSION = f"block 2 {__version__}"
 
 
 class BlockSection(NamedTuple):
@@ -368,8 +390,8 @@ class BlockKeeper:
         found = self._records.catalogue.recall(self._name, _VERSION) if self._worth else None
         if found is None:
             return None
-        mark, watched, sections, waiting = found
-        if mark != self._mark(watched)[0]:
+        mark, watched, sections, waiting, proofs = found
+        if mark != self._mark(watched)[0] or any(_stamp(path) != stamp for path, stamp in proofs):
             return None
         return Telling(
             tuple(
@@ -379,8 +401,10 @@ class BlockKeeper:
             waiting,
         )
 
-    def remember(self, made: Telling, watched: Iterable[tuple[Shelf, str]]) -> None:
-        """Keep what was made, with the records whose logs it depends on."""
+    def remember(
+        self, made: Telling, watched: Iterable[tuple[Shelf, str]], proofs: Iterable[str] = ()
+    ) -> None:
+        """Keep what was made, with the records whose logs it depends on, and the code that proves it."""
         items = [item for each in made.sections for item in each.items]
         if not self._worth or any("[REDACTED" in line for item in items for line in item.lines):
             return  # which kinds were redacted is told by whoever does it
@@ -393,7 +417,9 @@ class BlockKeeper:
             sections = [
                 (*each[:2], [tuple(item) for item in each.items], *each[3:]) for each in made.sections
             ]
-            self._records.catalogue.remember(self._name, _VERSION, (mark, logs, sections, made.waiting))
+            stamps = [(path, _stamp(path)) for path in sorted(proofs)]
+            kept = mark, logs, sections, made.waiting, stamps
+            self._records.catalogue.remember(self._name, _VERSION, kept)
 
     def _mark(self, watched: dict[int, list[str]]) -> tuple[bytes, bool]:
         """What stands for all that was looked at, and whether any change of it would be seen."""
@@ -413,3 +439,12 @@ class BlockKeeper:
                 return self._records.catalogue.digest(folder, bool)
         except (FileNotFoundError, NotADirectoryError):
             return None
+
+
+def _stamp(path: str) -> tuple[int, int] | None:
+    """What tells whether a file of the project has changed."""
+    try:
+        state = os.lstat(path)
+    except OSError:
+        return None
+    return state.st_mtime_ns, state.st_size

@@ -1,45 +1,40 @@
-"""What a text claims of the code it cites, paths, lines and symbols, and how that stands now.
+"""What a text claims of the code it cites, paths, lines, names and values, and how that stands now.
 
-Pure but for reading the tree: nothing is run, and no file outside of it is opened. For passages it is found
-out for the hits that are shown and for nothing else.
+What was there when a text was stored is kept beside it, so that what is gone since can be told from what was
+never of this project. Pure but for reading the tree. For passages it is found out for the hits that are shown
+and for nothing else.
 """
 
 from __future__ import annotations
 
-import hashlib
-import os
 import re
-import stat
-import time
 from enum import StrEnum
-from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.errors import VadeError
+from vademecum.knowledge.project_tree import SKIPPED, ProjectTree, fingerprint, normal_value
 from vademecum.store import document, reading
 from vademecum.store.document import decode
-from vademecum.text import fences
+from vademecum.text import fences, may_cite, statement
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from vademecum.search.base import Passage
     from vademecum.store import Caller, Home
-    from vademecum.types import Place
+    from vademecum.types import Entry, Place
 
+__all__ = ["ProjectTree", "fingerprint"]
 
 MOST_CLAIMS = 50  # of one text
-MOST_FILES = 50_000
-LARGEST = 1_000_000  # bytes of a file in which symbols are looked for
-_SKIPPED = frozenset(
-    """.git .hg .svn .vade .venv venv node_modules __pycache__ .mypy_cache .ruff_cache .pytest_cache .tox
-    .idea .vscode dist build target .next .cache site-packages""".split()
-)
+MOST_MARKS = 20  # of one entry
+MOST_NAMES = 2000  # looked for at once
 
 # `src/app.py`, `src/app.py#L3-L9`, `src/app.py:12`; not part of an address.
 _PATH = re.compile(
-    r"(?<![\w/.:@~$%&=?#+-])(?P<path>(?:\./)?[\w.@+-]+(?:/[\w.@+-]+)+/?|[\w+-]+\.[A-Za-z]\w{0,7})"
+    r"(?<![\w/.:@~$%&=?#+-])"
+    r"(?P<path>(?:\./)?[\w.@+-]+(?:/[\w.@+-]+)+/?|[\w.@+-]+/(?![\w*])|[\w+-]+\.[A-Za-z]\w{0,7})"
     r"(?:(?:#L|:)(?P<first>\d{1,7})(?:-L?(?P<last>\d{1,7}))?)?(?![\w/@-])"
 )
 _ADDRESS = re.compile(r"(?i)\b[a-z][a-z0-9+.-]*://[^\s)>\]]+|\bwww\.[^\s)>\]]+|[^\s@]+@[^\s@]+\.\S+")
@@ -49,9 +44,68 @@ _CODE = re.compile(r"(?<!`)`([^`\n]{1,200})`(?!`)")
 _SYMBOL = re.compile(r"(?:[A-Za-z_]\w*(?:\.|::|#|->))*(?P<name>[A-Za-z_]\w{2,79})(?P<call>\(\s*\))?")
 # `notes.md`, `config.yaml`: a file, and whether it is there is no matter of names in files.
 _FILE = re.compile(r"\.[a-z]{1,2}$|\.(?:[a-z]{3}|json|yaml|toml|html|jsonl|lock|conf)$")
-_IDENTIFIER = re.compile(rb"\w+")
-_FEW = 8  # names that are looked for one by one before all words of a file are taken
+_SOURCE = re.compile(
+    r"\.(?:py|pyi|go|rs|ts|tsx|js|jsx|mjs|c|h|cc|cpp|hpp|cs|java|kt|swift|rb|php|scala|exs?|lua|sh|sql|tf)$"
+)
+_INVENTED = frozenset("path foo bar baz your my some example examples user owner".split())
 _HUMPS = re.compile(r"[A-Z][a-z0-9]+(?:[A-Z][a-z0-9]*)+|[a-z]+[0-9]*(?:[A-Z][a-z0-9]*)+")
+_ENVIRONMENT = re.compile(r"[A-Z][A-Z0-9_]*")
+# Names of the languages themselves, which no project has to define.
+_BUILT_IN = frozenset(
+    """print len range open input sorted map filter zip sum min max abs any all int str float bool list dict
+    set tuple type isinstance getattr setattr hasattr super repr hash iter next enumerate reversed round eval
+    exec vars dir printf println sprintf malloc free sizeof append make panic require setTimeout
+    setInterval fetch parseInt parseFloat alert useState useEffect useMemo useRef useCallback main init
+    False NaN""".split()
+)
+_NUMBER_WORDS = {
+    word: str(number)
+    for number, words in enumerate(
+        """zero|null, one|eins, two|zwei, three|drei, four|vier, five|fünf, six|sechs, seven|sieben,
+        eight|acht, nine|neun, ten|zehn, eleven|elf, twelve|zwölf""".split(",")
+    )
+    for word in words.strip().split("|")
+}
+_VALUE = re.compile(r"(?<![\w.-])(?:\d[\d_,]*(?:\.\d+)*|\"[^\"\n]{1,60}\"|`[^`\n]{1,60}`)(?![\w-])")
+_EXPLICIT = re.compile(r"(?P<name>[A-Za-z_][\w.-]*?)\s*(?:=|:(?=\s))\s*(?P<value>[^\s=][^=\n]{0,60})")
+_SAYS = re.compile(
+    r"`(?P<name>[A-Za-z_][\w.-]*)`\s+(?:is|equals|ist|=|is\s+set\s+to|steht\s+auf)\s+"
+    r"(?P<value>\d\w*(?:\.\w+)*|\"[^\"\n]{1,60}\"|`[^`\n]{1,60}`|true|false|on|off)(?![\w-])",
+    re.IGNORECASE,
+)
+_MARKED_VALUE = re.compile(r"(?P<name>[A-Za-z_][\w.-]*) = (?P<value>.+)")
+_GENERIC = frozenset("max min default num no count the of in on is a an by to per all set size value".split())
+
+# What says that something is not, or was and is no more: of the clause in which it is cited.
+_NO_MORE = re.compile(
+    r"""(?ix)(?<![\w-])(?: was | were | wasn't | weren't | had | used\ to | formerly | previously | earlier
+    | originally | initially | historically | back\ then | until | till | removed | deleted | dropped
+    | renamed | replaced | superseded | migrated | moved | gone | no\ longer | missing | absent | any\ more
+    | anymore | (?:does\ not|doesn't|did\ not|didn't)\ exist | there\ (?:is|are)\ no | ago | yesterday
+    | last\ (?:week|month|year) | if\ there\ (?:is|are) | falls\ es
+    | war | waren | wurde | wurden | früher | ehemals | bis\ \d{4} | gelöscht | entfernt | umbenannt
+    | verschoben | nicht\ mehr | gibt\ es\ nicht | fehlt )(?![\w-])"""
+)
+_MOVED_TO = re.compile(
+    r"(?i)\b(?:moved|migrated|renamed|switched|verschoben|umbenannt)\b[^.;]{0,60}\b(?:to|into|in|nach)\W{0,3}\Z"
+)
+_NOT_THIS = re.compile(
+    r"""(?ix)\b(?:instead\ of | rather\ than | not\ (?:in|at|under|below) | without | no | statt | anstatt
+    | nicht\ (?:in|unter|bei) | (?:moved|taken)\ out\ of )\s+(?:the\s+|a\s+|der\s+|die\s+|das\s+)?\W{0,3}\Z"""
+)
+# A plan, an example, or what a tool makes: it need not be there.
+_PLANNED = re.compile(
+    r"""(?ix)(?<![\w-])(?: will | shall | going\ to | plan(?:s|ned)?\ to | todo | to\ do | wants?\ to | would
+    | could | create[sd]? | scaffold\w* | placeholder | suppose | imagine | for\ example | for\ instance
+    | e\.g | such\ as | propose[sd]? | someday | eventually | not\ yet | soll | sollte | geplant
+    | zum\ Beispiel | z\.B )(?![\w-])"""
+)
+_MADE = re.compile(r"(?i)(?<![\w-])(?:generates?|outputs?|emits?|erzeugt|writes|produces)(?![\w-])")
+_CLAUSE_END = re.compile(r"[;,()–—]\s|\bbut\b|\baber\b|\bund\b|\band\b|\|")
+
+WAS_THERE, NEVER_HERE = "~", "-"  # marks of what cannot change, and of what was not of this project
+_MARK = re.compile(r"[^\s,@|]+")
+_OF_FILES = re.compile(r"[0-9a-f]{12}|~|-")
 
 
 class Standing(StrEnum):
@@ -66,13 +120,15 @@ class Standing(StrEnum):
 class Claim(NamedTuple):
     """One thing that a text says there is."""
 
-    kind: str  # path, lines or symbol
+    kind: str  # path, lines, symbol or value
     cited: str  # as the text has it
-    path: str = ""
+    path: str = ""  # of a name: the file that it is said to be in
     first: int = 0
     last: int = 0
     symbol: str = ""
     owner: str = ""  # what a symbol belongs to: `db` of `db.open_pool`
+    value: str = ""  # that a symbol is said to have
+    mark: str = ""  # what was known of it when the text was stored
 
 
 class CheckedClaim(NamedTuple):
@@ -83,193 +139,345 @@ class CheckedClaim(NamedTuple):
     why: str = ""
 
 
-class ProjectTree:
-    """The files of a project, listed once and read when needed; at most for so long."""
+class StatedClaim(NamedTuple):
+    """A claim that a text makes of how things are, and the line of the text on which it does."""
 
-    def __init__(self, root: Path, *, seconds: float | None = None) -> None:
-        self.root = root
-        self._until = None if seconds is None else time.monotonic() + seconds
-        self.whole = True  # whether everything was looked at within the time
-
-    @cached_property
-    def files(self) -> frozenset[str]:
-        """Every file below the root by its path from there, without what tools put there."""
-        found: list[str] = []
-        for top, folders, names in os.walk(self.root):
-            folders[:] = sorted(name for name in folders if name not in _SKIPPED)
-            below = os.path.relpath(top, self.root)
-            prefix = "" if below == "." else f"{below.replace(os.sep, '/')}/"
-            found += [prefix + name for name in names]
-            if len(found) > MOST_FILES or self._late:
-                self.whole = False
-                break
-        return frozenset(found)
-
-    @cached_property
-    def named(self) -> dict[str, list[str]]:
-        """The paths of each file name."""
-        found: dict[str, list[str]] = {}
-        for path in sorted(self.files):
-            found.setdefault(path.rpartition("/")[2], []).append(path)
-        return found
-
-    def holds(self, path: str) -> bool:
-        """Whether a path is there, as a file or folder, without following a link out of the root."""
-        try:
-            state = os.lstat(os.path.join(self.root, path))
-        except (OSError, ValueError):
-            return False
-        return stat.S_ISREG(state.st_mode) or stat.S_ISDIR(state.st_mode)
-
-    def has_folder(self, name: str) -> bool:
-        """Whether a folder of that name lies at the root."""
-        try:
-            return stat.S_ISDIR(os.lstat(os.path.join(self.root, name)).st_mode)
-        except (OSError, ValueError):
-            return False
-
-    def read(self, path: str) -> bytes | None:
-        """A file of the tree; None for what is none, too large or somewhere else."""
-        whole = os.path.join(self.root, path)
-        try:
-            state = os.lstat(whole)
-            if not stat.S_ISREG(state.st_mode) or state.st_size > LARGEST:
-                return None
-            if not os.path.realpath(whole).startswith(os.path.realpath(self.root) + os.sep):
-                return None
-            with open(whole, "rb") as file:
-                return file.read(LARGEST + 1)
-        except (OSError, ValueError):
-            return None
-
-    def holding(self, symbols: Iterable[str]) -> dict[str, str]:
-        """The first file in which each of these names stands; those that stand nowhere are left out."""
-        wanted = {each.encode() for each in symbols}
-        found: dict[str, str] = {}
-        for path in sorted(self.files) if wanted else ():
-            if self._late:
-                self.whole = False
-                break
-            content = self.read(path)
-            if content is None or (len(wanted) <= _FEW and not any(each in content for each in wanted)):
-                continue
-            here = wanted.intersection(_IDENTIFIER.findall(content))
-            found |= dict.fromkeys((each.decode() for each in here), path)
-            wanted -= here
-            if not wanted:
-                break
-        return found
-
-    @property
-    def _late(self) -> bool:
-        return self._until is not None and time.monotonic() > self._until
+    claim: Claim
+    line: int  # counted from 0
 
 
-def find_claims(text: str, *, tree: ProjectTree, bare: bool = True) -> list[Claim]:
-    """What a text claims of this tree, in the order in which it does.
+# -------------------------------------------------------------------- what a text claims
+
+
+def find_claims(
+    text: str, *, tree: ProjectTree, bare: bool = True, marks: Mapping[str, str] | None = None
+) -> list[Claim]:
+    """What a text claims of this tree, in the order in which it does, whatever it says of it.
 
     Without `bare`, a name without a folder counts only at the root: anywhere else it takes a walk to know it.
     """
-    plain = fences.remove(text)
-    plain = _RUN.sub(lambda run: run[0] if len(run[0]) <= _LONGEST else " ", plain)
+    return [claim for claim, _ in _located(text, tree, bare=bare, marks=marks or {})][:MOST_CLAIMS]
+
+
+def find_stated(
+    text: str, *, tree: ProjectTree, bare: bool = True, marks: Mapping[str, str] | None = None
+) -> list[StatedClaim]:
+    """What a text claims to be so now: what it says was, might be, or is elsewhere, is left out."""
+    known = marks or {}
+    found: dict[Claim, int] = {}
+    values = {cited: mark for cited, mark in known.items() if _MARKED_VALUE.fullmatch(cited)}
+    for said in statement.split(text):
+        if said.kind not in (statement.SENTENCE, statement.TABLE) or said.text.rstrip().endswith("?"):
+            continue
+        rows = said.text.split("\n") if said.kind == statement.TABLE else [said.text]
+        for number, row in enumerate(rows):
+            for claim, at in _located(row, tree, bare=bare, marks=known):
+                if not _excused(row, at, known=bool(claim.mark)):
+                    found.setdefault(claim, said.line - 1 + number)
+            for cited in [each for each in values if _states(row, each)]:
+                claim = _value_claim(cited, values.pop(cited))
+                if not _NO_MORE.search(row):
+                    found.setdefault(claim, said.line - 1 + number)
+    return [StatedClaim(claim, line) for claim, line in found.items()][:MOST_CLAIMS]
+
+
+def _located(
+    text: str, tree: ProjectTree, *, bare: bool, marks: Mapping[str, str]
+) -> Iterator[tuple[Claim, tuple[int, int]]]:
+    """The claims of a text, each once and with where it is made."""
+    plain = fences.blank(text)
+    plain = _RUN.sub(lambda run: run[0] if len(run[0]) <= _LONGEST else " " * len(run[0]), plain)
     if "@" in plain or "://" in plain or "www." in plain:
-        plain = _ADDRESS.sub(" ", plain)
-    found: dict[Claim, None] = {}
+        plain = _ADDRESS.sub(lambda match: " " * len(match[0]), plain)
+    found: dict[Claim, tuple[int, int]] = {}
     for match in _PATH.finditer(plain):
-        claim = _path_claim(match, tree, bare=bare)
+        claim = _path_claim(match, tree, bare=bare, marks=marks)
         if claim is not None:
-            found[claim] = None
+            found.setdefault(claim, match.span())
+    files = [claim.path for claim in found if claim.kind == "path" and _FILE.search(claim.path)]
+    said_in = files[0] if len(files) == 1 else ""
     for code in _CODE.finditer(plain):
-        claim = _symbol_claim(code[1].strip())
+        claim = _symbol_claim(code[1].strip(), said_in, marks)
         if claim is not None:
-            found[claim] = None
-    return list(found)[:MOST_CLAIMS]
+            found.setdefault(claim, code.span())
+    for name, value, span in _explicit_values(plain):
+        cited = f"{name.rpartition('.')[2]} = {value}"
+        if cited not in marks:
+            found.setdefault(Claim("value", cited, said_in, symbol=name, value=value), span)
+    yield from found.items()
 
 
-def check_claims(
-    claims: Sequence[Claim], tree: ProjectTree, *, marks: dict[str, str] | None = None, symbols: bool = True
-) -> list[CheckedClaim]:
-    """How each claim stands; without `symbols` those are passed over: they take a walk over all files."""
-    here = tree.holding(names_wanted(claims)) if symbols else {}
-    checked = []
-    for claim in claims:
-        if claim.kind == "symbol":
-            told = _symbol(claim, here) if symbols else None
-        elif claim.kind == "lines":
-            told = _lines(claim, tree, (marks or {}).get(claim.cited, ""))
-        else:
-            told = _path(claim, tree)
-        # Nothing is missing before everything was looked at.
-        if told is not None and (tree.whole or told.standing is not Standing.GONE):
-            checked.append(told)
-    return checked
+def _excused(sentence: str, at: tuple[int, int], *, known: bool) -> bool:
+    """Whether a sentence says of what it cites there that it is not, was, or is only planned."""
+    begun = max((match.end() for match in _CLAUSE_END.finditer(sentence, 0, at[0])), default=0)
+    ended = _CLAUSE_END.search(sentence, at[1])
+    clause = sentence[begun : ended.start() if ended else len(sentence)]
+    before = sentence[: at[0]]
+    if _NOT_THIS.search(before):
+        return True
+    if _MOVED_TO.search(before):
+        return False
+    words = _CODE.sub("x", clause[: at[0] - begun]) + " x " + _CODE.sub("x", clause[at[1] - begun :])
+    if _NO_MORE.search(words) or _MADE.search(words[: at[0] - begun]):
+        return True
+    return not known and _PLANNED.search(sentence) is not None
 
 
-def names_wanted(claims: Iterable[Claim]) -> set[str]:
-    """The names that have to be looked for in the files."""
-    return {name for claim in claims for name in (claim.symbol, claim.owner) if name}
-
-
-def check_symbols(claims: Sequence[Claim], here: dict[str, str]) -> list[CheckedClaim]:
-    """How the symbols among some claims stand, when it is known already where each name is."""
-    told = (_symbol(claim, here) for claim in claims if claim.kind == "symbol")
-    return [each for each in told if each is not None]
-
-
-def mark_lines(text: str, tree: ProjectTree) -> dict[str, str]:
-    """A fingerprint of each cited range of lines as it is now, to be kept beside the text."""
-    found = {}
-    for claim in find_claims(text, tree=tree):
-        if claim.kind == "lines":
-            lines = _cut(tree.read(claim.path), claim.first, claim.last)
-            if lines:
-                found[claim.cited] = fingerprint(lines)
-    return found
-
-
-def fingerprint(lines: Sequence[bytes]) -> str:
-    """The fingerprint of some lines; their indentation and blank ones do not count."""
-    told = b"\n".join(line.strip() for line in lines if line.strip())
-    return hashlib.sha256(told).hexdigest()[:12]
-
-
-# -------------------------------------------------------------------- one claim
-
-
-def _path_claim(match: re.Match[str], tree: ProjectTree, *, bare: bool) -> Claim | None:
-    path = match["path"].removeprefix("./").rstrip("/").rstrip(".")
+def _path_claim(
+    match: re.Match[str], tree: ProjectTree, *, bare: bool, marks: Mapping[str, str]
+) -> Claim | None:
+    path = match["path"].removeprefix("./").rstrip("./")
     parts = path.split("/")
-    if not path or ".." in parts or any(part.strip(".") == "" or part in _SKIPPED for part in parts):
+    if not path or ".." in parts or any(part.strip(".") == "" or part in SKIPPED for part in parts):
         return None
-    known = "#L" in match[0] or tree.holds(path)
+    cited = match[0] if match["first"] else match["path"].rstrip(".")
+    mark = marks.get(cited, "")
+    mark = mark if _OF_FILES.fullmatch(mark) else ""  # `RetryPolicy.limit` has one too, and is no file
+    if mark == NEVER_HERE:
+        return None
+    known = bool(mark) or "#L" in match[0] or tree.holds(path)
     if len(parts) == 1:
         # A word with a dot is a file only where it is one, or where lines of it are named.
-        if not known and not (bare and path in tree.named):
+        if not known and not (bare and "/" not in match["path"] and path in tree.named):
             return None
-    elif not known and not tree.has_folder(parts[0]):
-        # and/or, TCP/IP, owner/name, example.org/page.html, path/to/file.py; but a file of that name may
-        # have come from another folder.
-        dotted = "." in parts[-1].strip(".") and not ("." in parts[0] and not parts[0].startswith("."))
-        if not dotted or parts[-1] not in tree.named:
-            return None
+    elif not known and not tree.has_folder(parts[0]) and not _may_be_file(parts, tree):
+        return None
     if match["first"]:
         first = int(match["first"])
         last = int(match["last"] or first)
         if 1 <= first <= last:
-            return Claim("lines", match[0], path, first, last)
-    return Claim("path", match["path"].rstrip("."), path)
+            return Claim("lines", match[0], path, first, last, mark=mark)
+    return Claim("path", cited, path, mark=mark)
 
 
-def _symbol_claim(code: str) -> Claim | None:
+def _may_be_file(parts: Sequence[str], tree: ProjectTree) -> bool:
+    """Whether a path whose first folder is not there is one of this project.
+
+    It is not: and/or, TCP/IP, owner/name, example.org/page.html, path/to/file.py. But a file of that name may
+    have come from another folder, and source code below a folder is likely to be ours.
+    """
+    if "." in parts[0] and not parts[0].startswith("."):
+        return False
+    if "." in parts[-1].strip(".") and parts[-1] in tree.named:
+        return True
+    return _SOURCE.search(parts[-1]) is not None and parts[0].lower() not in _INVENTED
+
+
+def _symbol_claim(code: str, said_in: str, marks: Mapping[str, str]) -> Claim | None:
     match = _SYMBOL.fullmatch(code)
-    if match is None:
+    if match is None or _FILE.search(code):
         return None
-    name = match["name"]
-    telling = match["call"] or "_" in name.strip("_") or _HUMPS.fullmatch(name) or match["name"] != code
-    if not telling or _FILE.search(code):
-        return None
+    name, mark = match["name"], marks.get(code, "")
     owner = re.match(r"[A-Za-z_]\w*(?=\.|::|#|->)", code)
-    return Claim("symbol", code, symbol=name, owner=owner[0] if owner else "")
+    claim = Claim("symbol", code, symbol=name, owner=owner[0] if owner else "", mark=mark)
+    if mark == NEVER_HERE:
+        return None
+    if mark:
+        # Where it is said to be matters only when it was there.
+        return claim._replace(path=said_in if said_in == mark else "")
+    return claim if _is_telling(match, code) else None
+
+
+def _is_telling(match: re.Match[str], code: str) -> bool:
+    """Whether a name that nothing is known of is likely one of this project's."""
+    name = match["name"]
+    if name in _BUILT_IN or _ENVIRONMENT.fullmatch(name):
+        return False
+    return bool(match["call"] or "_" in name.strip("_") or _HUMPS.fullmatch(name) or name != code)
+
+
+def _explicit_values(text: str) -> Iterator[tuple[str, str, tuple[int, int]]]:
+    """`limit = 3`, and `limit` is 3: names with the values that a text says they have."""
+    for code in _CODE.finditer(text):
+        match = _EXPLICIT.fullmatch(code[1].strip())
+        if match is not None:
+            yield match["name"], normal_value(match["value"]), code.span()
+    for match in _SAYS.finditer(text):
+        yield match["name"], normal_value(match["value"]), match.span()
+
+
+def _value_claim(cited: str, mark: str) -> Claim:
+    match = _MARKED_VALUE.fullmatch(cited)
+    assert match is not None
+    return Claim("value", cited, mark, symbol=match["name"], value=match["value"], mark=mark)
+
+
+def _states(sentence: str, cited: str) -> bool:
+    """Whether a sentence is the one that a marked value is from."""
+    match = _MARKED_VALUE.fullmatch(cited)
+    return match is not None and match["value"] in {value for value, _ in _values(sentence)}
+
+
+def _values(sentence: str) -> Iterator[tuple[str, bool]]:
+    """The values that a sentence names, and whether it does so in code marks."""
+    for name, value, _ in _explicit_values(sentence):
+        if name:
+            yield value, True
+    plain = _PATH.sub(lambda match: match[0] if "/" not in match[0] else " ", sentence)
+    for match in _VALUE.finditer(plain):
+        yield normal_value(match[0].rstrip(",")), match[0][0] in '"`'
+    for word in re.findall(r"[^\W\d_]+", plain.lower()):
+        if word in _NUMBER_WORDS:
+            yield _NUMBER_WORDS[word], False
+
+
+# -------------------------------------------------------------------- what is kept beside a text
+
+
+def mark_claims(text: str, tree: ProjectTree) -> dict[str, str]:
+    """What is known now of all that a text cites, to be kept beside it."""
+    found: dict[str, str] = {}
+    for said in statement.split(text):
+        if said.kind not in (statement.SENTENCE, statement.TABLE):
+            continue
+        rows = said.text.split("\n") if said.kind == statement.TABLE else [said.text]
+        for row in rows:
+            found |= {cited: mark for cited, mark in _marks(row, tree) if _is_markable(cited, mark)}
+    return dict(list(found.items())[:MOST_MARKS]) if tree.whole else _certain(found)
+
+
+def _certain(marks: Mapping[str, str]) -> dict[str, str]:
+    """Without a look at everything nothing is known to be absent."""
+    return {cited: mark for cited, mark in marks.items() if mark != NEVER_HERE}
+
+
+def _marks(sentence: str, tree: ProjectTree) -> Iterator[tuple[str, str]]:
+    plain = _ADDRESS.sub(" ", sentence)
+    files: list[str] = []
+    for match in _PATH.finditer(plain):
+        claim = _path_claim(match, tree, bare=True, marks={})
+        if claim is None:
+            continue
+        mark = _path_mark(claim, tree)
+        if mark and mark != NEVER_HERE and tree.read(claim.path) is not None:
+            files.append(claim.path)
+        if mark:
+            yield claim.cited, mark
+    for code in _CODE.finditer(plain):
+        yield from _symbol_marks(code[1].strip(), files, tree)
+    yield from _value_marks(plain, files, tree)
+
+
+def _path_mark(claim: Claim, tree: ProjectTree) -> str:
+    """A fingerprint of what is cited; nothing for what is not there below a folder that is."""
+    content = tree.read(claim.path)
+    if claim.kind == "lines":
+        lines = _cut(content, claim.first, claim.last)
+        return fingerprint(lines) if lines else ""
+    if content is not None:
+        return fingerprint(content.split(b"\n"))
+    if tree.holds(claim.path) or claim.path in tree.named:
+        return WAS_THERE
+    known = tree.has_folder(claim.path.split("/")[0]) or claim.path.rpartition("/")[2] in tree.named
+    return "" if known else NEVER_HERE
+
+
+def _symbol_marks(code: str, files: Sequence[str], tree: ProjectTree) -> Iterator[tuple[str, str]]:
+    match = _SYMBOL.fullmatch(code)
+    if match is None or _FILE.search(code):
+        return
+    name = match["name"]
+    here = next((path for path in files if tree.defines(path, name)), "")
+    if here:
+        yield code, here
+    elif _is_telling(match, code) or _ENVIRONMENT.fullmatch(name) or match["call"]:
+        defining = tree.defining(name)
+        if defining:
+            yield code, next((path for path in defining if path in files), defining[0])
+        else:
+            yield code, WAS_THERE if tree.holding([name]) else NEVER_HERE
+
+
+def _value_marks(sentence: str, files: Sequence[str], tree: ProjectTree) -> Iterator[tuple[str, str]]:
+    """Constants of the cited files that have a value which the sentence names, and are what it speaks of."""
+    told = {*_values(sentence)}
+    names = {name.rpartition(".")[2] for name, _, _ in _explicit_values(sentence)}
+    words = _words_of(sentence)
+    if not told or _NO_MORE.search(sentence):
+        return
+    for name in names if not files else ():
+        for path, values in tree.assigning(name).items():
+            for value in {value for value, _ in told if value in values}:
+                yield f"{name} = {value}", path
+    for path in files:
+        every = [(each.rpartition(".")[2], value) for each, value in tree.assigned(path)]
+        for value in {value for value, _ in told}:
+            best = max(
+                ((_fit(name, names, words), name) for name, its in every if its == value), default=(0, "")
+            )
+            if best[0]:
+                yield f"{best[1]} = {value}", path
+
+
+def _fit(name: str, names: set[str], words: frozenset[str]) -> int:
+    """How much a sentence speaks of a constant: by its name, or by the words that the name is made of."""
+    if name in names:
+        return 100
+    return len(_words_of(name) & words)
+
+
+def _words_of(text: str) -> frozenset[str]:
+    """The words of a text or a name, in small letters and without their ends."""
+    apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-zÄÖÜäöüß]+", " ", text).lower().split()
+    return frozenset(word.rstrip("s")[:6] for word in apart if word not in _GENERIC and len(word) > 1)
+
+
+def _is_markable(cited: str, mark: str) -> bool:
+    return not re.search(r"[,|@\n]|--", f"{cited}{mark}") and _MARK.fullmatch(mark) is not None
+
+
+# -------------------------------------------------------------------- how claims stand
+
+
+def check_claims(
+    claims: Sequence[Claim], tree: ProjectTree, *, marks: Mapping[str, str] | None = None
+) -> list[CheckedClaim]:
+    """How each claim stands; what cannot be known is left out."""
+    known = marks or {}
+    marked = [claim if claim.mark else claim._replace(mark=known.get(claim.cited, "")) for claim in claims]
+    here = look_up(marked, tree)
+    return [told for claim in marked if (told := check_claim(claim, tree, here)) is not None]
+
+
+def check_claim(claim: Claim, tree: ProjectTree, here: Mapping[str, str]) -> CheckedClaim | None:
+    """How a claim stands, when it is known where names stand of which nothing was kept."""
+    if claim.kind == "symbol":
+        told = _symbol(claim, tree, here) if claim.mark in ("", WAS_THERE) else _defined(claim, tree)
+    elif claim.kind == "value":
+        told = _value(claim, tree)
+    elif claim.kind == "lines":
+        told = _lines(claim, tree)
+    else:
+        told = _path(claim, tree)
+    if told is None or tree.whole:
+        return told
+    # Nothing is missing, and nothing moved or changed its value, before everything was looked at.
+    sure = told.standing is Standing.VERIFIED or claim.kind in ("lines", "path")
+    return told if sure and told.standing is not Standing.GONE else None
+
+
+def look_up(claims: Sequence[Claim], tree: ProjectTree) -> dict[str, str]:
+    """Where names stand, found for all claims at once: in one walk those of which no file is known, in
+    another those that are no longer in the file in which they were.
+    """
+    names = [claim for claim in claims if claim.kind in ("symbol", "value")]
+    loose = {each.symbol for each in names if each.kind == "symbol" and each.mark in ("", WAS_THERE)}
+    here = tree.holding(sorted(loose)[:MOST_NAMES])
+    lost = {each.owner for each in names if each.owner and not each.mark and each.symbol not in here}
+    for each in names:
+        if each.kind == "value" and each.value not in _assigned(each, tree):
+            lost.add(each.symbol.rpartition(".")[2])
+        elif each.mark not in ("", WAS_THERE) and not tree.defines(each.mark, each.symbol):
+            lost.add(each.symbol)
+    tree.look_for(sorted(lost)[:MOST_NAMES])
+    return here
+
+
+def _assigned(claim: Claim, tree: ProjectTree) -> list[str]:
+    """The values that the name of a claim has in the file of the claim."""
+    name = claim.symbol.rpartition(".")[2]
+    every = tree.assigned(claim.path) if claim.path else []
+    return [value for each, value in every if each.rpartition(".")[2] == name]
 
 
 def _path(claim: Claim, tree: ProjectTree) -> CheckedClaim:
@@ -278,12 +486,28 @@ def _path(claim: Claim, tree: ProjectTree) -> CheckedClaim:
     others = _elsewhere(claim.path, tree)
     if others and "/" not in claim.path:
         return CheckedClaim(claim, Standing.VERIFIED)  # a bare name, and there are files of that name
+    others = others or _renamed(claim, tree)
     if len(others) == 1:
         return CheckedClaim(claim, Standing.MOVED, f"{claim.path} is now {others[0]}")
     return CheckedClaim(claim, Standing.GONE, f"{claim.path} is not there")
 
 
-def _lines(claim: Claim, tree: ProjectTree, known: str) -> CheckedClaim:
+def _renamed(claim: Claim, tree: ProjectTree) -> list[str]:
+    """The file that a cited one has become: of the very same content, or in another language."""
+    folder, _, name = claim.path.rpartition("/")
+    stem, dot, ending = name.rpartition(".")
+    if not claim.mark or not dot or claim.mark == fingerprint([]):
+        return []
+    if len(claim.mark) == 12:
+        same = tree.same_content(claim.mark, ending=f".{ending}")
+        if same:
+            return same
+    prefix = f"{folder}/{stem}." if folder else f"{stem}."
+    return [path for path in sorted(tree.files) if path.startswith(prefix) and _SOURCE.search(path)]
+
+
+def _lines(claim: Claim, tree: ProjectTree) -> CheckedClaim:
+    known = claim.mark
     others = [claim.path] if tree.holds(claim.path) else _elsewhere(claim.path, tree)
     if len(others) != 1:
         return CheckedClaim(claim, Standing.GONE, f"{claim.path} is not there")
@@ -304,12 +528,47 @@ def _lines(claim: Claim, tree: ProjectTree, known: str) -> CheckedClaim:
     return CheckedClaim(claim, Standing.CHANGED, f"{claim.path} has only {len(lines)} lines")
 
 
-def _symbol(claim: Claim, here: dict[str, str]) -> CheckedClaim | None:
+def _symbol(claim: Claim, tree: ProjectTree, here: Mapping[str, str]) -> CheckedClaim | None:
+    """A name of which no file is known: it stands somewhere, or nowhere."""
     if claim.symbol in here:
+        tree.proofs.add(here[claim.symbol])
         return CheckedClaim(claim, Standing.VERIFIED, here[claim.symbol])
-    if claim.owner and claim.owner not in here:
+    if claim.owner and not claim.mark and not (tree.has_part(claim.owner) or tree.defining(claim.owner)):
         return None  # of a library, of which nothing is known here
     return CheckedClaim(claim, Standing.GONE, f"`{claim.symbol}` stands in no file of the project")
+
+
+def _defined(claim: Claim, tree: ProjectTree) -> CheckedClaim:
+    """A name that was defined in the file that the mark names."""
+    name = claim.symbol
+    if tree.defines(claim.mark, name):
+        tree.proofs.add(claim.mark)
+        return CheckedClaim(claim, Standing.VERIFIED, claim.mark)
+    others = tree.defining(name)
+    if not others:
+        return CheckedClaim(claim, Standing.GONE, f"`{name}` is defined in no file of the project")
+    if claim.path:
+        return CheckedClaim(claim, Standing.MOVED, f"`{name}` is now in {others[0]}")
+    return CheckedClaim(claim, Standing.VERIFIED, others[0])
+
+
+def _value(claim: Claim, tree: ProjectTree) -> CheckedClaim | None:
+    name = claim.symbol.rpartition(".")[2]
+    here = _assigned(claim, tree)
+    if claim.value in here:
+        tree.proofs.add(claim.path)
+        return CheckedClaim(claim, Standing.VERIFIED, claim.path)
+    if here:
+        why = f"`{name}` is {here[0]} in {claim.path}, not {claim.value}"
+        return CheckedClaim(claim, Standing.CHANGED, why)
+    elsewhere = tree.assigning(name)
+    if not claim.mark and (claim.path or len(elsewhere) != 1):
+        return None  # said of a file that never gave it a value, or of nobody knows which
+    if any(claim.value in values for values in elsewhere.values()):
+        return CheckedClaim(claim, Standing.VERIFIED, next(iter(elsewhere)))
+    for path, values in elsewhere.items():
+        return CheckedClaim(claim, Standing.CHANGED, f"`{name}` is {values[0]} in {path}, not {claim.value}")
+    return CheckedClaim(claim, Standing.GONE, f"`{name}` is given a value in no file of the project")
 
 
 def _elsewhere(path: str, tree: ProjectTree) -> list[str]:
@@ -363,7 +622,7 @@ def parse_marks(text: str) -> dict[str, str]:
 def _pairs(text: str) -> Iterator[tuple[str, str]]:
     for piece in text.split(","):
         where, at, value = piece.strip().rpartition("@")
-        if at and re.fullmatch(r"[0-9a-f]{12}", value):
+        if at and _MARK.fullmatch(value):
             yield where, value
 
 
@@ -371,34 +630,56 @@ SECONDS = 0.05
 MEMORY = "memory"
 
 
+def check_entry(entry: Entry, tree: ProjectTree) -> list[CheckedClaim]:
+    """How everything stands that an entry claims of the project's code."""
+    if not may_cite(entry.text):
+        return []
+    marks = parse_marks(entry.cites or "")
+    claims = [each.claim for each in find_stated(entry.text, tree=tree, marks=marks)]
+    return check_claims(claims, tree)
+
+
 def attach_standing(
     passages: Sequence[Passage], *, home: Home, caller: Caller, root: Path, project: Place
 ) -> tuple[Passage, ...]:
     """The passages, those of the project's records with the standing of what they cite."""
     tree = ProjectTree(root, seconds=SECONDS)
-    return tuple(
-        _with_claims(each, tree, home, caller)
+    cited = [
+        _cited(each, tree, home, caller)
         if each.source == MEMORY and each.place == project and each.superseded is None
-        else each
+        else None
         for each in passages
+    ]
+    # Names take a walk over all files: one for all passages, and not one for each.
+    here = look_up([claim for each in cited if each is not None for claim in each[0]], tree)
+    return tuple(
+        passage if each is None else _with_claims(passage, *each, tree, here)
+        for passage, each in zip(passages, cited, strict=True)
     )
 
 
-def _with_claims(passage: Passage, tree: ProjectTree, home: Home, caller: Caller) -> Passage:
-    if not any(mark in passage.snippet for mark in "/.`"):
-        return passage
+def _cited(passage: Passage, tree: ProjectTree, home: Home, caller: Caller) -> tuple[list[Claim], str] | None:
+    """What the shown lines of a passage claim, and how its entries are marked."""
+    if not may_cite(passage.snippet):
+        return None
     try:
         _, content = reading.by_path(home, caller, passage.path)
         parsed = document.parse(decode(content or b""))
     except (VadeError, OSError):
-        return passage  # it was found a moment ago, and is shown as it was
+        return None  # it was found a moment ago, and is shown as it was
     entries = [each for each in parsed.entries if each.start <= passage.end and passage.start <= each.end]
     marks = {where: mark for each in entries for where, mark in parse_marks(each.cites or "").items()}
     lines = parsed.source.split("\n")[passage.start - 1 : passage.end]
     shown = "\n".join(line for line in lines if not line.startswith("<!-- origin:"))
-    found = check_claims(find_claims(shown, tree=tree, bare=False), tree, marks=marks, symbols=False)
+    claims = [each.claim for each in find_stated(shown, tree=tree, bare=False, marks=marks)]
+    return claims, "; ".join(each.stale for each in entries if each.stale and each.live)
+
+
+def _with_claims(
+    passage: Passage, claims: Sequence[Claim], stale: str, tree: ProjectTree, here: Mapping[str, str]
+) -> Passage:
     from vademecum.search.base import Cited  # a store cites and answers nothing
 
-    told = tuple(Cited(each.claim.cited, str(each.standing), each.why) for each in found)
-    stale = "; ".join(each.stale for each in entries if each.stale and each.live)
+    checked = [check_claim(claim, tree, here) for claim in claims]
+    told = tuple(Cited(each.claim.cited, str(each.standing), each.why) for each in checked if each)
     return passage._replace(claims=told, stale=stale or None)

@@ -24,14 +24,13 @@ from vademecum.knowledge import citations
 from vademecum.knowledge.citations import Standing
 from vademecum.knowledge.graph import LINK, WIKI, import_paths, without_code
 from vademecum.knowledge.statements import first_line
-from vademecum.lifecycle import statements
 from vademecum.lifecycle.passes import SeenRecord, is_countable
 from vademecum.store import archive, names, outgoing, scopes, secrets, short_numbers, sources
 from vademecum.store.document import decode
 from vademecum.store.journal import is_day
 from vademecum.store.pinned import CONTEXT
 from vademecum.store.records import is_record, key_of
-from vademecum.text import fences
+from vademecum.text import fences, may_cite
 from vademecum.types import Finding, Scope
 
 if TYPE_CHECKING:
@@ -621,10 +620,6 @@ def check_sizes(material: Material, *, documents: Iterable[Pinned], max_count: i
 # ------------------------------------------------------------ stale: claims about the project's code
 
 STALE = "stale_claim"
-MOST_SYMBOLS = 2000  # looked for in one run
-_OTHER = re.compile(
-    r"(?i)\b(?:instead of|rather than|not in|no|never|without|missing|absent|output|generates?)\b"
-)
 
 
 class StaleClaim(NamedTuple):
@@ -668,7 +663,7 @@ def is_markable(each: StaleClaim) -> bool:
     return each.seen.shelf.trusted and each.checked.standing in (Standing.GONE, Standing.CHANGED)
 
 
-def find_stale(material: Material, *, symbols: bool = True) -> tuple[list[StaleClaim], bool]:
+def find_stale(material: Material) -> tuple[list[StaleClaim], bool]:
     """All that does not stand, and whether the whole tree was looked at."""
     if material.root is None or material.project is None:
         return [], True
@@ -677,18 +672,12 @@ def find_stale(material: Material, *, symbols: bool = True) -> tuple[list[StaleC
     own = [each for each in material.seen if each.record.place == material.project]
     for seen in material.watch.each(own, STALE):
         made += _claims(seen, tree)
-    named = citations.names_wanted(claim for *_, claim in made) if symbols else set()
-    here = tree.holding(sorted(named)[:MOST_SYMBOLS])
+    here = citations.look_up([claim for *_, claim in made], tree)
     found = []
-    for seen, index, line, claim in made:
-        marks = citations.parse_marks(seen.record.entries[index].cites or "")
-        if claim.kind == "symbol":
-            checked = citations.check_symbols([claim], here) if symbols and tree.whole else []
-        else:
-            checked = citations.check_claims([claim], tree, marks=marks, symbols=False)
-        found += [
-            StaleClaim(seen, index, each, line) for each in checked if each.standing is not Standing.VERIFIED
-        ]
+    for seen, index, line, claim in material.watch.each(made, STALE):
+        checked = citations.check_claim(claim, tree, here)
+        if checked is not None and checked.standing is not Standing.VERIFIED:
+            found.append(StaleClaim(seen, index, checked, line))
     return found, tree.whole
 
 
@@ -697,14 +686,12 @@ def _claims(
 ) -> Iterator[tuple[SeenRecord, int, int, citations.Claim]]:
     lines: Sequence[str] = ()
     for index, entry in enumerate(seen.record.entries):
-        if not entry.live or not ("/" in entry.text or "`" in entry.text or "." in entry.text):
+        if not entry.live or not may_cite(entry.text):
             continue
-        for said in statements.split_statements(entry.text):
-            if not said.present or _OTHER.search(said.text):
-                continue
-            for claim in citations.find_claims(said.text, tree=tree):
-                lines = lines or decode(seen.content).split("\n")
-                yield seen, index, min(first_line(lines, entry) + said.line, entry.end), claim
+        marks = citations.parse_marks(entry.cites or "")
+        for stated in citations.find_stated(entry.text, tree=tree, marks=marks):
+            lines = lines or decode(seen.content).split("\n")
+            yield seen, index, min(first_line(lines, entry) + stated.line, entry.end), stated.claim
 
 
 def describe_claim(checked: citations.CheckedClaim) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import heapq
-import re
 from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -20,6 +19,7 @@ from vademecum.store.merge import is_guarded
 from vademecum.store.names import parse_type
 from vademecum.store.records import key_of
 from vademecum.store.workspace import listing_order
+from vademecum.text import may_cite
 from vademecum.types import Finding, Noted, Origin, Outcome, Record, Scope, Stored
 
 if TYPE_CHECKING:
@@ -187,13 +187,13 @@ class Memory:
         return stored._replace(secrets=secret, indexed=indexed, swept=swept)
 
     def _cited(self, text: str) -> str:
-        """Fingerprints of the lines of the project's code that a text cites; nothing for most texts."""
+        """What is known of the project's code that a text cites; nothing for most texts."""
         root = self.workspace.root
-        if root is None or not re.search(r"\w(?:#L|:)\d", text):
+        if root is None or not may_cite(text):  # then nothing has to be loaded either
             return ""
         from vademecum.knowledge import citations
 
-        return citations.render_marks(citations.mark_lines(text, citations.ProjectTree(root, seconds=0.5)))
+        return citations.render_marks(citations.mark_claims(text, citations.ProjectTree(root, seconds=0.5)))
 
     def _proposed(self, stored: Stored, draft: Draft) -> Stored:
         """Ask a person whether a text that stands beside theirs may take its place."""

@@ -47,6 +47,11 @@ def split_sentences(text: str, *, lines: bool = False) -> list[str]:
     return [text[start:end] for start, end in sentence_spans(text, lines=lines)]
 
 
+def may_cite(text: str) -> bool:
+    """Whether a text may cite a path or a name of code; most do not, and need no look at any file."""
+    return re.search(r"[/`]|\w\.[a-zA-Z]", text) is not None
+
+
 def normalise(text: str) -> str:
     """A text with its white space folded and its characters composed."""
     return " ".join(unicodedata.normalize("NFC", text).split())

@@ -1,0 +1,216 @@
+"""The files of a project: which there are, where a name stands or is defined, and which value it is given.
+
+Knows bytes and paths. Nothing is run, nothing outside of the root is opened, and what tools put there proves
+nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import stat
+import time
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
+
+MOST_FILES = 50_000
+LARGEST = 1_000_000  # bytes of a file in which names are looked for
+SKIPPED = frozenset(
+    """.git .hg .svn .vade .venv venv node_modules __pycache__ .mypy_cache .ruff_cache .pytest_cache .tox
+    .idea .vscode dist build target .next .cache site-packages""".split()
+)
+_PROSE = (".md", ".markdown", ".rst", ".txt", ".adoc")  # files that speak of names and define none
+_IDENTIFIER = re.compile(rb"\w+")
+_FEW = 8  # names that are looked for one by one before all words of a file are taken
+_WORDS_BEFORE = rb"""def|class|func|fn|function|const|let|var|val|type|interface|struct|enum|trait|module|mod
+|namespace|object|record|sub|proc|static|macro_rules!|\#define|TABLE|VIEW|FUNCTION|variable|resource"""
+_DEFINED = rb"""(?mxi)
+    \b(?:%(words)s)\s+(?:\([^)\n]{0,80}\)\s*)?["'`*&]*%(name)s\b
+    | ^[ \t]*(?:export\s+|readonly\s+|local\s+)*(?:self\.|this\.)?["']?%(name)s["']?\s*
+      (?:(?::(?!=)[^=\n(]{0,60})?=(?![=>])|:(?!:))
+    | ^[ \t]*(?:(?:async|public|private|protected|static|final|override|inline|get|set|[\w<>\[\],.*&:]+)\s+)*
+      %(name)s\s*\([^;\n]*\)\s*(?:->[^;{\n]*|:[^;{\n=]*)?\{
+"""
+# `limit = 3`, `limit: int = 3`, `limit := 3`, `"limit": 3`, `--limit 3` aside.
+_ASSIGNED = re.compile(
+    rb"""(?mx) (?:^|[\s{(,;])["']?(?P<name>[A-Za-z_][\w.-]*)["']?[ \t]*
+    (?: :(?![:=])[ \t]*[\w\[\], |.<>]{1,40}?[ \t]*=(?![=>]) | :?=(?![=>]) | :(?![:/]) )[ \t]*
+    (?P<value>"[^"\n]*"|'[^'\n]*'|[^\s,;{}()\[\]#][^,;{}()\n#]*)"""
+)
+
+
+def fingerprint(lines: Sequence[bytes]) -> str:
+    """The fingerprint of some lines; their indentation and blank ones do not count."""
+    told = b"\n".join(line.strip() for line in lines if line.strip())
+    return hashlib.sha256(told).hexdigest()[:12]
+
+
+def normal_value(text: str) -> str:
+    """A value as it is compared: without quotation marks, numbers without what groups their digits."""
+    bare = text.strip().rstrip(";").strip()
+    for mark in "\"'`":
+        if len(bare) > 1 and bare[0] == bare[-1] == mark:
+            bare = bare[1:-1]
+    grouped = re.fullmatch(r"\d{1,3}(?:[_,]\d{3})+|\d+(?:_\d+)*", bare)
+    if grouped:
+        bare = re.sub(r"[_,]", "", bare)
+    return bare.lower() if bare.lower() in ("true", "false", "none", "null") else bare
+
+
+class ProjectTree:
+    """The files of a project, listed once and read when needed; at most for so long."""
+
+    def __init__(self, root: Path, *, seconds: float | None = None) -> None:
+        self.root = root
+        self._seconds = seconds
+        self.whole = True  # whether everything was looked at within the time
+        self.proofs: set[str] = set()  # what was looked at of what is there
+        self._with_name: dict[str, list[str]] = {}
+
+    @cached_property
+    def files(self) -> frozenset[str]:
+        """Every file below the root by its path from there, without what tools put there."""
+        found: list[str] = []
+        for top, folders, names in os.walk(self.root):
+            folders[:] = sorted(name for name in folders if name not in SKIPPED)
+            below = os.path.relpath(top, self.root)
+            prefix = "" if below == "." else f"{below.replace(os.sep, '/')}/"
+            found += [prefix + name for name in names]
+            if len(found) > MOST_FILES or self._late:
+                self.whole = False
+                break
+        return frozenset(found)
+
+    @cached_property
+    def named(self) -> dict[str, list[str]]:
+        """The paths of each file name."""
+        found: dict[str, list[str]] = {}
+        for path in sorted(self.files):
+            found.setdefault(path.rpartition("/")[2], []).append(path)
+        return found
+
+    def holds(self, path: str) -> bool:
+        """Whether a path is there, as a file or folder, without following a link out of the root."""
+        try:
+            state = os.lstat(os.path.join(self.root, path))
+        except (OSError, ValueError):
+            return False
+        self.proofs.add(path)
+        return stat.S_ISREG(state.st_mode) or stat.S_ISDIR(state.st_mode)
+
+    def has_folder(self, name: str) -> bool:
+        """Whether a folder of that name lies at the root."""
+        try:
+            return stat.S_ISDIR(os.lstat(os.path.join(self.root, name)).st_mode)
+        except (OSError, ValueError):
+            return False
+
+    def read(self, path: str) -> bytes | None:
+        """A file of the tree; None for what is none, too large or somewhere else."""
+        whole = os.path.join(self.root, path)
+        try:
+            state = os.lstat(whole)
+            if not stat.S_ISREG(state.st_mode) or state.st_size > LARGEST:
+                return None
+            if not os.path.realpath(whole).startswith(os.path.realpath(self.root) + os.sep):
+                return None
+            with open(whole, "rb") as file:
+                return file.read(LARGEST + 1)
+        except (OSError, ValueError):
+            return None
+
+    def contents(self, *, ending: str = "") -> Iterator[tuple[str, bytes]]:
+        """Every file that can be read, by its path, as long as there is time."""
+        for path in sorted(self.files):
+            if self._late:
+                self.whole = False
+                return
+            content = self.read(path) if path.endswith(ending) else None
+            if content is not None:
+                yield path, content
+
+    def holding(self, symbols: Iterable[str]) -> dict[str, str]:
+        """The first file in which each of these names stands; those that stand nowhere are left out."""
+        wanted = {each.encode() for each in symbols}
+        found: dict[str, str] = {}
+        for path, content in self.contents() if wanted else ():
+            if len(wanted) <= _FEW and not any(each in content for each in wanted):
+                continue
+            here = wanted.intersection(_IDENTIFIER.findall(content))
+            found |= dict.fromkeys((each.decode() for each in here), path)
+            wanted -= here
+            if not wanted:
+                break
+        return found
+
+    def look_for(self, names: Iterable[str]) -> None:
+        """Find out in which files each of these names stands, in one walk over all of them."""
+        wanted = {each: each.encode() for each in names if each not in self._with_name}
+        self._with_name |= {each: [] for each in wanted}
+        for path, content in self.contents() if wanted else ():
+            for name, word in wanted.items():
+                if word in content:
+                    self._with_name[name].append(path)
+
+    def has_part(self, name: str) -> bool:
+        """Whether a file or folder has that name, its ending aside."""
+        return name in self._parts
+
+    @cached_property
+    def _parts(self) -> frozenset[str]:
+        return frozenset(part.partition(".")[0] for path in self.files for part in path.split("/"))
+
+    def defines(self, path: str, name: str) -> bool:
+        """Whether a file says what a name is."""
+        content = self.read(path)
+        if content is None or path.endswith(_PROSE) or name.encode() not in content:
+            return False
+        pattern = _DEFINED % {b"words": _WORDS_BEFORE, b"name": re.escape(name).encode()}
+        return any(name.encode() in match[0] for match in re.finditer(pattern, content))
+
+    def defining(self, name: str) -> list[str]:
+        """The files that say what a name is."""
+        self.look_for([name])
+        return [path for path in self._with_name[name] if self.defines(path, name)]
+
+    def assigned(self, path: str) -> list[tuple[str, str]]:
+        """The names that a file gives a value, and the values."""
+        content = self.read(path)
+        if content is None or path.endswith(_PROSE):
+            return []
+        return [
+            (match["name"].decode(), normal_value(match["value"].decode(errors="replace").split("//")[0]))
+            for match in _ASSIGNED.finditer(content)
+        ]
+
+    def assigning(self, name: str) -> dict[str, list[str]]:
+        """The files that give a name a value, and the values."""
+        self.look_for([name])
+        found: dict[str, list[str]] = {}
+        for path in self._with_name[name]:
+            values = [value for each, value in self.assigned(path) if each.rpartition(".")[2] == name]
+            if values:
+                found[path] = values
+        return found
+
+    def same_content(self, mark: str, *, ending: str) -> list[str]:
+        """The files that have this very content, of those whose name ends so."""
+        return [
+            path
+            for path, content in self.contents(ending=ending)
+            if fingerprint(content.split(b"\n")) == mark
+        ]
+
+    @cached_property
+    def _until(self) -> float | None:
+        """When to stop; the time begins with the first look, not before."""
+        return None if self._seconds is None else time.monotonic() + self._seconds
+
+    @property
+    def _late(self) -> bool:
+        return self._until is not None and time.monotonic() >= self._until
