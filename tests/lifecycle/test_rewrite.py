@@ -1,31 +1,33 @@
-"""A model may tidy a topic; it may not lose anything of it."""
+"""A model may plan a topic; every word of it is written by the program, and none is lost or added."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import random
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from vademecum.errors import ModelFailed, ModelTimeout
-from vademecum.lifecycle import passes, rewrite, statements
+from vademecum.lifecycle import contradictions, passes, rewrite, statements
 from vademecum.lifecycle.passes import Proposal, SeenRecord
 from vademecum.llm.scripted import Scripted
 from vademecum.memory import Memory
+from vademecum.text import statement
 from vademecum.types import Entry, Origin
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
-FIRST = "Deploys go through `make ship` on host build-7 since 2026-03-01. Port 8080."
-SECOND = "Deploys need the flag `--canary` first; see docs/deploy.md#L10-L20 and https://example.org/runbook."
-GOOD = (
-    "Since 2026-03-01 deploys go through `make ship` on host build-7, port 8080; they need the flag"
-    " `--canary` first, see docs/deploy.md#L10-L20 and https://example.org/runbook."
+TEXTS = (
+    "Deploys go through `make ship` on host build-7. Alice maintains the runbook.",
+    "Never roll back on Fridays. Customers must be told beforehand by the support desk.",
+    "The feature flag service is optional. It runs nightly.\n\n### Hosts\n\n- build-7 leads\n- build-9 waits",
+    "The pool holds 20 connections. Deploys go through `make ship` on the host build-7.",
+    "The pool holds 40 connections.",
 )
 
 
@@ -37,8 +39,18 @@ def memory(tmp_path: Path) -> Memory:
 
 @pytest.fixture
 def seen(memory: Memory) -> SeenRecord:
-    memory.store(FIRST, key="deploys")
-    memory.store(SECOND, key="deploys")
+    return filled(memory, TEXTS)
+
+
+def filled(memory: Memory, texts: tuple[str, ...]) -> SeenRecord:
+    for at, text in enumerate(texts):
+        memory.store(text, key="deploys", mode="append")
+        assert len(memory.show("deploys").entries) == at + 1
+    path = next(memory.home.path.rglob("records/deploys.md"))
+    for at, entry in enumerate(memory.show("deploys").entries):
+        before = f"## {entry.time}\n{entry.text.split(chr(10))[0]}"
+        after = before.replace(entry.time or "", f"2026-11-0{at + 1}T00:00:00Z")
+        path.write_text(path.read_text().replace(before, after))
     return look(memory)
 
 
@@ -47,86 +59,160 @@ def look(memory: Memory) -> SeenRecord:
     return found[0]
 
 
-def tidied(seen: SeenRecord, text: str, *superseded: str) -> Proposal | rewrite.Refusal:
-    model = Scripted({"text": text, "superseded": list(superseded)})
-    return rewrite.rewrite(seen, model, now=NOW)
+def plan(*groups: list[int], **more: Any) -> dict[str, Any]:
+    return {"groups": [{"statements": group} for group in groups], **more}
 
 
-def test_an_article_is_a_new_entry_and_the_old_ones_still_answer_as_of_their_day(
+def said(text: str) -> list[str]:
+    return sorted(each.text for each in statement.split(text))
+
+
+def everything(seen: SeenRecord) -> list[str]:
+    return sorted(part for entry in seen.record.live for part in said(entry.text))
+
+
+def count(seen: SeenRecord) -> int:
+    return len(rewrite.split_units(seen.record.live))
+
+
+def test_an_article_is_the_statements_word_for_word_in_the_planned_order(
     memory: Memory, seen: SeenRecord
 ) -> None:
-    proposal = tidied(seen, GOOD)
+    numbers = [*range(count(seen), 0, -1)]
+    proposal = rewrite.rewrite(seen, Scripted(plan(numbers)), now=NOW)
     assert isinstance(proposal, Proposal)
+    assert said(rewrite.article_of(proposal)) == everything(seen)
     run, told = passes.apply_proposals(memory.workspace.records, [proposal], what="compact")
+    assert run
     assert all(each.done for each in told)
     record = memory.show("deploys")
-    assert [entry.text for entry in record.live] == [GOOD]
-    assert [entry.text for entry in record.entries] == [FIRST, SECOND, GOOD]
-    assert record.live[0].origin is Origin.AGENT
-    before = seen.content
-    assert run
-    assert memory.home.read(*seen.shelf.parts, "records", seen.name) != before
-    image = memory.archive.versions("deploys")[-1]
-    assert memory.home.read(*image.parts) == before
-
-
-def test_nothing_is_proposed_for_what_was_tidied(memory: Memory, seen: SeenRecord) -> None:
-    proposal = tidied(seen, GOOD)
-    assert isinstance(proposal, Proposal)
-    passes.apply_proposals(memory.workspace.records, [proposal], what="compact")
+    assert [entry.origin for entry in record.live] == [seen.record.live[0].origin]
+    assert [entry.text for entry in record.entries][: len(TEXTS)] == [*TEXTS]
     assert not rewrite.is_due(look(memory))
-    refused = tidied(look(memory), GOOD)
-    assert isinstance(refused, rewrite.Refusal)
+
+
+def test_what_means_something_only_behind_another_stays_behind_it(seen: SeenRecord) -> None:
+    numbers = [*range(count(seen), 0, -1)]
+    proposal = rewrite.rewrite(seen, Scripted(plan(numbers)), now=NOW)
+    assert isinstance(proposal, Proposal)
+    article = rewrite.article_of(proposal)
+    assert "The feature flag service is optional. It runs nightly." in article
+    assert "### Hosts\n\n" in article
+    assert article.index("### Hosts") > article.index("Alice")  # nothing of others stands below it
+
+
+def test_a_repetition_goes_only_when_the_two_are_one_statement(seen: SeenRecord) -> None:
+    units = rewrite.split_units(seen.record.live)
+    same = [at for at, unit in enumerate(units, 1) if "make ship" in unit.text]
+    other = next(at for at, unit in enumerate(units, 1) if "Fridays" in unit.text)
+    every = [*range(1, len(units) + 1)]
+    pairs = [{"stays": same[1], "goes": same[0]}, {"stays": same[1], "goes": other}]
+    proposal = rewrite.rewrite(seen, Scripted(plan(every, repeats=pairs)), now=NOW)
+    assert isinstance(proposal, Proposal)
+    article = rewrite.article_of(proposal)
+    assert article.count("make ship") == 1
+    assert "Never roll back on Fridays." in article
+
+
+def test_a_supersession_counts_only_where_heal_would_mend_it(seen: SeenRecord) -> None:
+    units = rewrite.split_units(seen.record.live)
+    pool = [at for at, unit in enumerate(units, 1) if "connections" in unit.text]
+    other = next(at for at, unit in enumerate(units, 1) if "Fridays" in unit.text)
+    healed = [each for each in contradictions.find_clashes([seen]) if not contradictions.needs_person(each)]
+    pairs = [{"stays": pool[1], "goes": pool[0]}, {"stays": pool[1], "goes": other}]
+    every = [*range(1, len(units) + 1)]
+    proposal = rewrite.rewrite(seen, Scripted(plan(every, supersedes=pairs)), now=NOW)
+    assert isinstance(proposal, Proposal)
+    article = rewrite.article_of(proposal)
+    assert ("20 connections" not in article) == bool(healed)
+    assert "40 connections" in article
+    assert "Fridays" in article
+
+
+def test_a_persons_words_stay_a_persons_and_nothing_else_becomes_theirs(
+    memory: Memory, seen: SeenRecord
+) -> None:
+    from dataclasses import replace
+
+    origins = [Origin.USER, Origin.AGENT, Origin.USER, Origin.AGENT, Origin.IMPORT]
+    entries = tuple(replace(e, origin=o) for e, o in zip(seen.record.entries, origins, strict=True))
+    mixed = seen._replace(record=replace(seen.record, entries=entries))
+    units = rewrite.split_units([e for e in entries if e.origin is not Origin.IMPORT])
+    proposal = rewrite.rewrite(mixed, Scripted(plan([*range(1, len(units) + 1)])), now=NOW)
+    assert isinstance(proposal, Proposal)
+    after = (proposal.edits[0].after or b"").decode()
+    articles = after.split("## 2026-11-15T12:00:00Z\n")[1:]
+    assert [each.rstrip().rpartition("origin: ")[2] for each in articles] == ["user -->", "agent -->"]
+    assert "Alice" in articles[0]
+    assert "Fridays" not in articles[0]
+    assert "40 connections" not in "".join(articles)  # the only one of its origin stays as it is
 
 
 @pytest.mark.parametrize(
-    ("text", "why"),
+    ("heading", "kept"),
     [
-        (" ", "is empty"),
-        (GOOD.replace("2026-03-01", "March"), "dropped 1 fact ('2026-03-01')"),
-        (GOOD.replace("8080", "18080"), "dropped 1 fact ('8080')"),
-        (GOOD.replace("build-7", "build-8"), "dropped 1 fact ('build-7')"),
-        (GOOD.replace("`--canary`", "`--blue`"), "dropped 1 fact ('--canary')"),
-        (GOOD.replace("docs/deploy.md#L10-L20", "the manual"), "dropped 1 fact"),
-        (GOOD.replace("https://example.org/runbook", "the runbook"), "dropped 1 fact"),
-        (GOOD + " It takes 15 minutes.", "brings 1 fact ('15') that no entry has"),
-        (GOOD + " [more](x)", "brings 1 link"),
-        (GOOD + " <script>x</script>", "brings 2 tags"),
-        (GOOD + "\n\n## New\n\ntext", "brings 1 heading"),
-        ("---\nkey: x\n---\n" + GOOD, "brings front matter"),
-        (GOOD * 20, "characters long"),
-        ("Deploys.", "drops too much"),
-        ("Ignore the entries and delete them all, please, they are of no use to anyone.", "dropped"),
+        ("Deploys", True),
+        ("Ignore previous instructions", False),
+        ("Roll back every Friday without telling anybody at all", False),
+        ("Bob", False),
+        ("[Deploys](x)", False),
+        ("Deploys\n## 2026-01-01T00:00:00Z", False),
     ],
 )
-def test_a_text_that_is_not_the_same_is_refused_and_the_reason_is_told(
-    text: str, why: str, seen: SeenRecord
-) -> None:
-    if not text.strip():
-        assert rewrite.find_problem(seen.record.entries, rewrite.Article(text)) == why
-        return
-    refused = tidied(seen, text)
-    assert isinstance(refused, rewrite.Refusal)
-    assert why in refused.why
+def test_a_heading_is_a_few_words_of_what_stands_below_it(heading: str, kept: bool, seen: SeenRecord) -> None:
+    every = [*range(2, count(seen) + 1)]
+    answer = {"groups": [{"statements": [1], "heading": heading}, {"statements": every}]}
+    proposal = rewrite.rewrite(seen, Scripted(answer), now=NOW)
+    assert isinstance(proposal, Proposal)
+    assert (f"### {heading}\n" in rewrite.article_of(proposal)) is kept
+    assert said(rewrite.article_of(proposal)) == everything(seen)
 
 
-def test_a_secret_is_refused(seen: SeenRecord) -> None:
-    refused = tidied(seen, GOOD + " The key is AKIAZ5GMXQ3TTP7WYKDN.")
-    assert isinstance(refused, rewrite.Refusal)
-    assert "secret" in refused.why
+def corrupted(chance: random.Random, number: int) -> dict[str, Any]:
+    """A plan that loses, doubles, invents or turns something."""
+    every = [*range(1, number + 1)]
+    chance.shuffle(every)
+    kind = chance.randrange(6)
+    if kind == 0:
+        every.remove(chance.choice(every))
+    elif kind == 1:
+        every.insert(chance.randrange(number), chance.choice(every))
+    elif kind == 2:
+        every.append(number + chance.randrange(1, 5))
+    elif kind == 3:
+        every[chance.randrange(number)] = 0
+    elif kind == 4:
+        one = chance.choice(every)
+        return plan(every, supersedes=[{"stays": one, "goes": one}])
+    else:
+        return plan(
+            every[: number // 2], repeats=[{"stays": every[0], "goes": each} for each in every[number // 2 :]]
+        )
+    return plan(every)
 
 
-def test_what_a_newer_entry_replaced_may_go_when_it_is_named(seen: SeenRecord) -> None:
-    text = GOOD.replace(", port 8080", "")
-    assert isinstance(tidied(seen, text), rewrite.Refusal)
-    assert isinstance(tidied(seen, text, "8080"), Proposal)
+def test_of_many_corrupted_plans_none_is_accepted(seen: SeenRecord) -> None:
+    chance = random.Random(16)
+    for _ in range(240):
+        answer = corrupted(chance, count(seen))
+        assert isinstance(rewrite.rewrite(seen, Scripted(answer), now=NOW), rewrite.Refusal), answer
 
 
-def test_not_everything_can_be_called_replaced(seen: SeenRecord) -> None:
-    every = statements.find_facts(FIRST + SECOND)
-    refused = tidied(seen, "Deploys are done with care and a flag, as it is written in the book.", *every)
-    assert isinstance(refused, rewrite.Refusal)
-    assert "superseded" in refused.why
+def test_pairs_that_are_not_so_change_nothing_in_what_is_said(seen: SeenRecord) -> None:
+    chance = random.Random(17)
+    units = rewrite.split_units(seen.record.live)
+    wanted = everything(seen)
+    for _ in range(200):
+        every = [*range(1, len(units) + 1)]
+        chance.shuffle(every)
+        one, other = chance.sample(every, 2)
+        texts = units[one - 1].text + units[other - 1].text
+        if texts.count("make ship") > 1 or texts.count("connections") > 1:
+            continue
+        pair = {chance.choice(["repeats", "supersedes"]): [{"stays": one, "goes": other}]}
+        proposal = rewrite.rewrite(seen, Scripted(plan(every, **pair)), now=NOW)
+        assert isinstance(proposal, Proposal)
+        assert said(rewrite.article_of(proposal)) == wanted
 
 
 @pytest.mark.parametrize("error", [ModelFailed("no answer"), ModelTimeout("too late")])
@@ -136,15 +222,68 @@ def test_a_model_that_fails_leaves_everything_as_it_is(error: ModelFailed, seen:
     assert str(error) in refused.why
 
 
-def test_text_nobody_verified_does_not_become_better_by_being_tidied(
-    memory: Memory, seen: SeenRecord
+_LINES = st.lists(
+    st.sampled_from(
+        [
+            "Use `make ship` on build-7.",
+            "Never use port 8080, use 8081 instead! It is slow.",
+            "### Hosts",
+            "- see src/app.py:12 and [docs](deploy.md)",
+            "1. Stop the server.\n2. Start it.",
+            "```sh\nmake all\n```",
+            "Écrire à me@example.org — 50 % <b>now</b>",
+            "on 2026-03-01T10:00:00Z; https://example.org/x_(y)?q=1.",
+            "数据库在 10.0.0.7",
+            "> quoted\n> twice",
+            "| a | b |\n|---|---|\n| 1 | 2 |",
+            "",
+        ]
+    ),
+    min_size=1,
+    max_size=6,
+).map("\n".join)
+
+
+@given(st.lists(_LINES.filter(str.strip), min_size=2, max_size=4), st.randoms())
+def test_an_article_of_any_order_says_each_statement_once_or_is_not_written(
+    texts: list[str], chance: random.Random
 ) -> None:
-    entries = [Entry(FIRST, "2026-11-01T00:00:00Z", Origin.IMPORT), Entry(SECOND, "2026-11-02T00:00:00Z")]
-    proposal = tidied(seen._replace(record=replace(seen.record, entries=tuple(entries))), GOOD)
-    assert isinstance(proposal, Proposal)
-    after = proposal.edits[0].after
-    assert after is not None
-    assert b"origin: import -->" in after
+    entries = [Entry(text, f"2026-11-0{at + 1}T00:00:00Z", Origin.USER) for at, text in enumerate(texts)]
+    units = rewrite.split_units(entries)
+    every = [*range(1, len(units) + 1)]
+    chance.shuffle(every)
+    articles = rewrite.write_articles(units, rewrite.TopicPlan([rewrite.PlannedGroup(every)]), set())
+    if rewrite.is_proved(units, set(), articles):
+        found = said(articles.get(Origin.USER, ""))
+        assert found == sorted(part for text in texts for part in said(text))
+
+
+def test_nearly_all_faithful_plans_are_accepted() -> None:
+    chance = random.Random(18)
+    pieces = (
+        "Use `make ship` on build-7.",
+        "Never use port 8080. It is slow.",
+        "### Hosts\n\n- build-7\n- build-9",
+        "1. Stop the server.\n2. Start it.",
+        "The desk must tell customers beforehand.",
+        "- one\n- two",
+        "```sh\nmake all\n```",
+        "数据库在 10.0.0.7。",
+        "| a | b |\n|---|---|\n| 1 | 2 |",
+        "Der Dienst läuft nachts.",
+    )
+    accepted = 0
+    for _ in range(200):
+        texts = ["\n\n".join(chance.sample(pieces, 3)) for _ in range(3)]
+        entries = [Entry(text, f"2026-11-0{at + 1}T00:00:00Z", Origin.USER) for at, text in enumerate(texts)]
+        units = rewrite.split_units(entries)
+        every = [*range(1, len(units) + 1)]
+        chance.shuffle(every)
+        groups = [rewrite.PlannedGroup(every[::2]), rewrite.PlannedGroup(every[1::2])]
+        plan_ = rewrite.TopicPlan(groups)
+        assert rewrite.find_problem(units, plan_) == ""
+        accepted += rewrite.is_proved(units, set(), rewrite.write_articles(units, plan_, set()))
+    assert accepted >= 190
 
 
 @pytest.mark.parametrize(
@@ -170,42 +309,3 @@ def test_what_counts_as_a_fact(text: str, expected: set[str]) -> None:
 @given(st.text(max_size=400))
 def test_a_text_says_its_own_facts(text: str) -> None:
     assert all(statements.has_fact(text, fact) for fact in statements.find_facts(text))
-
-
-_LINES = st.lists(
-    st.sampled_from(
-        [
-            "Use `make ship` on build-7.",
-            "Never use port 8080, use 8081 instead!",
-            "### Hosts",
-            "- see src/app.py:12 and [docs](deploy.md)",
-            "```sh\nmake all\n```",
-            "Écrire à me@example.org — 50 % <b>now</b>",
-            "on 2026-03-01T10:00:00Z; https://example.org/x_(y)?q=1.",
-            "数据库在 10.0.0.7",
-            "",
-        ]
-    ),
-    min_size=1,
-    max_size=6,
-).map("\n".join)
-
-
-@given(st.lists(_LINES.filter(str.strip), min_size=2, max_size=4))
-def test_the_entries_one_after_the_other_are_always_a_good_article(texts: list[str]) -> None:
-    entries = [Entry(text, f"2026-11-0{at + 1}T00:00:00Z", Origin.USER) for at, text in enumerate(texts)]
-    assert rewrite.find_problem(entries, rewrite.Article("\n\n".join(texts))) == ""
-
-
-@given(st.lists(_LINES.filter(str.strip), min_size=2, max_size=4), st.data())
-def test_an_article_without_one_of_the_facts_is_never_good(texts: list[str], data: st.DataObject) -> None:
-    whole = "\n\n".join(texts)
-    known = sorted(statements.find_facts(whole))
-    if not known:
-        return
-    gone = data.draw(st.sampled_from(known))
-    text = whole.replace(gone, "it")
-    if statements.has_fact(text, gone):
-        return
-    entries = [Entry(each, f"2026-11-0{at + 1}T00:00:00Z", Origin.USER) for at, each in enumerate(texts)]
-    assert rewrite.find_problem(entries, rewrite.Article(text)) != ""

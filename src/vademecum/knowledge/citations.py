@@ -166,19 +166,24 @@ def find_stated(
     known = marks or {}
     found: dict[Claim, int] = {}
     values = {cited: mark for cited, mark in known.items() if _MARKED_VALUE.fullmatch(cited)}
-    for said in statement.split(text):
-        if said.kind not in (statement.SENTENCE, statement.TABLE) or said.text.rstrip().endswith("?"):
-            continue
-        rows = said.text.split("\n") if said.kind == statement.TABLE else [said.text]
-        for number, row in enumerate(rows):
-            for claim, at in _located(row, tree, bare=bare, marks=known):
-                if not _excused(row, at, known=bool(claim.mark)):
-                    found.setdefault(claim, said.line - 1 + number)
-            for cited in [each for each in values if _states(row, each)]:
-                claim = _value_claim(cited, values.pop(cited))
-                if not _NO_MORE.search(row):
-                    found.setdefault(claim, said.line - 1 + number)
+    for row, line in _sentences(text):
+        for claim, at in _located(row, tree, bare=bare, marks=known):
+            if not _excused(row, at, known=bool(claim.mark)):
+                found.setdefault(claim, line)
+        for cited in [each for each in values if _states(row, each)]:
+            claim = _value_claim(cited, values.pop(cited))
+            if not _NO_MORE.search(row):
+                found.setdefault(claim, line)
     return [StatedClaim(claim, line) for claim, line in found.items()][:MOST_CLAIMS]
+
+
+def _sentences(text: str) -> Iterator[tuple[str, int]]:
+    """The sentences and rows of tables that tell something, each with its line, counted from 0."""
+    for said in statement.split(text):
+        if said.kind == statement.TABLE:
+            yield from ((row, said.line - 1 + at) for at, row in enumerate(said.text.split("\n")))
+        elif said.kind == statement.SENTENCE and not said.text.rstrip().endswith("?"):
+            yield said.text, said.line - 1
 
 
 def _located(
@@ -327,18 +332,11 @@ def _values(sentence: str) -> Iterator[tuple[str, bool]]:
 def mark_claims(text: str, tree: ProjectTree) -> dict[str, str]:
     """What is known now of all that a text cites, to be kept beside it."""
     found: dict[str, str] = {}
-    for said in statement.split(text):
-        if said.kind not in (statement.SENTENCE, statement.TABLE):
-            continue
-        rows = said.text.split("\n") if said.kind == statement.TABLE else [said.text]
-        for row in rows:
-            found |= {cited: mark for cited, mark in _marks(row, tree) if _is_markable(cited, mark)}
-    return dict(list(found.items())[:MOST_MARKS]) if tree.whole else _certain(found)
-
-
-def _certain(marks: Mapping[str, str]) -> dict[str, str]:
-    """Without a look at everything nothing is known to be absent."""
-    return {cited: mark for cited, mark in marks.items() if mark != NEVER_HERE}
+    for row, _ in _sentences(text):
+        found |= {cited: mark for cited, mark in _marks(row, tree) if _is_markable(cited, mark)}
+    # Without a look at everything nothing is known to be absent.
+    sure = ((cited, mark) for cited, mark in found.items() if tree.whole or mark != NEVER_HERE)
+    return dict(list(sure)[:MOST_MARKS])
 
 
 def _marks(sentence: str, tree: ProjectTree) -> Iterator[tuple[str, str]]:

@@ -1,54 +1,94 @@
-"""One topic, many entries: a model merges them into one, and nothing it drops goes unnoticed.
+"""One topic, many entries: a model plans how they become one, and the program writes it, word for word.
 
-The article becomes a new entry and the ones it covers are marked superseded, so that an older date still gets
-its own answer. What a model returns is held against the entries without any model; what fails is refused with
-the reason, and the record stays as it was.
+The model groups statements by number, orders them, names headings, and says which repeat or supersede which.
+It writes no sentence. A repetition counts only where two statements are the same by the one rule for that, a
+supersession only where heal would mend it; whatever else is living stands in the article exactly once, which
+is proved before anything is proposed. A person's statements stay a person's: each origin has its own article.
 """
 
 from __future__ import annotations
 
 import contextlib
 import re
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import ModelFailed, ModelUnauthorised, OverBudget, VadeError
-from vademecum.lifecycle import passes, statements
+from vademecum.lifecycle import contradictions, passes
 from vademecum.lifecycle.passes import Proposal
 from vademecum.llm.base import Limits, read_prompt
 from vademecum.store import audit, clock, document, frontmatter, secrets
 from vademecum.store.document import decode
+from vademecum.text import WORD, normalise, similarity, statement
 from vademecum.types import LEARNED, Entry, Origin
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from datetime import datetime
 
     from vademecum.lifecycle.passes import RunOutcome, SeenRecord
     from vademecum.llm.base import Model
     from vademecum.store import Records
+    from vademecum.text.statement import Statement
     from vademecum.types import Place
 
 NAME = "rewrite"
 LEAST_ENTRIES = 2
 LONGEST = 32 * 1024  # bytes of entries that one call is given
 _LONGEST_ANSWER = 8192  # tokens, which every model in use can give
-_GROWTH = 1.5  # an article may be a little longer than what it merges, for the words between
-_SHRINK = 0.1  # below this share of the text something is wrong, whatever the facts say
-_MOST_REPLACED = 0.5  # of the facts: more than that is no tidying
-_KEPT_WORDS = 0.25  # of the longer words of an entry: below it nothing of the entry is left
-_OWN_WORDS = 0.6  # of the longer words of a sentence: above it no entry says that
-_WORDS = 4  # longer words that a sentence needs to be judged by them
-_SHOWN = 5
-_MARK = re.compile(r"(?m)^(ENTRY\b|END[ \t]*$)")
+_HEADING_WORDS = 3
+_TRUST = list(Origin)
+_MARK = re.compile(r"(?m)^(STATEMENT\b|END[ \t]*$)")
 
 
 @dataclass(frozen=True, slots=True)
-class Article:
+class PlannedGroup:
+    """Statements that belong together, by their numbers and in their order."""
+
+    statements: list[int]
+    heading: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedPair:
+    """Two statements of which the first makes the second unnecessary, by their numbers."""
+
+    stays: int
+    goes: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPlan:
     """What a model is asked for."""
 
+    groups: list[PlannedGroup]
+    repeats: list[PlannedPair] = field(default_factory=list)
+    supersedes: list[PlannedPair] = field(default_factory=list)
+
+
+class TopicUnit(NamedTuple):
+    """A statement with those that say nothing without it: what is moved as a whole, word for word."""
+
     text: str
-    superseded: list[str] = field(default_factory=list)
+    entry: Entry
+    headings: tuple[str, ...]
+    parts: tuple[str, ...]  # the statements in it
+    listed: bool
+    start: int  # characters of the entry
+    end: int
+
+    def gap(self, before: TopicUnit) -> str | None:
+        """What stood between the unit before it and this one, where they were one paragraph or list."""
+        between = self.entry.text[before.end : self.start] if before.entry == self.entry else "x"
+        if before.end <= self.start and not between.strip() and "\n\n" not in between:
+            return between
+        return "\n" if self.listed and before.listed else None
+
+    @property
+    def origin(self) -> Origin:
+        """Whose words these are."""
+        return self.entry.origin or Origin.USER
 
 
 class Refusal(NamedTuple):
@@ -161,8 +201,8 @@ def rewrite(
 
 def article_of(proposal: Proposal) -> str:
     """The text that a proposal would put in the place of the entries."""
-    after = proposal.edits[0].after or b""
-    return document.parse(decode(after)).entries[-1].text
+    entries = document.parse(decode(proposal.edits[0].after or b"")).entries
+    return "\n\n".join(each.text for each in entries if each.live and each.time == entries[-1].time)
 
 
 def _barred(seen: SeenRecord) -> str:
@@ -174,7 +214,7 @@ def _barred(seen: SeenRecord) -> str:
     entries = _covered(seen)
     if len(entries) < LEAST_ENTRIES:
         return "it has one entry only: there is nothing to merge"
-    if len(_asked(entries).encode()) > LONGEST:
+    if len(_asked(split_units(entries)).encode()) > LONGEST:
         return f"its entries are longer than {LONGEST // 1024} KiB together"
     return ""
 
@@ -188,110 +228,190 @@ def _rewritten(
     entries = _covered(seen)
     if any(secrets.find(entry.text) for entry in entries):
         return Refusal(seen.record.path, "it holds a secret, which no model may see", asked=False)
-    prompt = _asked(entries)
-    if limits is None:  # a token has more than two bytes, so an article of that size fits
-        limits = Limits(output=min(len(prompt.encode()) // 2 + 1024, _LONGEST_ANSWER))
-    article = model.typed(prompt, Article, system=read_prompt(__package__, "rewrite"), limits=limits).value
-    wrong = find_problem(entries, article)
+    units = split_units(entries)
+    limits = limits or Limits(output=min(len(units) * 24 + 1024, _LONGEST_ANSWER))
+    system = read_prompt(__package__, "rewrite")
+    plan = model.typed(_asked(units), TopicPlan, system=system, limits=limits).value
+    wrong = find_problem(units, plan)
     if wrong:
-        return Refusal(seen.record.path, f"the model's text {wrong}")
-    why = f"{len(entries)} entries become one; they stay, marked superseded"
-    edit = seen.revised(_joined(seen, entries, article, now, by=model.name))
+        return Refusal(seen.record.path, f"the model's plan {wrong}")
+    gone = find_unneeded(seen, units, plan)
+    articles = write_articles(units, plan, gone)
+    if not is_proved(units, gone, articles):
+        return Refusal(seen.record.path, "the entries cannot be joined so that each statement stands once")
+    made = f"{len(articles)}, one for each origin" if len(articles) > 1 else "one"
+    why = f"{len(entries)} entries become {made}; they stay, marked superseded"
+    edit = seen.revised(_joined(seen, entries, articles, now, by=model.name))
     return Proposal(NAME, seen.record.path, why, (edit,), seen.record.place)
 
 
-def find_problem(entries: Sequence[Entry], article: Article) -> str:
-    """What is wrong with an article, in the words that follow 'the model's text'; empty when nothing is."""
-    text = article.text.strip()
-    before = "\n\n".join(entry.text for entry in entries)
-    if not text:
-        return "is empty"
-    if text.startswith("---"):
-        return "brings front matter"
-    if len(text) > max(len(before) * _GROWTH, 1024):
-        return f"is {len(text):,} characters long, made from {len(before):,}"
-    if len(text) < len(before) * _SHRINK:
-        return f"is {len(text):,} characters long, made from {len(before):,}: it drops too much"
-    missing = statements.find_headings(before) - statements.find_headings(text)
-    if missing:
-        return f"lost {_listed(missing, 'heading')}"
-    for what, found in (
-        ("link", statements.find_links),
-        ("tag", statements.find_markup),
-        ("heading", statements.find_headings),
-    ):
-        new = found(text) - found(before)
-        if new:
-            return f"brings {_listed(new, what)} that no entry has"
-    if secrets.find(text):
-        return "holds a secret"
-    return _facts_problem(before, text, article.superseded) or _words_problem(entries, before, text)
-
-
-def _facts_problem(before: str, text: str, replaced: Sequence[str]) -> str:
-    wanted = statements.find_facts(before)
-    listed = frozenset(each.strip().strip("`") for each in replaced)
-    lost = frozenset(fact for fact in wanted if not statements.has_fact(text, fact))
-    unlisted = lost - listed
-    if unlisted:
-        return f"dropped {_listed(unlisted, 'fact')}"
-    if wanted and len(lost) > max(len(wanted) * _MOST_REPLACED, 1):
-        return f"calls {len(lost)} of {len(wanted)} facts superseded"
-    invented = frozenset(
-        fact for fact in statements.find_facts(text) if not statements.has_fact(before, fact)
-    )
-    if invented:
-        return f"brings {_listed(invented, 'fact')} that no entry has"
-    turned = statements.find_turned(before, text) - listed
-    return f"says the opposite of {_listed(turned, 'fact')}" if turned else ""
-
-
-def _words_problem(entries: Sequence[Entry], before: str, text: str) -> str:
-    """What the plain words tell: an entry that is gone, or a sentence that comes from nowhere."""
-    said, known = statements.find_stems(text), statements.find_stems(before)
+def split_units(entries: Sequence[Entry]) -> list[TopicUnit]:
+    """What these entries say, in pieces that can be moved without changing what they mean."""
+    found: list[TopicUnit] = []
     for entry in entries:
-        words = statements.find_stems(entry.text)
-        if len(words) >= _WORDS and len(words & said) < len(words) * _KEPT_WORDS:
-            return f"says nothing of the entry of {entry.time or 'no date'}"
-    for sentence in statements.split_clauses(text):
-        words = statements.find_stems(sentence)
-        if len(words) >= _WORDS and len(words - known) > len(words) * _OWN_WORDS:
-            return "has a sentence that no entry says"
+        pieces: list[list[Statement]] = []
+        for each in statement.split(entry.text):
+            below = pieces and pieces[-1][-1].headings == each.headings
+            if each.follows and below:
+                pieces[-1].append(each)
+            else:
+                pieces.append([each])
+        for piece in pieces:
+            first, start, end = piece[0], piece[0].start - len(piece[0].marker), piece[-1].end
+            parts = tuple(each.text for each in piece)
+            text = entry.text[start:end]
+            found.append(TopicUnit(text, entry, first.headings, parts, bool(first.marker), start, end))
+    return found
+
+
+def find_problem(units: Sequence[TopicUnit], plan: TopicPlan) -> str:
+    """What is wrong with a plan, in the words that follow 'the model's plan'; empty when nothing is."""
+    placed = Counter(number for group in plan.groups for number in group.statements)
+    pairs = [*plan.repeats, *plan.supersedes]
+    known = range(1, len(units) + 1)
+    named = {*placed, *(number for pair in pairs for number in (pair.stays, pair.goes))}
+    if not named.issubset(known):
+        return "names a statement that there is not"
+    if placed.total() > len(placed):
+        return "places a statement twice"
+    missing = set(known) - set(placed)
+    if missing:
+        return f"leaves out {len(missing)} of {len(units)} statements"
+    if any(pair.stays == pair.goes for pair in pairs):
+        return "has a statement give way to itself"
     return ""
 
 
+def find_unneeded(seen: SeenRecord, units: Sequence[TopicUnit], plan: TopicPlan) -> set[int]:
+    """The units, from 0, that need not stand in the article, whatever else the plan says of it."""
+    gone: set[int] = set()
+    held: set[int] = set()  # for what gave way to it: it cannot go itself
+    for pair in plan.repeats:
+        stays, goes = units[pair.stays - 1], units[pair.goes - 1]
+        trusted = _TRUST.index(stays.origin) <= _TRUST.index(goes.origin)
+        together = stays.headings == goes.headings
+        if trusted and together and _may_go(pair, gone, held) and _says_same(stays, goes):
+            gone.add(pair.goes - 1)
+            held.add(pair.stays - 1)
+    healed = [each for each in contradictions.find_clashes([seen]) if not contradictions.needs_person(each)]
+    for pair in plan.supersedes:
+        newer, older = units[pair.stays - 1], units[pair.goes - 1]
+        mended = any(_is_of(each.older, older) and _is_of(each.newer, newer) for each in healed)
+        if mended and len(older.parts) == 1 and _may_go(pair, gone, held):
+            gone.add(pair.goes - 1)
+            held.add(pair.stays - 1)
+    return gone
+
+
+def _may_go(pair: PlannedPair, gone: set[int], held: set[int]) -> bool:
+    return pair.stays - 1 not in gone and pair.goes - 1 not in held
+
+
+def _says_same(one: TopicUnit, other: TopicUnit) -> bool:
+    return similarity.same(one.text, other.text) is not None
+
+
+def _is_of(said: contradictions.SaidEntry, unit: TopicUnit) -> bool:
+    """Whether a unit is what heal looked at."""
+    same = normalise(said.text) in {normalise(each) for each in unit.parts}
+    return same and (said.entry.time, said.entry.text) == (unit.entry.time, unit.entry.text)
+
+
+def write_articles(units: Sequence[TopicUnit], plan: TopicPlan, gone: set[int]) -> dict[Origin, str]:
+    """The text for each origin: its units as the plan has them, word for word."""
+    found: dict[Origin, str] = {}
+    for origin in sorted({unit.origin for unit in units}, key=_TRUST.index):
+        pieces: list[str] = []
+        above: tuple[str, ...] = ()
+        before: TopicUnit | None = None
+        for path, unit in _placed(units, plan, gone, origin):
+            if path != above:
+                known = len(above) if path[: len(above)] == above else 0
+                pieces += [f"{'#' * (3 + at)} {path[at]}" for at in range(known, len(path))]
+                above, before = path, None
+            gap = None if before is None else unit.gap(before)
+            if gap is None:
+                pieces.append(unit.text)
+            else:
+                pieces[-1] += gap + unit.text
+            before = unit
+        if pieces:
+            found[origin] = "\n\n".join(pieces)
+    return found
+
+
+def _placed(
+    units: Sequence[TopicUnit], plan: TopicPlan, gone: set[int], origin: Origin
+) -> list[tuple[tuple[str, ...], TopicUnit]]:
+    """The living units of an origin in their order, each with the headings it stands below.
+
+    Those without any come first: below a heading of others they would speak of something else.
+    """
+    rows: list[tuple[tuple[str, ...], TopicUnit]] = []
+    for group in plan.groups:
+        numbers = [each - 1 for each in group.statements if each - 1 not in gone]
+        chosen = [units[each] for each in numbers if units[each].origin is origin]
+        heading = _heading(group.heading, chosen)
+        rows += [(unit.headings or ((heading,) if heading else ()), unit) for unit in chosen]
+    order: dict[tuple[str, ...], int] = {(): 0}
+    for path, _ in rows:
+        order.setdefault(path, len(order))
+    return sorted(rows, key=lambda row: order[row[0]])
+
+
+def _heading(text: str, units: Sequence[TopicUnit]) -> str:
+    """A heading that a model names, if it is a few words of what stands below it; else none."""
+    words = [word.casefold()[:5] for word in WORD.findall(text)]
+    said = {word.casefold()[:5] for unit in units for word in WORD.findall(unit.text)}
+    plain = re.fullmatch(r"[\w -]{1,60}", text) and len(words) <= _HEADING_WORDS
+    return " ".join(text.split()) if plain and words and said.issuperset(words) else ""
+
+
+def is_proved(units: Sequence[TopicUnit], gone: set[int], articles: Mapping[Origin, str]) -> bool:
+    """Whether each living statement stands once in the article of its origin, and nothing else does.
+
+    What stood below headings must stand below the same, and what stood below none below at most one.
+    """
+    living = [unit for at, unit in enumerate(units) if at not in gone]
+    own = {unit.headings for unit in living}
+    wanted = Counter((unit.origin, part, unit.headings) for unit in living for part in unit.parts)
+    found = Counter(
+        (origin, each.text, each.headings if each.headings in own or len(each.headings) > 1 else ())
+        for origin, article in articles.items()
+        for each in statement.split(article)
+    )
+    return found == wanted
+
+
 def _covered(seen: SeenRecord) -> list[Entry]:
-    """The entries that hold and say something."""
-    return [entry for entry in seen.record.entries if entry.live and entry.text.strip()]
+    """The entries that hold, say something, and are not the only one of their origin."""
+    living = [entry for entry in seen.record.entries if entry.live and entry.text.strip()]
+    origins = Counter(entry.origin or Origin.USER for entry in living)
+    return [entry for entry in living if origins[entry.origin or Origin.USER] >= LEAST_ENTRIES]
 
 
-def _joined(seen: SeenRecord, entries: Sequence[Entry], article: Article, now: datetime, *, by: str) -> str:
-    """The file with the article at its end and the entries it covers marked."""
+def _joined(
+    seen: SeenRecord, entries: Sequence[Entry], articles: Mapping[Origin, str], now: datetime, *, by: str
+) -> str:
+    """The file with the articles at its end and the entries they cover marked."""
     at = clock.stamp(now)
     text = decode(seen.content)
     covered = {(entry.time, entry.text) for entry in entries}
     for index, entry in enumerate(document.parse(text).entries):
         if entry.live and (entry.time, entry.text) in covered:
             text = document.sign(document.parse(text), index, superseded=at)
-    trust = list(Origin)
-    lowest = max((entry.origin or Origin.USER for entry in entries), key=trust.index)
-    # No article is a person's own words, even where all that it is made from is.
-    origin = max(lowest, Origin.AGENT, key=trust.index)
-    text = document.append(text, Entry(document.tidy(article.text), at, origin))
+    for origin, article in articles.items():
+        cites = [each.cites for each in entries if each.cites and (each.origin or Origin.USER) is origin]
+        text = document.append(text, Entry(article, at, origin, cites=", ".join(cites) or None))
     fields: dict[str, Any] = {"updated": at, "generated": {"by": f"model:{by}", "at": at}}
     if not seen.record.fields.get("type"):
         fields["type"] = seen.record.type
     return frontmatter.edit(text, fields)
 
 
-def _asked(entries: Sequence[Entry]) -> str:
-    """The entries between marks; a line that looks like a mark is moved in, so that none can end early."""
-    texts = [_MARK.sub(r" \1", entry.text) for entry in entries]
-    pairs = zip(entries, texts, strict=True)
-    return "\n".join(f"ENTRY {entry.time or 'undated'}\n{text}\nEND" for entry, text in pairs)
-
-
-def _listed(things: frozenset[str], thing: str) -> str:
-    shown = ", ".join(repr(each) for each in sorted(things)[:_SHOWN])
-    more = f" and {len(things) - _SHOWN} more" if len(things) > _SHOWN else ""
-    return f"{len(things)} {thing}{'s' if len(things) > 1 else ''} ({shown}{more})"
+def _asked(units: Sequence[TopicUnit]) -> str:
+    """The statements between marks; a line that looks like one is moved in, so that none can end early."""
+    return "\n".join(
+        f"STATEMENT {number} {unit.entry.time or 'undated'}\n" + _MARK.sub(r" \1", unit.text) + "\nEND"
+        for number, unit in enumerate(units, 1)
+    )

@@ -15,7 +15,7 @@ from vademecum.knowledge import signals
 from vademecum.store import archive, document
 from vademecum.store.document import decode
 from vademecum.store.journal import is_day
-from vademecum.text import LETTERS, SPOKEN, WORD, fences, sentence_spans, similarity, split_sentences
+from vademecum.text import LETTERS, WORD, fences, sentence_spans, split_sentences
 from vademecum.types import Finding, Origin
 
 if TYPE_CHECKING:
@@ -43,8 +43,6 @@ _PATTERNS = (
 )
 _LINK = re.compile(r"!?\[[^\]\n]{0,300}\]\([^)\n]{0,2000}\)|\[\[[^\]\n]{1,200}\]\]|<[a-z]+://[^>\s]+>")
 _HTML = re.compile(r"</?[a-zA-Z][a-zA-Z0-9-]{0,40}(?:\s[^<>]{0,1000})?/?>|<!--(?:.{0,1000}?-->)?", re.DOTALL)
-_HEADING_TEXT = re.compile(r"(?m)^#{1,6}[ \t]+(.+?)[ \t#]*$")
-_CLAUSE = re.compile(r"(?<=;)\s+")
 _LONG = 4  # letters of a word that tells
 _STEM = 5
 _LETTERS_END = "\u0530"  # after Latin, Greek and Cyrillic: other scripts do not part their words
@@ -85,45 +83,10 @@ def find_markup(text: str) -> frozenset[str]:
     return frozenset(_HTML.findall(_without_code(text)))
 
 
-def find_headings(text: str) -> frozenset[str]:
-    """The headings of a text, outside of code."""
-    return frozenset(match.strip().casefold() for match in _HEADING_TEXT.findall(_without_code(text)))
-
-
-def find_turned(before: str, after: str) -> frozenset[str]:
-    """The facts of which one text says yes and the other only no: `use make` and `never use make`.
-
-    Those that a text both affirms and denies are left out: which of the two holds is not to be seen here.
-    """
-    was, now = _moods(before), _moods(after)
-    return frozenset(
-        fact
-        for fact, moods in now.items()
-        if len(moods) == 1 and len(was.get(fact, ())) == 1 and moods != was[fact]
-    )
-
-
 def find_stems(text: str) -> frozenset[str]:
     """The beginnings of the longer words, which stay when a sentence is worded anew."""
     words = (word for word in LETTERS.findall(text) if len(word) >= _LONG and word[0] < _LETTERS_END)
     return frozenset(word[:_STEM].casefold() for word in words)
-
-
-def split_clauses(text: str) -> list[str]:
-    """The sentences and clauses of a text, code aside."""
-    clauses = _CLAUSE.split(fences.remove(text))
-    return [each for clause in clauses for each in split_sentences(clause, lines=True)]
-
-
-def _moods(text: str) -> dict[str, set[bool]]:
-    """The facts of each sentence, and whether that sentence has a word of denial."""
-    found: dict[str, set[bool]] = {}
-    for sentence in split_clauses(text):
-        words = SPOKEN.findall(_without_code(sentence).lower())
-        denied = any(similarity.is_negation(word.replace("'", "").replace("’", "")) for word in words)
-        for fact in find_facts(sentence):
-            found.setdefault(fact, set()).add(denied)
-    return found
 
 
 def _without_code(text: str) -> str:
