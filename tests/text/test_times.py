@@ -89,6 +89,9 @@ def test_what_was_understood_is_said_in_days_that_anybody_can_check(question: st
         "Tuesdays are for tests",
         "it happened every last Friday",
         "was geschah hier",
+        "the price of a t3 instance",
+        "t3 large",
+        "type:t1 type:q2",
     ],
 )
 def test_what_only_looks_like_a_time_is_none(question: str) -> None:

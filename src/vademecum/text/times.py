@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 LONGEST = 500  # characters of a question that are looked at
 MOST = 4  # times in one question
 LATIN, WITHOUT_SPACES = ("en", "de", "fr", "es"), ("zh", "ja")
+_TRIMESTERS: Final = frozenset({"fr", "es"})  # where T3 is a quarter, and not a machine
+_FIRST: Final = frozenset({"en", *WITHOUT_SPACES})
 _NUMERALS: Final = {each: at for at, each in enumerate("〇一二三四五六七八九")} | {"零": 0, "两": 2}
 _DIGITS: Final = "0123456789〇零一二两三四五六七八九十"
 _UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]")
@@ -106,6 +108,8 @@ def is_all(text: str, found: tuple[TimeMention, ...]) -> bool:
 
 def _normal(text: str) -> tuple[str, str]:
     """A text as it is shown, and with small letters and no accents, letter for letter the same length."""
+    if text.isascii():  # as most are: nothing to fold but capitals
+        return text[:LONGEST], text[:LONGEST].lower()
     shown = unicodedata.normalize("NFKC", text[:LONGEST]).replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
     return shown, "".join(map(_fold, shown))
 
@@ -251,7 +255,7 @@ def _shape_parts(shape: str) -> tuple[tuple[str, bool], ...]:
 
 
 def _languages(folded: str, names: tuple[str, ...]) -> list[tuple[_Language, bool]]:
-    """Languages to read a text in, and whether no other one is likelier."""
+    """Languages to read a text in, and whether no other one is likelier; English when nothing tells."""
     words = _WORD.findall(folded)
     anywhere = names == WITHOUT_SPACES or re.search(r"\d", folded) is not None
     known = [_language(name) for name in names]
@@ -259,7 +263,7 @@ def _languages(folded: str, names: tuple[str, ...]) -> list[tuple[_Language, boo
         return []
     scores = [sum(word in each.common for word in words) for each in known]
     return [
-        (each, score == max(scores))
+        (each, score == max(scores) and (score > 0 or each.name in _FIRST))
         for each, score in zip(known, scores, strict=True)
         if anywhere or not each.anchors.isdisjoint(words)
     ]
@@ -358,7 +362,7 @@ class _Reader:
             yield from self._inner(name, at, level)
         elif name in _FIGURES:
             figure = _FIGURES[name].match(self._text, at)
-            if figure:
+            if figure and (figure[0][0] != "t" or self._language.name in _TRIMESTERS):
                 value = number(figure[min(figure.re.groups, 1)])
                 yield figure.end(), name, (value, int(figure[2])) if name == "dm" else value
         else:
@@ -390,7 +394,7 @@ class _Reader:
         before, first = self._text[at - 1 : at], self._text[at : at + 1]
         if self._unspaced:
             return not (before and before in _DIGITS and first in _DIGITS + "月日年")
-        return not (before.isalnum() or (before and before in "_/\\@#$."))
+        return not (before.isalnum() or (before and before in "_/\\@#$.:"))
 
     def _is_every(self, at: int) -> bool:
         """Whether what begins here is one of many: every Monday, or a part of a hyphenated word."""
