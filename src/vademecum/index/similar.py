@@ -94,19 +94,30 @@ def _candidates(
     for term, seen in vocabulary((), _parts(form, compounds=compounds)).items():
         yield term, seen, _MADE_OF * _likeness(term, form)
     if not coded:
+        allowed, begun, letters = _allowed(form), form[:_SHORTEST], {*form}
         for term, seen in vocabulary(_around(form, thorough=thorough)).items():
-            yield term, seen, _nearness(form, term)
+            # Most of a range is something else, which a look at length and letters tells.
+            away = len(term) - len(form)
+            if term.startswith(begun) or (
+                -allowed <= away <= allowed and len(letters.symmetric_difference(term)) <= 2 * allowed
+            ):
+                yield term, seen, _nearness(form, term)
 
 
 def _nearness(form: str, term: str) -> float:
     """How near a term comes by other letters in it or another ending; 0 when it is another word."""
     if abs(len(term) - len(form)) > _MOST_CHANGED or len(term) < _SHORTEST or not term.isalpha():
         return 0.0
-    allowed = 2 if len(form) >= _TWO_SLIPS else 1 if len(form) > _SHORTEST else 0
+    allowed = _allowed(form)
     away = _slips(form, term, allowed)
     if 0 < away <= allowed:
         return _SLIP[away - 1] * min(1.0, 0.6 + 0.05 * len(form))
     return _ENDING * _likeness(form, term) if _differs_in_ending(form, term) else 0.0
+
+
+def _allowed(form: str) -> int:
+    """How many slips are forgiven."""
+    return 2 if len(form) >= _TWO_SLIPS else 1 if len(form) > _SHORTEST else 0
 
 
 def _around(form: str, *, thorough: bool) -> list[tuple[str, str]]:
@@ -134,8 +145,6 @@ def _slips(one: str, other: str, most: int) -> int:
 
     A library that is quicker takes longer to load than all that there is to compare.
     """
-    if len({*one} ^ {*other}) > 2 * most:
-        return most + 1
     before: list[int] = []
     row = list(range(len(other) + 1))
     for at, letter in enumerate(one, 1):

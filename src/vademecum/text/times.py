@@ -214,7 +214,10 @@ def _anchors(words: Words, forms: list[_Shape]) -> frozenset[str]:
     named = words.keys() - _QUALIFIERS
     keys = {_key(form) for name in named for forms in words[name].values() for form, *_ in forms}
     fixed = [shape.parts for shape in forms if all(part[0] != "{" for part, _ in shape.parts)]
-    return frozenset(keys | {_key(word) for parts in fixed for part, _ in parts for word in part.split("|")})
+    for parts in fixed:  # of a phrase one word will do, and the longest stands in the fewest questions
+        needed = [part.split("|") for part, optional in parts if not optional]
+        keys.update(map(_key, max(needed, key=lambda either: min(map(len, either)))))
+    return frozenset(keys)
 
 
 def _firsts(
