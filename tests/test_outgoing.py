@@ -31,6 +31,7 @@ from vademecum.interfaces.cli.app import run
 from vademecum.llm.base import Call
 from vademecum.llm.scripted import Scripted
 from vademecum.memory import Memory, connect
+from vademecum.search.rerank import Rerank
 from vademecum.store import names, outgoing, secrets
 from vademecum.transcripts import Message, Role, Text, ToolResult, events
 from vademecum.transcripts.events import Said
@@ -38,6 +39,7 @@ from vademecum.transcripts.shapes import pydantic_ai as shape
 from vademecum.types import Origin
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 NOON = "2026-11-15T12:00:00Z"
@@ -419,6 +421,19 @@ def test_no_secret_goes_to_a_server_that_makes_vectors(
     list(made.parts([each.text for each in planted.canaries]))
     list(made.parts([planted.filled], query=True))
     assert len(sent) == len(planted.canaries) + 1
+    assert planted.leaked("\n".join(sent)) == []
+
+
+def test_no_secret_goes_to_what_reranks(planted: Planted) -> None:
+    sent: list[str] = []
+
+    def score(question: str, texts: Sequence[str]) -> list[float]:
+        sent.extend((question, *texts))
+        return [0.0] * len(texts)
+
+    texts = [each.text for each in planted.canaries]
+    assert Rerank("test", score)(planted.filled, texts) == [0.0] * len(texts)
+    assert len(sent) == len(texts) + 1
     assert planted.leaked("\n".join(sent)) == []
 
 
