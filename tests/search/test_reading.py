@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import threading
 import time
 from typing import TYPE_CHECKING, Any
@@ -14,9 +15,11 @@ import pytest
 from vademecum.errors import EmbedderFailed
 from vademecum.index.embed.base import PassageReader
 from vademecum.index.embed.reader import CHECKSUM, WEIGHTS, Reader
+from vademecum.interfaces.hooks.deadline import Job
+from vademecum.interfaces.hooks.work import run
 from vademecum.interfaces.mcp import server
 from vademecum.memory import Memory, connect
-from vademecum.search import reading
+from vademecum.search import reading, relevance
 from vademecum.types import Origin
 
 if TYPE_CHECKING:
@@ -228,6 +231,51 @@ def test_an_idle_server_reads_and_a_busy_one_does_not(memory: Memory, tmp_path: 
     connection.waiting -= 1
     until(lambda: memory.search(ASKED).coverage.unread == 0)
     connections.close()
+
+
+# --- by a prompt
+
+
+@pytest.fixture
+def generous(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let all that reading finds be a strong match."""
+    sure = relevance.Curve(9.0, (0.0,) * len(relevance.Signs._fields))
+    curve = relevance.curve
+    monkeypatch.setattr(relevance, "curve", lambda family: sure if family == "read" else curve(family))
+
+
+@pytest.mark.usefixtures("generous")
+def test_a_prompt_brings_back_what_reading_finds_when_there_is_time(memory: Memory) -> None:
+    memory.care.index()
+    said: list[str] = []
+    block = memory.injection.remind(ASKED, meanwhile=lambda words: said.append(words.text))
+    assert NOTES["refunds"] in block.text
+    assert said == [""]
+    late = memory.injection.remind(ASKED, until=time.monotonic() + 0.1)
+    assert late.text == ""
+
+
+def test_a_prompt_brings_back_nothing_by_reading_that_is_not_strong_or_was_not_read(memory: Memory) -> None:
+    assert memory.injection.remind(ASKED).text == ""
+    memory.care.index()
+    assert memory.search(ASKED).match != "strong"
+    assert memory.injection.remind(ASKED).text == ""
+
+
+def test_what_words_bring_back_is_told_before_the_prompt_is_read(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory.care.index()
+    told: list[bytes] = []
+    prompt = "jogging every Sunday"
+    given = json.dumps({"session_id": "s", "cwd": str(memory.caller.project.root), "prompt": prompt})  # type: ignore[union-attr]
+    monkeypatch.setenv("VADE_EMBEDDER", "local")
+    job = Job("claude-code", "user-prompt", given.encode(), str(memory.home.path), time.monotonic() + 60)
+    run(job, told.append)
+    answers = [each for each in told if each.startswith(b"answer ")]
+    assert len(answers) == 2
+    assert answers[0] == answers[1]
+    assert b"ten kilometres" in bytes.fromhex(answers[0].split()[1].decode())
 
 
 # --- what goes wrong

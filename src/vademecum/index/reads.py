@@ -28,6 +28,7 @@ CURATED = (MEMORY, JOURNAL, PINNED)  # what is read without being asked for
 _VERSION = 1  # of the table
 _JOINED = "chunks c join files f on f.id = c.file"
 _WINDOWS = 4  # of a passage that are looked at at least among the nearest
+_FEW = 20_000  # vectors that are kept wide
 _BLOCK = 4096  # vectors that are made wide at once
 _TABLE = """
 drop trigger if exists reads_gone;
@@ -57,6 +58,7 @@ class Reads:
         self._ids: Any = None  # of the rows, their chunks and their files
         self._packed: Any = None
         self._lengths: Any = None
+        self._wide: Any = None  # of few, the unit vectors themselves
 
     def made_by(self) -> str | None:
         """The model that made what there is; None when nothing was ever read."""
@@ -108,10 +110,13 @@ class Reads:
         ids, packed, lengths = self._refreshed(len(query))
         if not len(ids):
             return NOTHING_READ
-        cosines = np.empty(len(ids), np.float32)
-        for start in range(0, len(ids), _BLOCK):
-            block = slice(start, start + _BLOCK)
-            cosines[block] = packed[block].astype(np.float32) @ query / lengths[block]
+        if self._wide is not None:
+            cosines = self._wide @ query
+        else:
+            cosines = np.empty(len(ids), np.float32)
+            for start in range(0, len(ids), _BLOCK):
+                block = slice(start, start + _BLOCK)
+                cosines[block] = packed[block].astype(np.float32) @ query / lengths[block]
         mean, deviation = float(cosines.mean()), max(float(cosines.std()), 1e-3)
         rows = self._allowed(filter, ids)
         order = rows[np.argsort(-cosines[rows], kind="stable")]
@@ -153,6 +158,7 @@ class Reads:
                 self._ids, self._packed = self._ids[kept], self._packed[kept]
             wide = self._packed.astype(np.float32)
             self._lengths = np.maximum(np.sqrt(np.einsum("ij,ij->i", wide, wide)), 1)
+            self._wide = wide / self._lengths[:, None] if len(wide) <= _FEW else None
             self._state = state
         return self._ids, self._packed, self._lengths
 

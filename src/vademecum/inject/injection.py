@@ -10,6 +10,7 @@ import contextlib
 import functools
 import os
 import re
+import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.errors import OutsideMemory, UnknownName, VadeError
@@ -23,7 +24,7 @@ from vademecum.store.workspace import parse_audience
 from vademecum.types import LEARNED, Audience, Place
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
     from pathlib import Path
 
     from vademecum.knowledge.finder import Finder
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 _REMINDERS = 8  # hits that one prompt is held against
 _REMINDER_TOKENS = 600
+_TO_READ = 0.5  # seconds in which a process that just began has loaded what reads, and read
 
 
 class Injection:
@@ -88,12 +90,21 @@ class Injection:
         return _with_warning(block, hidden)
 
     def remind(
-        self, prompt: str, *, budget: int | None = None, without: Collection[str] = ()
+        self,
+        prompt: str,
+        *,
+        budget: int | None = None,
+        without: Collection[str] = (),
+        until: float | None = None,
+        meanwhile: Callable[[injecting.Block], None] = lambda block: None,
     ) -> injecting.Block:
-        """What one prompt brings back, by its words; an empty block when nothing answers it.
+        """What one prompt brings back, by its words and by reading; an empty block when nothing answers it.
 
-        `without` are the marks of what the session has been told already.
+        `without` are the marks of what the session has been told already. A prompt whose words have no strong
+        match is read if that can be done before `until` (of the monotonic clock); `meanwhile` gets what words
+        alone bring back.
         """
+        from vademecum.index.embed.base import within
         from vademecum.search import base as searching
 
         words = injecting.extract_question(prompt)
@@ -101,21 +112,30 @@ class Injection:
             return injecting.Block("")
         # Quotation marks in a prompt quote somebody: only who searches asks for a phrase with them.
         asked = searching.parse(words)._replace(sources=("memory",), phrases=())
-        options = self._finder.options(max_results=_REMINDERS, mode="bm25")
+        search = functools.partial(self._finder.searcher.search, seconds=self._work.settings.limits.open)
+        build = functools.partial(self._reminder, tokens=budget or _REMINDER_TOKENS, without=without)
         with self._work.reported("read the memory"), outgoing.noticing() as hidden:
-            answer = self._finder.searcher.search(asked, options, seconds=self._work.settings.limits.open)
-            told = self._work.settings.inject.knowledge
+            answer = search(asked, self._finder.options(max_results=_REMINDERS, mode="bm25"))
             # Nobody asked: what may be no answer would only distract.
-            likely = (each for each in answer.results if each.match != "weak")
-            shown = (each for each in likely if told or each.type not in LEARNED)
-            hits = ((self._behind(each), each.time) for each in shown)
-            block = injecting.build_reminder(
-                ((found, time) for found, time in hits if found is not None),
-                self._work.records,
-                tokens=budget or _REMINDER_TOKENS,
-                without=without,
-            )
+            likely = [each for each in answer.results if each.match != "weak"]
+            block = build(likely)
+            in_time = until is None or time.monotonic() + _TO_READ < until
+            if in_time and answer.coverage.read and answer.match != "strong":
+                meanwhile(_with_warning(block, hidden))
+                with within(until):
+                    again = search(asked, self._finder.options(max_results=_REMINDERS))
+                known = {(each.path, each.start) for each in likely}
+                # Near is soon called likely where no word is the same.
+                sure = [each for each in again.results if again.read and each.match == "strong"]
+                block = build([*likely, *(each for each in sure if (each.path, each.start) not in known)])
         return _with_warning(block, hidden)
+
+    def _reminder(self, hits: Iterable[Passage], *, tokens: int, without: Collection[str]) -> injecting.Block:
+        """The block of the records behind some hits."""
+        told = self._work.settings.inject.knowledge
+        shown = ((self._behind(each), each.time) for each in hits if told or each.type not in LEARNED)
+        records = ((found, time) for found, time in shown if found is not None)
+        return injecting.build_reminder(records, self._work.records, tokens=tokens, without=without)
 
     def _behind(self, hit: Passage) -> Found | None:
         """The record a passage is from; None when it is gone since it was indexed."""

@@ -34,6 +34,7 @@ class Job(NamedTuple):
     event: str
     given: bytes
     home: str | None = None
+    begun: float | None = None  # of the monotonic clock, from which the agent waits
 
 
 def answer(agent: str, event: str, *, home: str | None = None) -> NoReturn:
@@ -43,7 +44,7 @@ def answer(agent: str, event: str, *, home: str | None = None) -> NoReturn:
     try:
         limit = _limit(os.environ.get("VADE_LIMITS_HOOK", ""))
         given = _read(sys.stdin, until=begun + limit - min(_MARGIN, limit / 10))
-        output = _answered(Job(agent, event, given, home), begun, limit)
+        output = _answered(Job(agent, event, given, home, begun), begun, limit)
     except BaseException:  # whatever it is, the agent goes on
         output = b""
     finally:
@@ -101,7 +102,7 @@ def _answered(job: Job, begun: float, limit: float) -> bytes:
         return b""
     told, done = _wait(read, begun, limit)
     if not done:
-        _late(job, pid)
+        _late(job, pid, answered=bool(told))
     return told
 
 
@@ -126,8 +127,11 @@ def _wait(pipe: int, begun: float, limit: float) -> tuple[bytes, bool]:
             return b"", False
 
 
-def _late(job: Job, pid: int) -> None:
-    """Write down that there was no answer, in a process of its own: the disk may be what is slow."""
+def _late(job: Job, pid: int, *, answered: bool) -> None:
+    """Write down that there was no answer, in a process of its own: the disk may be what is slow.
+
+    When words have answered, and reading only took too long, there is nothing to write down.
+    """
     crashed = False
     with contextlib.suppress(OSError):
         crashed = os.waitpid(pid, os.WNOHANG)[0] == pid
@@ -135,7 +139,7 @@ def _late(job: Job, pid: int) -> None:
         with contextlib.suppress(OSError):
             os.kill(pid, signal.SIGKILL)
     why = "it ended without an answer" if crashed else "no answer within the time limit"
-    if crashed or job.event in _OURS_TO_END:
+    if crashed or (job.event in _OURS_TO_END and not answered):
         with contextlib.suppress(OSError):
             if os.fork() == 0:
                 _apart(lambda: _after(job, why, crashed=crashed))

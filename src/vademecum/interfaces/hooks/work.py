@@ -61,12 +61,18 @@ def run(job: Job, tell: Callable[[bytes], None]) -> None:
         if not os.path.isdir(memory.home.path):
             return  # nothing to tell, and no reason to make a memory
         memory = _hurried(memory)
-        text = (
-            _start(memory, told) if event is HookEvent.SESSION_START else _prompt(memory, agent.hooks, told)
-        )
-        if text:
-            answer = agent.hooks.render(agent.hooks.moments[event], clean_text(text))
-            tell(b"answer " + _encoded(answer).hex().encode())
+        hooks = agent.hooks
+
+        def say(text: str) -> None:
+            if text:
+                answer = hooks.render(hooks.moments[event], clean_text(text))
+                tell(b"answer " + _encoded(answer).hex().encode())
+
+        if event is HookEvent.SESSION_START:
+            say(_start(memory, told))
+        else:
+            until = None if job.begun is None else job.begun + memory.settings.limits.hook
+            say(_prompt(memory, hooks, told, until, say))
         return
     if told.transcript and agent.transcripts is not None:
         memory.sessions.import_transcript(
@@ -125,12 +131,20 @@ def _start(memory: Memory, told: HookInput, *, query: str = "") -> str:
     return block.text
 
 
-def _prompt(memory: Memory, hooks: Hooks, told: HookInput) -> str:
-    """What answers a prompt and is not in the window yet."""
+def _prompt(
+    memory: Memory, hooks: Hooks, told: HookInput, until: float | None, say: Callable[[str], None]
+) -> str:
+    """What answers a prompt and is not in the window yet; what its words bring back is said at once."""
     shown = Shown(memory.home.path, told.session)
     if HookEvent.SESSION_START not in hooks.moments and not shown.begun:
         return _start(memory, told, query=told.prompt)
-    block = memory.injection.remind(told.prompt, budget=REMINDER, without=shown.marks)
+    block = memory.injection.remind(
+        told.prompt,
+        budget=REMINDER,
+        without=shown.marks,
+        until=until,
+        meanwhile=lambda block: say(block.text),
+    )
     shown.add(block.marks)
     return block.text
 
