@@ -143,6 +143,8 @@ def test_what_leans_on_its_record_says_nothing_of_another(one: str, other: str, 
         ("The office is in Berlin.", "The office is in Hamburg."),
         ("If a build fails, it is retried 3 times.", "If a build fails, it is retried 5 times."),
         ("Guests may edit pages.", "Guests must not edit pages."),
+        ("Port: 8080", "Port: 9090"),
+        ("**License:** MIT", "**License:** AGPL-3.0"),
     ],
 )
 def test_what_is_not_certain_is_left_to_review(older: str, newer: str, world: World) -> None:
@@ -185,3 +187,73 @@ def test_many_statements_about_one_thing_do_not_make_a_pair_of_any_two(world: Wo
     clashes = found(world)
     assert len(clashes) == 40 * 39 // 2
     assert clashes[0].newer.seen.record.key == "r099"
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        ("**Stars:** 58,000+", "**Stars:** 4,000+", "**Stars:** 8,000+"),
+        ("Contract: `0x064b8bfc`", "Contract: `0xAC023542`", "Contract: `0xd9B9b6c3`"),
+        ("Phi = 0.65.", "Phi = 0.77.", "Phi = 0.82."),
+    ],
+)
+def test_a_field_with_three_values_in_one_record_is_of_three_things(
+    values: tuple[str, ...], world: World
+) -> None:
+    said(world, *values[:2])
+    assert len(found(world)) == 1
+    said(world, values[2])
+    assert found(world) == []
+
+
+def test_a_list_of_fields_excuses_no_sentence_and_no_other_field_of_its_record(world: World) -> None:
+    said(world, "Stars: 100", "Stars: 200", "Stars: 300", "Port: 8080", "Port: 9090")
+    said(world, *(f"The API timeout is {seconds} seconds." for seconds in (30, 60, 90)))
+    told = {(clash.older.text, clash.newer.text) for clash in found(world)}
+    assert ("Port: 8080", "Port: 9090") in told
+    assert len(told) == 1 + 3
+
+
+def test_a_value_that_gave_way_makes_no_list_of_a_field(world: World) -> None:
+    said(world, "Port: 7070")
+    world.clock.forward(hours=1)
+    world.memory().store("Port: 8080", key="topic", mode="replace")
+    said(world, "Port: 9090")
+    assert [(clash.older.text, clash.newer.text) for clash in found(world)] == [("Port: 8080", "Port: 9090")]
+
+
+# What once excused a sentence, or kept two records from being compared.
+UNEXCUSED = [
+    ("The audit of 2026-03-01 has 12 findings.", "The audit of 2026-03-01 has 15 findings."),
+    ("The contract ends on 2026-03-01.", "The contract ends on 2026-09-01."),
+    ("Run the linter before each commit.", "Never run the linter before each commit."),
+    ("The old billing cluster has 8 nodes.", "The old billing cluster has 12 nodes."),
+    ("The legacy exporter listens on port 9100.", "The legacy exporter listens on port 9200."),
+    ("When a deploy fails, it is retried 3 times.", "When a deploy fails, it is retried 5 times."),
+    ("If a token leaks, it is revoked within 1 hour.", "If a token leaks, it is revoked within 4 hours."),
+    ("Contractors may merge pull requests.", "Contractors must not merge pull requests."),
+    ("Always add a changelog line.", "Never add a changelog line."),
+    ("Create release branches from main.", "Never create release branches from main."),
+    ("The message broker is rabbitmq.", "The message broker is kafka."),
+    ("The invoice parser is written in go.", "The invoice parser is written in rust."),
+    ("Backups are kept for thirty days.", "Backups are kept for 90 days."),
+    ("The payments team owns the ledger.", "The ledger is owned by the platform team."),
+    ("Telemetry is turned off.", "Telemetry is enabled."),
+    ("There is a staging cluster.", "There is no staging cluster."),
+]
+
+
+@pytest.mark.parametrize("keys", [("topic", "topic"), ("amber", "basalt")])
+@pytest.mark.parametrize(("older", "newer"), UNEXCUSED)
+def test_dates_conditions_and_small_letters_excuse_no_contradiction(
+    older: str, newer: str, keys: tuple[str, str], world: World
+) -> None:
+    said(world, older, key=keys[0])
+    said(world, newer, key=keys[1])
+    assert [(clash.older.text, clash.newer.text) for clash in found(world)] == [(older, newer)]
+
+
+def test_what_one_release_took_says_nothing_of_the_next(world: World) -> None:
+    said(world, "Release 1.4 took 3 days.", "Release 1.5 took 5 days.")
+    assert found(world) == []
+    assert not world.memory().care.heal(apply=True).proposals

@@ -29,11 +29,13 @@ if TYPE_CHECKING:
     from vademecum.llm.base import Limits, Model
     from vademecum.store import Edit
     from vademecum.text.conflict import Assertion
+    from vademecum.text.vocabulary import Quantity
     from vademecum.types import Entry
 
 CONTRADICTION = "contradiction"
 MOST_CLASHES = 200  # the newest pairs of one run
 _CROWD = 40  # claims about one thing that are held against each other, the newest
+_COLUMN = 3  # values of one field in one record, from which on it is a list and no change of mind
 _QUOTED = 100
 
 
@@ -104,12 +106,21 @@ def _gathered(seen: Iterable[SeenRecord]) -> Iterator[list[_Held]]:
     for each in seen:
         if is_consolidation(each.record):
             continue  # it repeats what others said
-        for said in _said(each):
-            for claim in conflict.claims(meaning.read(said.text)):
-                buckets.setdefault((each.record.place, claim.key), []).append(_Held(claim, said))
+        for held in _without_columns(each):
+            buckets.setdefault((each.record.place, held.claim.key), []).append(held)
     for bucket in buckets.values():
         if len(bucket) > 1 and any(each.claim.value != bucket[0].claim.value for each in bucket):
             yield bucket
+
+
+def _without_columns(seen: SeenRecord) -> list[_Held]:
+    """What a record claims, but for fields with so many values that they are of as many things."""
+    held = [_Held(claim, said) for said in _said(seen) for claim in conflict.claims(meaning.read(said.text))]
+    values: dict[tuple[object, ...], set[Quantity]] = {}
+    for each in held:
+        if each.claim.field:
+            values.setdefault(each.claim.key, set()).add(each.claim.value)
+    return [each for each in held if len(values.get(each.claim.key, ())) < _COLUMN]
 
 
 def _pairs(bucket: Sequence[_Held]) -> Iterator[Clash]:

@@ -78,6 +78,7 @@ class Assertion(NamedTuple):
     rule: str
     specific: bool  # whether its words alone tell what it is about
     certain: bool  # whether nobody needs to look at it
+    field: bool = False  # whether it is one of what it stands in, and does not say whose: "Stars: 400"
 
 
 def excludes(one: Quantity, other: Quantity) -> bool:
@@ -237,10 +238,11 @@ def _made(
     """The claim, if there is anything that it is about."""
     topic = topic - known.EMPTY
     if topic or kind == ("owner",):
-        # A field ("Result: 12 s") tells nothing of another record's.
+        # A field ("Result: 12 s") tells nothing of another record's, nor whose it is in its own.
         specific = not said.labelled and bool(topic - GENERIC)
         terms = said.terms - known.EMPTY
-        yield Assertion((*kind, topic, terms), value, rule, specific, certain and not terms)
+        certain = certain and not terms and not said.labelled
+        yield Assertion((*kind, topic, terms), value, rule, specific, certain, said.labelled)
 
 
 def _dimension(value: Quantity) -> str:
