@@ -76,6 +76,9 @@ def open_memory(**options: Any) -> Memory:
     from vademecum.memory.opening import actor, connect, has_terminal
 
     memory = connect(**options, origin=Origin.USER, actor=actor(), terminal=has_terminal())
+    context = click.get_current_context(silent=True)
+    if context is not None:  # an index that is left open leaves its log beside it
+        context.call_on_close(memory.close)
     output.choose_shape(lambda: memory.settings.output.json_shape == "old")
     for problem in memory.workspace.loaded.problems:
         click.echo(f"vade: warning: {problem}; the default is used", err=True)
