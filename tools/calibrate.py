@@ -42,7 +42,7 @@ KINDS = {"static": "static", "local": "read", "minilm": "minilm"}
 # What reading is for stands in the set of paraphrases: of a question that was read, words say little.
 READ, ONLY_READ = "read", "paraphrases tune"
 # A question that was read has no strong match by words, as most questions about nothing have none: on the
-# tune half of the realistic store this much less odds call as few of those likely as before there was reading.
+# tune half of the realistic store, this much less odds call as few of those likely as without reading.
 LESS_SURE = 0.6
 
 
