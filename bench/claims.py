@@ -104,7 +104,15 @@ def observe(
 
     Search and the block look at code for a moment only; here they have all the time they need.
     """
+    kept = citations.SECONDS, build.CODE_SECONDS
     citations.SECONDS = build.CODE_SECONDS = 30.0
+    try:
+        return _observed(cited, top, git=git, by_hand=by_hand, change=change)
+    finally:
+        citations.SECONDS, build.CODE_SECONDS = kept
+
+
+def _observed(cited: list[Cited], top: Path, *, git: bool, by_hand: bool, change: bool) -> dict[str, Seen]:
     root = top / "project"
     make_project(root, git=git)
     (top / "home").mkdir()

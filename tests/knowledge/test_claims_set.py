@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 from bench import claims
 
+from vademecum.inject import build
+from vademecum.knowledge import citations
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -25,5 +28,10 @@ def test_what_is_stale_is_found_and_all_who_say_so_agree(git: bool, tmp_path: Pa
 
 def test_before_anything_changes_nothing_is_stale(tmp_path: Path) -> None:
     cited = [each for each in claims.read() if each.kind != "excused"]
+    limits = citations.SECONDS, build.CODE_SECONDS
     seen = claims.observe(cited, tmp_path, git=False, change=False)
+    assert limits == (
+        citations.SECONDS,
+        build.CODE_SECONDS,
+    )  # given back
     assert [each.text for each in cited if seen[each.id].lint or seen[each.id].told] == []

@@ -12,13 +12,11 @@ from typing import TYPE_CHECKING
 import pytest
 from bench import lint as bench_lint
 from click.testing import CliRunner
-from hypothesis import given
-from hypothesis import strategies as st
 
 from vademecum.errors import ModelFailed, NotVisible
 from vademecum.interfaces.cli.app import cli, run
 from vademecum.interfaces.cli.care import annotation
-from vademecum.lifecycle import lint, statements
+from vademecum.lifecycle import lint
 from vademecum.lifecycle import lint_rules as materials
 from vademecum.lifecycle.lint_rules import Stopwatch
 from vademecum.llm.scripted import Scripted
@@ -619,25 +617,6 @@ def test_a_large_file_of_one_thing_takes_no_forever(piece: str, world: World, pr
     world.memory().care.lint()
     world.memory().care.heal()
     assert time.monotonic() - begun < 60  # by the square of its length it would be minutes
-
-
-@given(st.text(max_size=400))
-def test_any_text_is_split_into_statements_on_lines_it_has(text: str) -> None:
-    for said in statements.split_statements(text):
-        assert said.text.strip()
-        assert 0 <= said.line <= text.count("\n")
-        assert said.present in (True, False)
-
-
-def test_statements_know_their_lines() -> None:
-    text = "One. Two e.g. this.\nThree.\n\n- Four\n  goes on.\n```\nFive.\n```\n> Six.\n\n# Seven\nEight."
-    assert [(said.line, said.text) for said in statements.split_statements(text)] == [
-        (0, "One."),
-        (0, "Two e.g. this."),
-        (1, "Three."),
-        (3, "Four goes on."),
-        (11, "Eight."),
-    ]
 
 
 def test_the_benchmark_lints_what_grep_reads(

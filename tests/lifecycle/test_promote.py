@@ -100,6 +100,38 @@ def test_what_is_said_again_must_last(text: str, kept: bool, world: World) -> No
     assert bool(world.memory().care.promote().promotions) is kept
 
 
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Deploys of the shop run on Fridays", "Deploys of the shop never run on Fridays"),
+        ("The worker pool has 8 threads at most", "The worker pool has 9 threads at most"),
+        ("I prefer tabs in my Python files", "I prefer spaces in my Python files"),
+        ("The handbook of the team is written in German", "The handbook of the team is written in English"),
+        ("Alice owns the billing service now", "Bob owns the billing service now"),
+    ],
+)
+@pytest.mark.parametrize("scope", ["project", "global"])
+def test_two_opposite_statements_are_told_and_neither_is_promoted(
+    one: str, other: str, scope: str, world: World
+) -> None:
+    noted(world, one, one, other, other, FACT, FACT, scope=scope)
+    found = world.memory().care.promote(scope=scope)
+    assert [each.text for each in found.promotions] == [FACT]
+    assert f"left out “{one}”: “{other}” says the opposite" in found.notes
+    assert f"left out “{other}”: “{one}” says the opposite" in found.notes
+
+
+def test_what_memory_md_denies_is_told_and_not_promoted(world: World) -> None:
+    memory = world.memory()
+    noted(world, "I prefer tabs in my Python files", "I prefer tabs in my Python files", scope="global")
+    memory.care.promote(scope="global", apply=True)
+    other = "I prefer spaces in my Python files"
+    noted(world, other, other, scope="global")
+    found = world.memory().care.promote(scope="global")
+    assert found.promotions == ()
+    assert any(other in note and "says the opposite" in note for note in found.notes)
+
+
 def test_a_form_that_a_program_fills_in_is_no_statement(world: World) -> None:
     for seconds in (91, 92, 93, 94, 91):
         noted(world, f"The nightly build always takes {seconds} s on the build host")

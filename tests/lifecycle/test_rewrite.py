@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vademecum.errors import ModelFailed, ModelTimeout
-from vademecum.lifecycle import contradictions, passes, rewrite, statements
+from vademecum.lifecycle import contradictions, passes, rewrite
 from vademecum.lifecycle.passes import Proposal, SeenRecord
 from vademecum.llm.scripted import Scripted
 from vademecum.memory import Memory
@@ -284,28 +284,3 @@ def test_nearly_all_faithful_plans_are_accepted() -> None:
         assert rewrite.find_problem(units, plan_) == ""
         accepted += rewrite.is_proved(units, set(), rewrite.write_articles(units, plan_, set()))
     assert accepted >= 190
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("port 8080, v1.2.3 and 50 %", {"8080", "v1.2.3", "50"}),
-        ("on 2026-03-01T10:00:00Z in 2025", {"2026-03-01T10:00:00Z", "2025"}),
-        ("`make ship` and `x`", {"make ship", "x"}),
-        ("src/app.py:12 and ~/notes/a.md", {"src/app.py:12", "~/notes/a.md"}),
-        ("commit 1a2b3c4d fixes #41 and ABC-12", {"1a2b3c4d", "#41", "ABC-12"}),
-        ("call open_pool in RetryPolicy with maxSize, MAX_SIZE, utf8", {
-            "open_pool", "RetryPolicy", "maxSize", "MAX_SIZE", "utf8",
-        }),
-        ("write to me@example.org", {"me@example.org"}),
-        ("```sh\nmake all\n```", {"make all"}),
-        ("nothing of the kind here", set()),
-    ],
-)  # fmt: skip
-def test_what_counts_as_a_fact(text: str, expected: set[str]) -> None:
-    assert statements.find_facts(text) == expected
-
-
-@given(st.text(max_size=400))
-def test_a_text_says_its_own_facts(text: str) -> None:
-    assert all(statements.has_fact(text, fact) for fact in statements.find_facts(text))

@@ -87,3 +87,9 @@ def test_nothing_contradicts_itself(one: str, other: str) -> None:
 def test_what_has_a_condition_a_permission_or_a_loose_place_needs_a_person(text: str, certain: bool) -> None:
     first = next(iter(conflict.claims(meaning.read(text))))
     assert first.certain is certain
+
+
+def test_each_of_many_texts_that_another_denies_is_named_with_one_that_does() -> None:
+    texts = ["I prefer tabs.", "Look at it. I prefer spaces.", "Write tests.", "I prefer tabs."]
+    assert conflict.find_opposed(texts) == {0: 1, 1: 0, 3: 1}
+    assert conflict.find_opposed(["The pool holds 20 threads. The pool holds 40 threads."]) == {}

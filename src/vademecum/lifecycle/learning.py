@@ -199,7 +199,7 @@ class Learning:
     ) -> ProfileDraft:
         """What `profile.md` could say of how the user writes, from this project's sessions; writes nothing.
 
-        With a `model`, or True for the one of the settings, it adds what it sees, checked. Sessions of other
+        With a `model`, or True for the one of the settings, it quotes what it chose. Sessions of other
         agents count only if `imported`.
         """
         from vademecum.lifecycle import profile as profiling

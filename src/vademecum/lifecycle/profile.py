@@ -10,20 +10,22 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.errors import ModelFailed, NotVisible, OutsideMemory, StorageFailed, UsageError
 from vademecum.knowledge import signals
-from vademecum.lifecycle import statements
+from vademecum.lifecycle import rewrite, statements
+from vademecum.lifecycle.rewrite import PlannedGroup, TopicPlan, TopicUnit
 from vademecum.llm.base import Limits, read_prompt
 from vademecum.store import Edit, archive, clock, decisions, document, frontmatter, pinned, secrets
 from vademecum.store.document import decode
 from vademecum.store.runs import Run
-from vademecum.text import LETTERS, SPOKEN, fences, visible
+from vademecum.text import LETTERS, SPOKEN, conflict, fences, meaning, similarity, visible
+from vademecum.text.vocabulary import EMPTY
 from vademecum.transcripts import Role, is_aside, is_command
 from vademecum.transcripts.events import Said, Started
 from vademecum.transcripts.importing import ASIDE, without_injected
 from vademecum.transcripts.sessions import IMPORT
-from vademecum.types import Audience, Origin, Scope
+from vademecum.types import Audience, Entry, Origin, Scope
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime, tzinfo
 
     from vademecum.llm.base import Model
@@ -39,6 +41,7 @@ _NAMED = 4  # names on one line
 _SHORT, _LONG = 12, 40  # words
 _MOSTLY = 0.5
 _ALSO = 0.1
+_ALSO_OPPOSITE = 0.3  # of the messages that show a habit, so many that show its opposite make it mixed
 _HOURS = ((0, "at night"), (6, "in the morning"), (12, "in the afternoon"), (18, "in the evening"))
 _SATURDAY = 5
 
@@ -58,6 +61,14 @@ class Habit(NamedTuple):
     line: str
     share: float
     shows: Callable[[Spoken], bool]
+
+
+class StyleAxis(NamedTuple):
+    """Two habits of which one says the opposite of the other, and what is said of somebody who has both."""
+
+    one: str
+    other: str
+    mixed: str
 
 
 def habit_lines(messages: Sequence[Spoken]) -> list[str]:
@@ -101,6 +112,12 @@ def _said_in(patterns: str) -> Callable[[Spoken], bool]:
     return lambda each: compiled.search(each.own) is not None
 
 
+def _asked_for(patterns: str) -> Callable[[Spoken], bool]:
+    """Whether one of these stands among a person's own words, other than to say no to it."""
+    compiled = re.compile(_any(patterns), re.IGNORECASE)
+    return lambda each: _affirms(each.own, compiled)
+
+
 def _written(patterns: str) -> Callable[[Spoken], bool]:
     """Whether one of these stands anywhere in a message, letter by letter."""
     compiled = re.compile(_any(patterns), re.MULTILINE)
@@ -140,7 +157,7 @@ HABITS = (
     Habit(
         "Asks for brevity",
         0.02,
-        _said_in(r"""
+        _asked_for(r"""
             \b(?:brief(?:ly)?|concise(?:ly)?|tl;?dr|keep it short|short answer)\b
             \b(?:less verbose|too (?:long|verbose))\b
             \bin (?:one|two|a few) (?:sentences?|lines?|words)\b
@@ -150,7 +167,7 @@ HABITS = (
     Habit(
         "Asks for detail, or for one step after the other",
         0.03,
-        _said_in(r"""
+        _asked_for(r"""
             \b(?:in (?:more )?detail|detailed|step by step|thorough(?:ly)?|in depth|elaborate)\b
             \b(?:ausführlich|schritt für schritt|en détail|paso a paso)\b
         """),
@@ -175,13 +192,13 @@ HABITS = (
     Habit(
         "Asks for tests",
         0.05,
-        _said_in(r"""
+        _asked_for(r"""
             \b(?:add|write|run|with|needs?|missing|unit|failing|regression|update) (?:\w+ ){0,2}tests?\b
             \btest (?:it|this|that|coverage)\b
             \b(?:schreib|ergänze)\w* .{0,20}tests?\b
         """),
     ),
-    Habit("Asks for commits", 0.04, _said_in(r"\b(?:commit|push|open a (?:pr|pull request)|committe)\b")),
+    Habit("Asks for commits", 0.04, _asked_for(r"\b(?:commit|push|open a (?:pr|pull request)|committe)\b")),
     Habit(
         "Corrects what was done or understood",
         0.05,
@@ -266,12 +283,36 @@ HABITS = (
 )
 
 
+AXES = (
+    StyleAxis(
+        "Gives orders rather than asking",
+        "Asks questions",
+        "Gives orders in {} messages and asks questions in {}",
+    ),
+    StyleAxis(
+        "Asks for brevity",
+        "Asks for detail, or for one step after the other",
+        "Asks for brevity in {} messages and for detail in {}",
+    ),
+)
+_OPPOSITE = {one: other for axis in AXES for one, other in ((axis.one, axis.other), (axis.other, axis.one))}
+
+
 def _counted(messages: Sequence[Spoken]) -> Iterator[str]:
     total = len(messages)
-    for habit in HABITS:
-        count = sum(habit.shows(each) for each in messages)
-        if count >= max(SEVERAL, habit.share * total):
-            yield count_line(habit.line, count, total)
+    counts = {habit.line: sum(habit.shows(each) for each in messages) for habit in HABITS}
+    shown = [each.line for each in HABITS if counts[each.line] >= max(SEVERAL, each.share * total)]
+    told: set[StyleAxis] = set()
+    for line in shown:
+        axis = next((each for each in AXES if line in each[:2]), None)
+        other = _OPPOSITE.get(line, "")
+        # What shows in a few messages among many of the opposite makes nobody mixed.
+        few = counts.get(other, 0) < max(SEVERAL, counts[line] * _ALSO_OPPOSITE)
+        if axis is None or (few and other not in shown):
+            yield count_line(line, counts[line], total)
+        elif axis not in told:
+            told.add(axis)
+            yield _over_all(axis.mixed.format(counts[axis.one], counts[axis.other]), total)
 
 
 # -------------------------------------------------------------------- how much, when, and in which language
@@ -393,11 +434,18 @@ _NOT = re.compile(
 
 def _names(messages: Sequence[Spoken]) -> Iterator[str]:
     for title, group in _GROUPS.items():
-        found = {name: sum(_affirms(each.text, _pattern(name)) for each in messages) for name in group}
-        most = [(name, count) for name, count in Counter(found).most_common(_NAMED) if count >= SEVERAL]
+        found = Counter({name: _count_named(messages, _pattern(name)) for name in group})
+        most = [(name, count) for name, count in found.most_common(_NAMED) if count >= SEVERAL]
         if most:
             listed = ", ".join(f"{name} {count}" for name, count in most)
             yield _over_all(f"{title} named most: {listed}", len(messages))
+
+
+def _count_named(messages: Sequence[Spoken], name: re.Pattern[str]) -> int:
+    """In how many messages a tool is named other than to say no to it; none if no is said as often."""
+    named = [each for each in messages if name.search(each.text)]
+    count = sum(_affirms(each.text, name) for each in named)
+    return count if 2 * count > len(named) else 0
 
 
 def _pattern(name: str) -> re.Pattern[str]:
@@ -422,33 +470,32 @@ SAMPLES = 200  # messages that a model sees
 _LOOKED_AT = 4000  # characters of a message
 _SAMPLE = 400  # characters of one that a model sees
 _TRAITS = 6
-_LONGEST_TRAIT = 160
+_LONGEST_QUOTE = 120
+_QUOTES = 180  # characters of all on a line
 _LONGEST_LINE = 240
-_GROUNDED = 0.25  # of the longer words of a trait must stand in the messages that show it
+_LEAST_WORDS = 3
 _SHOWN_BY = 2  # messages
 _ANSWER = 1500  # tokens
 
 _SECTION = re.compile(r"(?m)^##[ \t]+Observed style[ \t#]*\r?$")
 _ANY_HEADING = re.compile(r"(?m)^#{1,6}[ \t]")
 _SIGNATURE = re.compile(r"<!--[ \t]*origin:[^\n]*-->[ \t]*")
-_MARK = re.compile(r"(?m)^(MESSAGE\b|END[ \t]*$)")
 _ADDRESS = re.compile(r"://|\bwww\.|@[\w-]+\.\w")
-_NAME = re.compile(r"(?<=[^.!?:\s]\s)[A-ZÀ-ÞΑ-ΩА-Я][\w+#-]*(?:\.\w+)*")
-
-
-@dataclass(frozen=True, slots=True)
-class Trait:
-    """Something that several messages show, and their numbers."""
-
-    text: str
-    messages: list[int] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
 class Portrait:
-    """What a model is asked for."""
+    """What a model is asked for: statements that tell of a person, by number, those of one habit together."""
 
-    traits: list[Trait] = field(default_factory=list)
+    groups: list[PlannedGroup] = field(default_factory=list)
+
+
+class SampledStatement(NamedTuple):
+    """Something a person said, word for word, and in which of the messages."""
+
+    unit: TopicUnit
+    text: str
+    message: int
 
 
 class HeardMessages(NamedTuple):
@@ -547,7 +594,7 @@ def draft_profile(
         return found._replace(notes=(*told.notes, few))
     lines, notes = habit_lines(told.messages), [*told.notes]
     if model is not None:
-        traits, why = _asked(model, told.messages)
+        traits, why = _asked(model, told.messages, lines)
         lines, notes = [*traits, *lines], [*notes, *why]
     kept = _fitting(lines, budget - _taken("" if before is None else decode(before)))
     if len(kept) < len(lines):
@@ -575,76 +622,137 @@ def _taken(text: str) -> int:
 # -------------------------------------------------------------------- what a model adds
 
 
-def _asked(model: Model, messages: Sequence[Spoken]) -> tuple[list[str], list[str]]:
-    """The lines of a model that hold, and why others do not; a model that fails leaves what was counted."""
-    samples = _samples(messages)
+def _asked(model: Model, messages: Sequence[Spoken], counted: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The lines that a model chose, and why others do not stand; one that fails leaves what was counted."""
+    samples = sample_statements(messages)
     if not samples:
         return [], ["no message could be shown to a model"]
+    units = [each.unit for each in samples]
     try:
         given = model.typed(
-            _question(samples),
+            rewrite.ask_about(units),
             Portrait,
             system=read_prompt(__package__, "profile"),
             limits=Limits(output=_ANSWER),
         ).value
     except ModelFailed as error:
         return [], [f"the model added nothing: {error}"]
-    lines, notes = [], []
-    for trait in given.traits[:_TRAITS]:
-        wrong = find_trait_problem(trait, samples)
-        if wrong:
-            notes.append(f"left out a line of the model's: it {wrong}")
-        else:
-            text = " ".join(trait.text.split()).rstrip(".")
-            lines.append(count_line(text, len(set(trait.messages)), len(samples)))
+    wrong = rewrite.find_problem(units, TopicPlan(given.groups), whole=False)
+    if wrong:
+        return [], [f"the model added nothing: its plan {wrong}"]
+    return write_quotes(samples, given.groups[:_TRAITS], counted)
+
+
+def sample_statements(messages: Sequence[Spoken]) -> list[SampledStatement]:
+    """What was said in messages from the whole time: whole statements of one line, none with a secret."""
+    found: list[SampledStatement] = []
+    for at, each in enumerate(_spread([each for each in messages if _words(each.own) >= _LEAST_WORDS])):
+        if secrets.find(each.text):
+            continue
+        time = clock.stamp(each.at) if each.at else None
+        for unit in rewrite.split_units([Entry(each.own, time, Origin.USER)]):
+            text = unit.text[unit.text.index(unit.parts[0]) :].rstrip()
+            if unit.end <= _SAMPLE and _is_line(text):
+                found.append(SampledStatement(unit, text, at))
+    return found
+
+
+def _spread(messages: Sequence[Spoken]) -> list[Spoken]:
+    """As many as a model may see, from the whole time."""
+    step = max(len(messages) / SAMPLES, 1.0)
+    return [messages[int(at * step)] for at in range(min(len(messages), SAMPLES))]
+
+
+def _is_line(text: str) -> bool:
+    """Whether a statement can be quoted on a line."""
+    fits = _words(text) >= _LEAST_WORDS and len(text) <= _LONGEST_QUOTE
+    return fits and "\n" not in text and not _unfit(text)
+
+
+class _Heard(NamedTuple):
+    """The samples, what each tells of, which others deny it, and what was counted."""
+
+    samples: Sequence[SampledStatement]
+    topics: Sequence[frozenset[str]]
+    opposed: Mapping[int, int]
+    counted: Sequence[str]
+
+    def says_same(self, at: int, other: int) -> bool:
+        if at == other:
+            return True
+        one, two = self.samples[at].text, self.samples[other].text
+        return bool(self.topics[at] & self.topics[other]) and similarity.same(one, two) is not None
+
+
+def write_quotes(
+    samples: Sequence[SampledStatement], groups: Iterable[PlannedGroup], counted: Sequence[str]
+) -> tuple[list[str], list[str]]:
+    """A line for each group, its statements word for word, and why others are left out.
+
+    How many messages say it is counted here. What another message denies, or what was counted, is no habit.
+    """
+    opposed = conflict.find_opposed([each.text for each in samples])
+    topics = [(meaning.read(each.text).everything - EMPTY) | _pairs(each.text) for each in samples]
+    heard = _Heard(samples, topics, opposed, counted)
+    total = len({each.message for each in samples})
+    lines: list[str] = []
+    notes: list[str] = []
+    for group in groups:
+        quoted, why = _quotable(heard, [number - 1 for number in group.statements])
+        notes += why
+        alike = [other for at in quoted for other in range(len(samples)) if heard.says_same(at, other)]
+        shown = {samples[at].message for at in alike}
+        if len(shown) >= _SHOWN_BY:
+            title = rewrite.choose_heading(group.heading, [samples[at].unit for at in quoted]) or "Says"
+            said = ", ".join(f"“{samples[at].text}”" for at in quoted)
+            lines.append(count_line(f"{title}: {said}", len(shown), total))
+        elif quoted:
+            notes.append(f"left out “{samples[quoted[0]].text}”: one message is no habit")
     return lines, notes
 
 
-def _samples(messages: Sequence[Spoken]) -> list[str]:
-    """Messages from the whole time, each cut, none with a secret."""
-    some = [each for each in messages if len(each.own.split()) >= 3]
-    step = max(len(some) / SAMPLES, 1.0)
-    chosen = [some[int(at * step)] for at in range(min(len(some), SAMPLES))]
-    texts = [re.sub(r"\n\s*\n+", "\n", visible(each.own)).strip()[:_SAMPLE] for each in chosen]
-    return [text for each, text in zip(chosen, texts, strict=True) if text and not secrets.find(each.text)]
+def _quotable(heard: _Heard, numbers: Iterable[int]) -> tuple[list[int], list[str]]:
+    """Which statements of a group stand on its line, as far as there is room, and why others do not."""
+    quoted: list[int] = []
+    notes: list[str] = []
+    room = _QUOTES
+    for at in numbers:
+        text = heard.samples[at].text
+        wrong = _denied(heard, at)
+        if not wrong and quoted and not heard.topics[at] & heard.topics[quoted[0]]:
+            wrong = "it tells of something else than those beside it"
+        if wrong:
+            notes.append(f"left out “{text}”: {wrong}")
+        elif len(text) + 4 <= room and not any(heard.says_same(at, each) for each in quoted):
+            quoted.append(at)
+            room -= len(text) + 4
+    return quoted, notes
 
 
-def _question(samples: Sequence[str]) -> str:
-    """The samples between marks; a line that looks like a mark is moved in, so that none can end early."""
-    texts = [_MARK.sub(r" \1", each) for each in samples]
-    return "\n".join(f"MESSAGE {number}\n{text}\nEND" for number, text in enumerate(texts, 1))
+def _denied(heard: _Heard, at: int) -> str:
+    """What says the opposite of a statement; nothing when nothing does."""
+    if at in heard.opposed:
+        return f"“{heard.samples[heard.opposed[at]].text}” says the opposite"
+    against = _counted_against(heard.samples[at], heard.counted)
+    return f"the messages show: {against}" if against else ""
 
 
-def find_trait_problem(trait: Trait, samples: Sequence[str]) -> str:
-    """What is wrong with a trait, in the words that follow 'it'; empty when nothing is."""
-    text = " ".join(trait.text.split())
-    if not text:
-        return "is empty"
-    if len(text) > _LONGEST_TRAIT:
-        return f"is {len(text)} characters long"
-    wrong = _unfit(text)
-    if wrong:
-        return wrong
-    shown = {number for number in trait.messages if 1 <= number <= len(samples)}
-    if shown != set(trait.messages):
-        return "names a message that there is not"
-    if len(shown) < _SHOWN_BY:
-        return f"names {len(shown)} messages that show it, and one is no habit"
-    said = "\n".join(samples[number - 1] for number in sorted(shown)).casefold()
-    names = {*statements.find_facts(text), *_NAME.findall(text)}
-    invented = sorted(each for each in names if not statements.has_fact(said, each.casefold()))
-    if invented:
-        return f"speaks of {invented[0]!r}, and the messages it names do not"
-    words, known = _pieces(text), _pieces(said)
-    if not words or len(words & known) < max(1, _GROUNDED * len(words)):
-        return "says what the messages it names do not say"
+def _counted_against(said: SampledStatement, counted: Sequence[str]) -> str:
+    """The counted line whose opposite a statement shows; nothing when there is none."""
+    spoken = Spoken(said.text, said.text)
+    for habit in HABITS:
+        other = _OPPOSITE.get(habit.line)
+        # An order or a question is how something is said, and not what is wanted.
+        if other and habit.shows is not _orders and other != AXES[0].one and habit.shows(spoken):
+            found = [line for line in counted if line.startswith((f"- {other} (", f"- {habit.line} in "))]
+            return found[0][2:] if found else ""
     return ""
 
 
-def _pieces(text: str) -> frozenset[str]:
-    """The beginnings of longer words; in scripts that do not part their words, signs by twos."""
+def _pairs(text: str) -> frozenset[str]:
+    """Signs by twos, in scripts that do not part their words."""
     signs = re.findall("[\u0530-\uffff]{2,}", text)
-    return statements.find_stems(text) | {run[at : at + 2] for run in signs for at in range(len(run) - 1)}
+    return frozenset(run[at : at + 2] for run in signs for at in range(len(run) - 1))
 
 
 def _unfit(text: str) -> str:

@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from vademecum.errors import Malformed, OutsideMemory, VadeError
 from vademecum.knowledge import signals
 from vademecum.knowledge.signals import DeclineReason, SignalKind
+from vademecum.knowledge.statements import split_file
 from vademecum.lifecycle import passes, statements
 from vademecum.lifecycle.passes import Proposal
 from vademecum.lifecycle.statements import split_known
 from vademecum.store import Edit, archive, clock, document, frontmatter, names, reading, scopes, secrets
 from vademecum.store import pinned as pinning
 from vademecum.store.document import decode
-from vademecum.text import WORD, normalise, similarity
+from vademecum.text import WORD, conflict, normalise, similarity
 from vademecum.transcripts.events import Said
 from vademecum.types import Entry, Finding, Origin, RecordType
 
@@ -134,13 +135,14 @@ def promote_places(
         )
         for place in places
     }
+    new, opposed = drop_opposed(new, targets)
     proposals, promotions = propose(new, targets, now=records.now(), actor=records.caller.actor)
     outcome = passes.RunOutcome(tuple(proposals), findings=(*findings, *more))
     if apply and proposals:
         run, told = passes.apply_proposals(records, proposals, what=NAME)
         outcome = outcome._replace(run=run, told=told)
     silent = "no session has used the tools of memory, so what was recalled is not known"
-    return Promoted(outcome, tuple(promotions), () if asking else (silent,))
+    return Promoted(outcome, tuple(promotions), (*opposed, *(() if asking else (silent,))))
 
 
 def _known(
@@ -298,6 +300,26 @@ def drop_known(
         if not known_already and not any(_plain(member.text) in words for member in group.members):
             new.append(at)
     return [groups[at] for at in new]
+
+
+def drop_opposed(
+    groups: Sequence[StatementGroup], targets: Mapping[Place, Target]
+) -> tuple[list[StatementGroup], list[str]]:
+    """The groups that no other of their place and no line of its `MEMORY.md` denies; and why not others."""
+    denied: dict[int, str] = {}
+    for place in dict.fromkeys(group.members[0].place for group in groups):
+        own = [at for at, group in enumerate(groups) if group.members[0].place == place]
+        pin = targets[place].pin if place in targets else None
+        pinned = "" if pin is None or pin.content is None else decode(pin.content)
+        texts = [groups[at].members[0].text for at in own]
+        texts += [each.text for each in split_file(pinned, pinned=True)]
+        for at, other in conflict.find_opposed(texts).items():
+            if at < len(own):
+                both = texts[at], texts[other]
+                said, against = (secrets.redact(text, secrets.find(text)) for text in both)
+                denied[own[at]] = f"left out “{said}”: “{against}” says the opposite"
+    left = [group for at, group in enumerate(groups) if at not in denied]
+    return left, [denied[at] for at in sorted(denied)]
 
 
 def _plain(text: str) -> str:

@@ -214,7 +214,7 @@ def _barred(seen: SeenRecord) -> str:
     entries = _covered(seen)
     if len(entries) < LEAST_ENTRIES:
         return "it has one entry only: there is nothing to merge"
-    if len(_asked(split_units(entries)).encode()) > LONGEST:
+    if len(ask_about(split_units(entries)).encode()) > LONGEST:
         return f"its entries are longer than {LONGEST // 1024} KiB together"
     return ""
 
@@ -231,7 +231,7 @@ def _rewritten(
     units = split_units(entries)
     limits = limits or Limits(output=min(len(units) * 24 + 1024, _LONGEST_ANSWER))
     system = read_prompt(__package__, "rewrite")
-    plan = model.typed(_asked(units), TopicPlan, system=system, limits=limits).value
+    plan = model.typed(ask_about(units), TopicPlan, system=system, limits=limits).value
     wrong = find_problem(units, plan)
     if wrong:
         return Refusal(seen.record.path, f"the model's plan {wrong}")
@@ -264,8 +264,11 @@ def split_units(entries: Sequence[Entry]) -> list[TopicUnit]:
     return found
 
 
-def find_problem(units: Sequence[TopicUnit], plan: TopicPlan) -> str:
-    """What is wrong with a plan, in the words that follow 'the model's plan'; empty when nothing is."""
+def find_problem(units: Sequence[TopicUnit], plan: TopicPlan, *, whole: bool = True) -> str:
+    """What is wrong with a plan, in the words that follow 'the model's plan'; empty when nothing is.
+
+    One that is not to be `whole` may leave statements out.
+    """
     placed = Counter(number for group in plan.groups for number in group.statements)
     pairs = [*plan.repeats, *plan.supersedes]
     known = range(1, len(units) + 1)
@@ -275,7 +278,7 @@ def find_problem(units: Sequence[TopicUnit], plan: TopicPlan) -> str:
     if placed.total() > len(placed):
         return "places a statement twice"
     missing = set(known) - set(placed)
-    if missing:
+    if whole and missing:
         return f"leaves out {len(missing)} of {len(units)} statements"
     if any(pair.stays == pair.goes for pair in pairs):
         return "has a statement give way to itself"
@@ -351,7 +354,7 @@ def _placed(
     for group in plan.groups:
         numbers = [each - 1 for each in group.statements if each - 1 not in gone]
         chosen = [units[each] for each in numbers if units[each].origin is origin]
-        heading = _heading(group.heading, chosen)
+        heading = choose_heading(group.heading, chosen)
         rows += [(unit.headings or ((heading,) if heading else ()), unit) for unit in chosen]
     order: dict[tuple[str, ...], int] = {(): 0}
     for path, _ in rows:
@@ -359,7 +362,7 @@ def _placed(
     return sorted(rows, key=lambda row: order[row[0]])
 
 
-def _heading(text: str, units: Sequence[TopicUnit]) -> str:
+def choose_heading(text: str, units: Sequence[TopicUnit]) -> str:
     """A heading that a model names, if it is a few words of what stands below it; else none."""
     words = [word.casefold()[:5] for word in WORD.findall(text)]
     said = {word.casefold()[:5] for unit in units for word in WORD.findall(unit.text)}
@@ -409,7 +412,7 @@ def _joined(
     return frontmatter.edit(text, fields)
 
 
-def _asked(units: Sequence[TopicUnit]) -> str:
+def ask_about(units: Sequence[TopicUnit]) -> str:
     """The statements between marks; a line that looks like one is moved in, so that none can end early."""
     return "\n".join(
         f"STATEMENT {number} {unit.entry.time or 'undated'}\n" + _MARK.sub(r" \1", unit.text) + "\nEND"

@@ -7,15 +7,16 @@ nothing; another condition makes another claim, and the same condition the same 
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from vademecum.text import meaning
+from vademecum.text import meaning, statement
 from vademecum.text import vocabulary as known
 from vademecum.text.meaning import MAY, PRESENT, Reading
 from vademecum.text.vocabulary import CONTRASTS, UNITS, Quantity, stem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 ANOTHER_VALUE = "the same, with another value"
 ANOTHER_CHOICE = "another choice for the same"
@@ -65,6 +66,7 @@ _LOGGED: Final = frozenset(
     output log elapsed duration score step task date time updated created author title tags total
     priority goal context""".split()
 )
+_VALUES = 40  # of one thing that are held against each other
 _LONGEST_NAME = 4  # words of a value; more is a description
 _MEASURED: Final = frozenset({"number", "version", "date", "time", "day"})
 _VERBAL: Final = frozenset("call talk read send check skip like want access edit accept return".split())
@@ -129,6 +131,25 @@ def contradiction(one: str, other: str) -> str:
         if found is not None and excludes(claim.value, found.value):
             return claim.rule
     return ""
+
+
+def find_opposed(texts: Sequence[str]) -> dict[int, int]:
+    """The texts, from 0, of which another one says the opposite, each with one that does."""
+    held: dict[tuple[object, ...], dict[Quantity, list[int]]] = {}
+    for at, text in enumerate(texts):
+        for said in statement.split(text):
+            for claim in claims(meaning.read(said.text)):
+                held.setdefault(claim.key, {}).setdefault(claim.value, []).append(at)
+    found: dict[int, int] = {}
+    for values in held.values():
+        for one, other in itertools.combinations([*values][:_VALUES], 2):
+            if excludes(one, other):
+                for mine, theirs in ((values[one], values[other]), (values[other], values[one])):
+                    for at in mine:
+                        # A text that says both itself speaks of two things.
+                        if at not in theirs:
+                            found.setdefault(at, theirs[0])
+    return found
 
 
 # -------------------------------------------------------------------- values
