@@ -27,6 +27,7 @@ LEFT_OUT = {
     "archive.put_away",
     "care.held",
     "care.moved_if_due",
+    "care.read_when_idle",
     "care.share_index",
     "care.swept",
     "care.watch",

@@ -76,7 +76,7 @@ def opened(base: Path, *, start: int = 0) -> Memory:
     return connect(
         home=base / "home",
         cwd=base / "work",
-        environ={"VADE_EMBEDDER": "local"},
+        environ={"VADE_EMBEDDER": "static"},  # what was read is made again by `vade index` alone
         origin=Origin.USER,
         now=lambda: datetime(2026, 1, 1, tzinfo=UTC) + timedelta(minutes=next(minutes)),
     )

@@ -777,7 +777,8 @@ def rebuilt(memory: Memory, base: Path) -> Memory:
     copy = base / "copy"
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(base / "home", copy, ignore=shutil.ignore_patterns("index", "locks", "state.db*"))
-    made = opened(base, now=memory.workspace.now, home=copy)
+    environ = {"VADE_EMBEDDER": str(memory.settings.embedder)}
+    made = opened(base, now=memory.workspace.now, home=copy, environ=environ)
     made.care.index(rebuild=True)
     return made
 
@@ -803,7 +804,9 @@ def test_after_every_step_a_warm_memory_answers_as_a_rebuilt_one(taken: list[tup
         base = Path(made)
         (base / "vault").mkdir()
         (base / FILES[0]).write_text("# Notes\n\nThe heron stands in the reeds.\n")
-        memory = opened(base, now=Clock())
+        memory = opened(
+            base, now=Clock(), environ={"VADE_EMBEDDER": "static"}
+        )  # reading waits for `vade index`
         memory.sources.add(base / "vault")
         for number, step in enumerate(taken):
             do(memory, base, step)

@@ -431,7 +431,7 @@ def test_without_sessions_no_file_is_made_and_nothing_is_loaded(tmp_path: Path) 
     (tmp_path / "work").mkdir()
     call = [sys.executable, "-c", script, str(tmp_path / "home"), str(tmp_path / "work")]
     said = subprocess.run(call, capture_output=True, text=True, check=True, timeout=60).stdout.splitlines()
-    assert said[0].endswith("vectors_pending=0, sessions=0)")
+    assert said[0].endswith("vectors_pending=0, sessions=0, read=0, unread=0)")
     assert said[1] == "[]"
     memory = opened(tmp_path)
     memory.care.index()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING, Any
 
+from vademecum.errors import IndexFailed
 from vademecum.index.base import JOURNAL, MEMORY, PINNED, ReadNear
 from vademecum.stand_ins import LazyModule
 
@@ -172,8 +173,12 @@ class Reads:
             (after, dimension),
         )
         if rows:
-            fresh = np.frombuffer(b"".join(row[3] for row in rows), np.int8).reshape(len(rows), dimension)
-            self._ids = np.concatenate([self._ids, np.array([row[:3] for row in rows], np.int64)])
+            try:
+                fresh = np.frombuffer(b"".join(row[3] for row in rows), np.int8).reshape(len(rows), dimension)
+                ids = np.array([row[:3] for row in rows], np.int64)
+            except (TypeError, ValueError) as error:  # another kind of value than was put in
+                raise IndexFailed(f"the vectors of what was read are damaged: {error}") from error
+            self._ids = np.concatenate([self._ids, ids])
             self._packed = np.concatenate([self._packed, fresh])
 
     def _allowed(self, filter: Filter, ids: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -31,7 +31,7 @@ TOKEN = re.compile(r"(?:[^\W_]|[\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u0
 _FULL_WIDTH = re.compile("[\uff01-\uffef\ufb00-\ufb06]+")
 _EMOJI = re.compile("[\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001f3fa\U0001f400-\U0001faff]")
 _SKIN = re.compile("[\U0001f3fb-\U0001f3ff]")  # of a person in an emoji, which is the same word
-_CAMEL = re.compile(r"[^\W_]*[a-z\d][A-Z][^\W_]*")
+_HUMP = re.compile(r"[a-z\d][A-Z]")
 _CAMEL_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 # What is written in two ways, beside accents: one of them is looked for.
 _SAME_LETTERS = str.maketrans(
@@ -124,7 +124,9 @@ def bare(text: str) -> str:
 
 def parts_of_names(text: str) -> list[str]:
     """The words that make up the names in a text that are written like `parseInvoiceLines`."""
-    names = dict.fromkeys(_CAMEL.findall(text))
+    if not _HUMP.search(text):
+        return []
+    names = dict.fromkeys(run for run in WORD.findall(text) if _HUMP.search(run))
     return [part for name in names for part in _CAMEL_PART.findall(name) if part != name]
 
 

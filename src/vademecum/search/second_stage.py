@@ -89,7 +89,7 @@ class Trees(NamedTuple):
         Every split of every tree is looked at, at once: a split that is passed on the right closes the leaves
         on its left, and the first leaf still open is the one that is reached.
         """
-        above = rows.T[self.feature] > self.threshold[:, None]
+        above = _rounded(rows).T[self.feature] > self.threshold[:, None]
         closed = above.view(np.uint8) * self.closed[:, None]
         reached = _FIRST_OPEN[np.bitwise_or.reduce(closed.reshape(LEAVES - 1, len(self.first), -1), axis=0)]
         total: Floats = self.leaves[reached + self.first[:, None]].sum(axis=0)
@@ -98,6 +98,7 @@ class Trees(NamedTuple):
     def shares(self, row: Floats) -> dict[str, float]:
         """What each feature adds for one row; with what all rows begin with, that is what the trees say."""
         found = dict.fromkeys(FEATURES, 0.0)
+        row = _rounded(row)
         for tree in self.source:
             at, value = 0, tree["value"][0]
             while at >= 0:
@@ -106,6 +107,12 @@ class Trees(NamedTuple):
                 value = tree["value"][at] if at >= 0 else tree["leaf"][~at]
                 found[FEATURES[feature]] += value - before
         return found
+
+
+def _rounded(values: Floats) -> Floats:
+    """Features as a split looks at them: the last digits of a float must not decide which way it goes."""
+    rounded: Floats = np.round(values, 4)
+    return rounded
 
 
 _FIRST_OPEN = np.array([next((bit for bit in range(8) if not closed >> bit & 1), 7) for closed in range(256)])
