@@ -164,8 +164,7 @@ def test_a_port_that_is_taken_and_options_that_do_not_go_together_are_told(folde
 # A shell that starts a server in the background, says its id, and waits to be killed.
 SHELL = """
 import signal, subprocess, sys, time
-if sys.argv[1] == "nohup":
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+signal.signal(signal.SIGHUP, signal.SIG_IGN if sys.argv[1] == "nohup" else signal.SIG_DFL)
 server = subprocess.Popen(sys.argv[2:], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
 line = b""
 while not line.rstrip().endswith(b"}"):
