@@ -1,7 +1,8 @@
 """Speed and size as ratios to plain FTS5 and to a bare interpreter, all of it measured in one run.
 
 The floor is one table of documents, a row a session, porter, all words joined by OR, ten rows. The product
-answers with its defaults. Every number is a median: over the questions, or over the stores.
+answers with its defaults and nothing read (`embedder = static`).
+Every number is a median: over the questions, or over the stores.
 """
 
 from __future__ import annotations

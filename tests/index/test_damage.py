@@ -70,13 +70,13 @@ class Ground:
                 path.write_bytes(state[ending])
 
 
-def opened(base: Path, *, start: int = 0) -> Memory:
+def opened(base: Path, *, start: int = 0, embedder: str = "static") -> Memory:
     """Memory whose clock moves on by a minute with each look, so that no two notes are of one time."""
     minutes = itertools.count(start)
     return connect(
         home=base / "home",
         cwd=base / "work",
-        environ={"VADE_EMBEDDER": "static"},  # what was read is made again by `vade index` alone
+        environ={"VADE_EMBEDDER": embedder},
         origin=Origin.USER,
         now=lambda: datetime(2026, 1, 1, tzinfo=UTC) + timedelta(minutes=next(minutes)),
     )
@@ -277,6 +277,36 @@ def test_a_damaged_index_is_noticed_or_answers_as_a_fresh_one(ground: Ground, se
 @pytest.mark.parametrize("seed", range(100, 120))
 def test_a_thousand_damages_are_noticed_or_make_no_difference(ground: Ground, seed: int) -> None:
     run(ground, seed, 50)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "update reads set vector = x'00ff'",
+        "delete from reads",
+        "update reads set vector = hex(randomblob(192))",  # as long as a vector, and no blob
+    ],
+)
+def test_damage_to_what_was_read_is_told_or_makes_no_difference_and_is_mended(
+    tmp_path: Path, wrong: str
+) -> None:
+    (tmp_path / "work").mkdir()
+    with opened(tmp_path, embedder="local") as memory:
+        write_notes(memory, random.Random(1), range(12))
+        memory.care.index()
+        path = memory.care.searcher.path
+        expected, said = answers(memory)
+        assert not said
+        asked = memory.search("animals by the water", mode="vector")
+        assert (asked.read, asked.coverage.unread) == (True, 0)
+    with contextlib.closing(apsw.Connection(str(path))) as connection:
+        connection.execute(wrong)
+    with opened(tmp_path, embedder="local") as memory:
+        found, said = answers(memory)
+        assert found == expected or any(each in line for line in said for each in SAID)
+        memory.care.index(check=True)
+        assert memory.search("heron").coverage.unread == 0
+        assert answers(memory) == (expected, [])
 
 
 def test_a_check_says_in_its_own_report_that_the_index_was_made_anew(ground: Ground) -> None:
