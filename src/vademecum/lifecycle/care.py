@@ -20,11 +20,13 @@ if TYPE_CHECKING:
     from vademecum.knowledge.finder import Finder
     from vademecum.lifecycle import passes
     from vademecum.lifecycle.promote import Promoted
+    from vademecum.lifecycle.reword import Rewording
     from vademecum.lifecycle.rewrite import Rewritten
     from vademecum.llm.base import Model
     from vademecum.search.searcher import Searcher
     from vademecum.store import Workspace
     from vademecum.store import runs as running
+    from vademecum.store.requests import Waiting
 
 
 REVIEW = "review"  # what a sitting is called among the runs
@@ -413,6 +415,59 @@ class Care:
                 apply=apply,
                 progress=progress,
             )
+
+    def reword(
+        self, name: str | int, *, scope: str | Scope | None = None, model: str | Model | None = None
+    ) -> Rewording:
+        """Other words that a model suggests for a record, statement by statement; nothing is written.
+
+        `accept_rewording` writes what a person accepts of it; `leave_rewording` lets it wait for one.
+        """
+        from vademecum.lifecycle import passes, reword, rewrite
+        from vademecum.store import reading
+
+        self._work.not_in_group("tidy up")
+        found = self._work.find(name, scope, only=True)
+        chosen = self._work.language_model(model)
+        with self._work.reported("reword"):
+            content = reading.from_shelf(found.shelf, archive.RECORDS, found.name) or b""
+            record = self._work.records.parse(found.shelf, found.name, content)
+            seen = passes.SeenRecord(record, found.shelf, found.name, content)
+            made = reword.suggest_rewording(seen, chosen, largest=self._work.settings.limits.content_bytes)
+            if made.refused is not None and made.refused.asked and not self._work.readonly:
+                rewrite.audit_refusal(self._work.records, seen, reword.NAME, strict=False)
+        return made
+
+    def accept_rewording(
+        self, rewording: Rewording, rows: Collection[int] | None = None
+    ) -> passes.RunOutcome:
+        """Write what a person accepts of a rewording: these rows, from 0, or all; the rest stays as it is."""
+        from vademecum.lifecycle import passes, reword
+
+        self._work.may_write()
+        self._work.may_decide(
+            "accept a rewording", f"vade compact --reword --key {rewording.seen.record.key}"
+        )
+        with self._work.reported("reword"):
+            accepted = rewording.open if rows is None else rows
+            proposal = reword.accept_rows(rewording, accepted, now=self._work.now())
+            run, told = passes.apply_proposals(self._work.records, [proposal], what=reword.NAME)
+            return passes.RunOutcome((proposal,), run=run, told=told)
+
+    def leave_rewording(self, rewording: Rewording) -> Waiting:
+        """Let a rewording wait in `vade review` until a person has looked at it."""
+        from vademecum.lifecycle import reword
+
+        self._work.may_write()
+        record = rewording.seen.record
+        asked = {
+            "name": record.key,
+            "diff": reword.show_rows(rewording.rows),
+            "texts": {str(origin): text for origin, text in rewording.texts.items()},
+            "model": rewording.model,
+        }
+        seen = files.digest(rewording.seen.content)
+        return self._work.wait_for_a_person(reword.NAME, asked, scope=record.place.scope, seen=seen)
 
     def promote(
         self,

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 NAME = "rewrite"
 LEAST_ENTRIES = 2
 LONGEST = 32 * 1024  # bytes of entries that one call is given
-_LONGEST_ANSWER = 8192  # tokens, which every model in use can give
+LONGEST_ANSWER = 8192  # tokens, which every model in use can give
 _HEADING_WORDS = 3
 _TRUST = list(Origin)
 _MARK = re.compile(r"(?m)^(STATEMENT\b|END[ \t]*$)")
@@ -137,26 +137,30 @@ def rewrite_places(
 
     proposals, refused = rewrite_all(chosen, model, now=records.now, progress=step)
     for each, refusal in refused:
-        if not refusal.asked:
-            continue
-        # A look at what would be done is worth its answer also where nothing can be written.
-        with contextlib.suppress(*(() if apply else (VadeError, OSError))):
-            audit.write(
-                records.home,
-                at=records.now(),
-                actor=records.caller.actor,
-                operation=f"{NAME} refused",
-                scope=each.record.place.scope,
-                record=each.record.id,
-                num=each.record.num,
-                before=each.content,
-                after=each.content,
-            )
+        if refusal.asked:
+            audit_refusal(records, each, NAME, strict=apply)
     outcome = passes.RunOutcome(tuple(proposals), findings=tuple(findings))
     if apply and proposals:
         run, told = passes.apply_proposals(records, proposals, what="compact")
         outcome = outcome._replace(run=run, told=told)
     return Rewritten(outcome, tuple(refusal for _, refusal in refused), model.name)
+
+
+def audit_refusal(records: Records, seen: SeenRecord, what: str, *, strict: bool) -> None:
+    """Leave a line that a model's answer was refused: of which record, and nothing of its content."""
+    # A look at what would be done is worth its answer also where nothing can be written.
+    with contextlib.suppress(*(() if strict else (VadeError, OSError))):
+        audit.write(
+            records.home,
+            at=records.now(),
+            actor=records.caller.actor,
+            operation=f"{what} refused",
+            scope=seen.record.place.scope,
+            record=seen.record.id,
+            num=seen.record.num,
+            before=seen.content,
+            after=seen.content,
+        )
 
 
 def rewrite_all(
@@ -229,7 +233,7 @@ def _rewritten(
     if any(secrets.find(entry.text) for entry in entries):
         return Refusal(seen.record.path, "it holds a secret, which no model may see", asked=False)
     units = split_units(entries)
-    limits = limits or Limits(output=min(len(units) * 24 + 1024, _LONGEST_ANSWER))
+    limits = limits or Limits(output=min(len(units) * 24 + 1024, LONGEST_ANSWER))
     system = read_prompt(__package__, "rewrite")
     plan = model.typed(ask_about(units), TopicPlan, system=system, limits=limits).value
     wrong = find_problem(units, plan)
@@ -241,7 +245,7 @@ def _rewritten(
         return Refusal(seen.record.path, "the entries cannot be joined so that each statement stands once")
     made = f"{len(articles)}, one for each origin" if len(articles) > 1 else "one"
     why = f"{len(entries)} entries become {made}; they stay, marked superseded"
-    edit = seen.revised(_joined(seen, entries, articles, now, by=model.name))
+    edit = seen.revised(joined(seen, entries, articles, now, by=model.name))
     return Proposal(NAME, seen.record.path, why, (edit,), seen.record.place)
 
 
@@ -322,44 +326,47 @@ def _is_of(said: contradictions.SaidEntry, unit: TopicUnit) -> bool:
 
 def write_articles(units: Sequence[TopicUnit], plan: TopicPlan, gone: set[int]) -> dict[Origin, str]:
     """The text for each origin: its units as the plan has them, word for word."""
-    found: dict[Origin, str] = {}
-    for origin in sorted({unit.origin for unit in units}, key=_TRUST.index):
-        pieces: list[str] = []
-        above: tuple[str, ...] = ()
-        before: TopicUnit | None = None
-        for path, unit in _placed(units, plan, gone, origin):
-            if path != above:
-                known = len(above) if path[: len(above)] == above else 0
-                pieces += [f"{'#' * (3 + at)} {path[at]}" for at in range(known, len(path))]
-                above, before = path, None
-            gap = None if before is None else unit.gap(before)
-            if gap is None:
-                pieces.append(unit.text)
-            else:
-                pieces[-1] += gap + unit.text
-            before = unit
-        if pieces:
-            found[origin] = "\n\n".join(pieces)
-    return found
+    origins = sorted({unit.origin for unit in units}, key=_TRUST.index)
+    found = {origin: lay_out(_placed(units, plan, gone, origin)) for origin in origins}
+    return {origin: text for origin, text in found.items() if text}
+
+
+def lay_out(placed: Sequence[tuple[tuple[str, ...], TopicUnit]]) -> str:
+    """Units, each with the headings it stands below, as one text.
+
+    Those without any come first: below a heading of others they would speak of something else.
+    """
+    order: dict[tuple[str, ...], int] = {(): 0}
+    for path, _ in placed:
+        order.setdefault(path, len(order))
+    pieces: list[str] = []
+    above: tuple[str, ...] = ()
+    before: TopicUnit | None = None
+    for path, unit in sorted(placed, key=lambda row: order[row[0]]):
+        if path != above:
+            known = len(above) if path[: len(above)] == above else 0
+            pieces += [f"{'#' * (3 + at)} {path[at]}" for at in range(known, len(path))]
+            above, before = path, None
+        gap = None if before is None else unit.gap(before)
+        if gap is None:
+            pieces.append(unit.text)
+        else:
+            pieces[-1] += gap + unit.text
+        before = unit
+    return "\n\n".join(pieces)
 
 
 def _placed(
     units: Sequence[TopicUnit], plan: TopicPlan, gone: set[int], origin: Origin
 ) -> list[tuple[tuple[str, ...], TopicUnit]]:
-    """The living units of an origin in their order, each with the headings it stands below.
-
-    Those without any come first: below a heading of others they would speak of something else.
-    """
+    """The living units of an origin in their order, each with the headings it stands below."""
     rows: list[tuple[tuple[str, ...], TopicUnit]] = []
     for group in plan.groups:
         numbers = [each - 1 for each in group.statements if each - 1 not in gone]
         chosen = [units[each] for each in numbers if units[each].origin is origin]
         heading = choose_heading(group.heading, chosen)
         rows += [(unit.headings or ((heading,) if heading else ()), unit) for unit in chosen]
-    order: dict[tuple[str, ...], int] = {(): 0}
-    for path, _ in rows:
-        order.setdefault(path, len(order))
-    return sorted(rows, key=lambda row: order[row[0]])
+    return rows
 
 
 def choose_heading(text: str, units: Sequence[TopicUnit]) -> str:
@@ -393,7 +400,7 @@ def _covered(seen: SeenRecord) -> list[Entry]:
     return [entry for entry in living if origins[entry.origin or Origin.USER] >= LEAST_ENTRIES]
 
 
-def _joined(
+def joined(
     seen: SeenRecord, entries: Sequence[Entry], articles: Mapping[Origin, str], now: datetime, *, by: str
 ) -> str:
     """The file with the articles at its end and the entries they cover marked."""
@@ -415,6 +422,11 @@ def _joined(
 def ask_about(units: Sequence[TopicUnit]) -> str:
     """The statements between marks; a line that looks like one is moved in, so that none can end early."""
     return "\n".join(
-        f"STATEMENT {number} {unit.entry.time or 'undated'}\n" + _MARK.sub(r" \1", unit.text) + "\nEND"
+        f"STATEMENT {number} {unit.entry.time or 'undated'}\n" + unmarked(unit.text) + "\nEND"
         for number, unit in enumerate(units, 1)
     )
+
+
+def unmarked(text: str) -> str:
+    """A text in which no line is one of the marks of a question."""
+    return _MARK.sub(r" \1", text)

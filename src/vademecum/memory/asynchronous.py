@@ -113,14 +113,17 @@ class AsyncAudit(_Noun):
 class AsyncCare(_Noun):
     """`Memory.care`, awaited; but for `watch`, which would keep the thread to itself."""
 
+    accept_rewording = _awaited(Care.accept_rewording)
     compact = _awaited(Care.compact)
     editable = _awaited(Care.editable)
     edited = _awaited(Care.edited)
     heal = _awaited(Care.heal)
     index = _awaited(Care.index)
+    leave_rewording = _awaited(Care.leave_rewording)
     lint = _awaited(Care.lint)
     notices = _awaited(Care.notices)
     promote = _awaited(Care.promote)
+    reword = _awaited(Care.reword)
     runs = _awaited(Care.runs)
     saw_notices = _awaited(Care.saw_notices)
     split = _awaited(Care.split)

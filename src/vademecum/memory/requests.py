@@ -91,7 +91,7 @@ class Requests:
 
     def seen(self, operation: str, arguments: Mapping[str, Any], scope: Scope) -> str | None:
         """The hash of what a request would take the place of, which must still be so when it is approved."""
-        if operation == "forget":
+        if operation in ("forget", "reword"):
             return self._work.content_hash(self._work.find(str(arguments["name"]), scope, only=True))
         if operation == "store" and arguments.get("mode") == "replace" and arguments.get("key"):
             key = names.slug(arguments["key"]) if arguments.get("slug") else str(arguments["key"])

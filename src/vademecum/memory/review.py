@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from vademecum.errors import Conflict, Malformed, NotFound, OutsideMemory, UsageError, VadeError
 from vademecum.knowledge import trust as trusting
 from vademecum.stand_ins import renamed
-from vademecum.store import Found, Listed, archive, decisions, document, files, names, pinned, scopes
+from vademecum.store import Found, Listed, archive, decisions, document, files, names, pinned, reading, scopes
 from vademecum.store import requests as approving
 from vademecum.store import runs as running
 from vademecum.store.document import decode
@@ -204,7 +204,7 @@ class Review:
             words = [
                 f"{name}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
                 for name, value in told.items()
-                if name not in ("scope", "slug")
+                if name not in ("scope", "slug", "texts")  # whose every word stands in the diff
             ]
             why = f"{asked.agent} asked to {asked.operation.replace('_', ' ')} through {asked.door}"
             short = each.short
@@ -421,6 +421,7 @@ class Review:
             return Decided(item, False, str(error)), None
         key = getattr(result, "key", "")
         back = {"store": f"vade forget {key}", "learn": f"vade forget {key}", "forget": f"vade restore {key}"}
+        back["reword"] = f"vade undo {getattr(result, 'run', '')}"
         told = back.get(request.operation, "vade audit")
         return Decided(item, True, back=told), {"what": "written", "path": item.name, "back": told}
 
@@ -629,6 +630,8 @@ def _make(memory: Memory, request: approving.Request) -> Any:
             return memory.workspace.records.settle(
                 found, old=given["instead_of"], new=given["text"], labels=labels
             )
+    if request.operation == "reword":
+        return _reworded(memory, given, scope)
     if request.operation == "archive":
         chosen = [memory.workspace.find(str(each["name"]), scope, only=True) for each in given["records"]]
         for found, each in zip(chosen, given["records"], strict=True):
@@ -637,6 +640,25 @@ def _make(memory: Memory, request: approving.Request) -> Any:
         with memory.workspace.reported("put these away"):
             return _backed(memory).archive.put_away(chosen)
     return memory.requests.perform(request.operation, given)
+
+
+def _reworded(memory: Memory, given: Mapping[str, Any], scope: Scope) -> Any:
+    """Write a rewording as it was shown, every statement of it."""
+    from vademecum.lifecycle import passes, reword
+
+    work = memory.workspace
+    found = work.find(str(given["name"]), scope, only=True)
+    content = reading.from_shelf(found.shelf, archive.RECORDS, found.name) or b""
+    seen = passes.SeenRecord(found.record, found.shelf, found.name, content)
+    texts = {parse_origin(origin): text for origin, text in given["texts"].items()}
+    made = reword.pair_texts(seen, texts, model=str(given["model"]))
+    if made.refused is not None or reword.show_rows(made.rows) != given["diff"]:
+        raise _changed(found.record.key)
+    proposal = reword.accept_rows(made, made.open, now=work.now())
+    run, told = passes.apply_proposals(work.records, [proposal], what=reword.NAME)
+    if not run:
+        raise _changed(found.record.key)
+    return passes.RunOutcome((proposal,), run=run, told=told)
 
 
 def _backed(memory: Memory) -> Memory:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from vademecum.lifecycle.passes import RunOutcome as RunOutcome
     from vademecum.lifecycle.profile import ProfileDraft as ProfileDraft
     from vademecum.lifecycle.promote import Promoted as Promoted
+    from vademecum.lifecycle.reword import Rewording as Rewording
     from vademecum.lifecycle.rewrite import Rewritten as Rewritten
     from vademecum.lifecycle.transfer import ExportedBundle as ExportedBundle
     from vademecum.llm.base import ModelAnswer as ModelAnswer

@@ -67,7 +67,9 @@ class Request:
     @property
     def whose(self) -> str:
         """Whose it is once it is done: a text stays that of who asked, taking away is the person's act."""
-        return "yours" if self.operation in ("forget", "archive", "prune_knowledge") else self.origin
+        return (
+            "yours" if self.operation in ("forget", "archive", "prune_knowledge", "reword") else self.origin
+        )
 
 
 class Waiting(NamedTuple):

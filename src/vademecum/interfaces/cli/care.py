@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vademecum.interfaces.cli.options import common, complete_keys, scope_option, settle
+from vademecum.interfaces.cli.options import common, complete_keys, read_key, scope_option, settle
 from vademecum.interfaces.present import output, to_json
 from vademecum.interfaces.present.to_text import ending, show_left, show_lint, show_outcome
+from vademecum.text import spelled
 
 if TYPE_CHECKING:
     from vademecum.interfaces.cli.options import Door
-    from vademecum.memory.values import Brief, Promoted, Rewritten
+    from vademecum.memory import Memory
+    from vademecum.memory.values import Brief, Promoted, Rewording, Rewritten
     from vademecum.types import Finding
 
 
@@ -157,16 +159,78 @@ def _property(text: str) -> str:
 )
 @click.option("--model", metavar="NAME", help="The language model, as provider:name.")
 @click.option("--apply", is_flag=True, help="Write it; without, it is only shown.")
+@click.option(
+    "--reword", is_flag=True, help="Let it suggest other words instead, which you accept one by one."
+)
 @common
 def compact(
-    *, scope: str | None, key: str | None, model: str | None, apply: bool, as_json: bool, door: Door
+    *,
+    scope: str | None,
+    key: str | None,
+    model: str | None,
+    apply: bool,
+    reword: bool,
+    as_json: bool,
+    door: Door,
 ) -> int:
     """Let a language model merge the entries of a topic into one; nothing it drops goes unnoticed."""
+    if reword:
+        if key is None or apply:
+            raise click.UsageError("--reword goes with --key, and without --apply: you are asked instead.")
+        return reword_record(door(), key, scope, model, as_json=as_json)
     with output.progress() as step:
         found = door().care.compact(key, scope=scope, model=model, apply=apply, progress=step)
     output.tell(as_json, partial(show_compacted, found, applied=apply), to_json.compacted_json, found)
     failed = bool(found.refused) and not found.outcome.proposals
     return int(failed or bool(found.outcome.skipped))
+
+
+def reword_record(memory: Memory, key: str, scope: str | None, model: str | None, *, as_json: bool) -> int:
+    """Show other words for a record, and write what a person accepts; where nobody is, they wait."""
+    from vademecum.memory.opening import has_terminal
+
+    with output.progress():
+        found = memory.care.reword(key, scope=scope, model=model)
+    waiting, run = "", ""
+    if found.refused is not None:
+        said = f"refused: {found.seen.record.path}: {found.refused.why}; nothing was changed"
+    elif not found.open:
+        said = "the model changed no statement; nothing was changed"
+    elif as_json or memory.caller.undecided or not has_terminal():
+        waiting = memory.care.leave_rewording(found).short
+        said = f"{found.changes}\nnothing was changed; it waits for a person as {waiting}: `vade review`"
+    else:
+        rows = ask_rows(found)
+        run = memory.care.accept_rewording(found, rows).run if rows else ""
+        back = f"; `vade undo {run}` takes it back"
+        said = f"{output.plural(len(rows), 'change')} written{back}" if run else "nothing was changed"
+    output.tell(as_json, said, to_json.reworded_json, found, run=run, waiting=waiting)
+    return int(found.refused is not None)
+
+
+def ask_rows(found: Rewording) -> list[int]:
+    """The rows that a person accepts, asked one by one; what was dropped or invented is always asked."""
+    accepted: list[int] = []
+    everything = False
+    for number, at in enumerate(found.open, 1):
+        row = found.rows[at]
+        output.line(f"\n[{number}/{len(found.open)}] {row.kind}{f': {row.warning}' if row.warning else ''}")
+        with output.revealed():
+            for sign, text in (("-", row.before), ("+", row.after)):
+                for line in spelled(text).split("\n") if text else ():
+                    output.line(f"  {sign} {line}")
+        if everything and row.kind == "reworded":
+            accepted.append(at)
+            continue
+        click.echo("y accept · n keep as it is · a accept all rewordings · q stop ? ", nl=False)
+        answer = read_key("ynaq")
+        click.echo(answer)
+        if answer == "q":
+            return []
+        everything = everything or answer == "a"
+        if answer in "ya":
+            accepted.append(at)
+    return accepted
 
 
 def show_compacted(found: Rewritten, *, applied: bool) -> None:

@@ -15,7 +15,7 @@ from vademecum.interfaces.present import output
 from vademecum.types import Audience, Origin, RecordType, Scope
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from vademecum.memory import Memory
     from vademecum.memory.values import RunOutcome
@@ -168,6 +168,18 @@ def confirmed(question: str, *, yes: bool) -> None:
         raise click.UsageError(f"{question} Pass --yes to say so, since nobody can be asked here.")
     if not click.confirm(question):
         raise click.Abort
+
+
+def read_key(offered: Collection[str]) -> str:
+    """The key that a person presses, of those that are offered; who leaves has pressed q."""
+    while True:
+        try:
+            key = click.getchar().lower()
+        except (EOFError, KeyboardInterrupt):
+            key = "q"
+        key = {"\x03": "q", "\x04": "q", "\x1b": "q", "": "q"}.get(key, key)
+        if key in offered:
+            return key
 
 
 def settle(run: Callable[..., RunOutcome], *, apply: bool, yes: bool) -> RunOutcome:

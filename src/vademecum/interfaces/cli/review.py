@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from vademecum.errors import VadeError
-from vademecum.interfaces.cli.options import common, complete_keys, confirmed, scope_option
+from vademecum.interfaces.cli.options import common, complete_keys, confirmed, read_key, scope_option
 from vademecum.interfaces.present import output, to_json
 from vademecum.interfaces.present.safe import clean_text, find_secrets, mark_secrets
 from vademecum.interfaces.present.to_text import show_waiting
@@ -144,15 +144,9 @@ class ReviewScreen:
         left_out = {"" if _editable(item) else "e", "" if item.text.count("\n") >= _SHOWN else "m"}
         offered = [key for key in _KEYS if key not in left_out]
         click.echo(f"{' · '.join(f'{key} {_KEYS[key]}' for key in offered)} ? ", nl=False)
-        while True:
-            try:
-                key = click.getchar().lower()
-            except (EOFError, KeyboardInterrupt):
-                key = "q"
-            key = {"\x03": "q", "\x04": "q", "\x1b": "q", "": "q"}.get(key, key)
-            if key in offered:
-                click.echo(_KEYS[key])
-                return key
+        key = read_key(offered)
+        click.echo(_KEYS[key])
+        return key
 
     def _all(self, item: Item, at: int) -> int:
         """Say yes to all that is left of a kind, as they were read when the review began."""

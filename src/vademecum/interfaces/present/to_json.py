@@ -507,6 +507,13 @@ compacted_json = JsonShape(
     topics=at("outcome.proposals", many(_topic)),
     refused=many(_refusal),
 )
+_reworded_row = JsonShape("reworded_statement", "kind origin before after warning")
+reworded_json = JsonShape(
+    "reworded",
+    "run~ waiting~ path=seen.record.path key=seen.record.key model statements refused",
+    statements=at("rows", many(_reworded_row)),
+    refused=at(lambda made: [made.refused] if made.refused else [], many(_refusal)),
+)
 edges_proposed_json = JsonShape("edges_proposed", ("outcome", outcome_json), "model refused:list")
 _promotion = JsonShape("promotion", "text path scope=place.scope sources:list origin why")
 promoted_json = JsonShape(
@@ -634,7 +641,7 @@ _COMMANDS: dict[str, tuple[JsonShape, ...]] = {
     "purge": (purged_json,),
     "lint": (lint_json,),
     "promote": (promoted_json,),
-    "compact": (compacted_json,),
+    "compact": (compacted_json, reworded_json),
     "undo": (undone_json, runs_json),
     "import": (memory_imported_json,),
     "export": (exported_json,),

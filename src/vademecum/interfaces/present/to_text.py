@@ -124,7 +124,7 @@ def show_waiting(waiting: Sequence[Waiting], *, as_json: bool) -> None:
             f" through {asked.door} · {output.age(asked.at)}"
         )
         for name, value in _shown(asked.arguments):
-            if value not in (None, "", [], False) and name not in ("scope", "slug"):
+            if value not in (None, "", [], False) and name not in ("scope", "slug", "texts"):
                 said = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
                 for line in f"{name}: {spelled(said)}".split("\n"):
                     output.line(f"  {line}")

@@ -1,0 +1,366 @@
+"""Free rewording: a model suggests other words for a record, and a person sees what became of each statement.
+
+The program pairs both texts itself: by the one rule for whether two statements are the same, then by their
+words. Each is kept, reworded, dropped or invented, and no change is written that a person did not accept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from vademecum.errors import ModelFailed, Refused
+from vademecum.lifecycle import rewrite
+from vademecum.lifecycle.passes import Proposal
+from vademecum.lifecycle.rewrite import Refusal, TopicUnit
+from vademecum.llm.base import Limits, read_prompt
+from vademecum.store import document, secrets
+from vademecum.text import WORD, conflict, normalise, similarity
+from vademecum.text.vocabulary import stem
+from vademecum.types import LEARNED, Entry, Origin
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime
+
+    from vademecum.lifecycle.passes import SeenRecord
+    from vademecum.llm.base import Model
+
+NAME = "reword"
+KEPT, REWORDED, DROPPED, INVENTED = "kept", "reworded", "dropped", "invented"
+_ALIKE = 0.4  # share of their words that two statements have in common that may be one, reworded
+_PART = 0.6  # share of a statement's words that stand in one that took it up
+_MUCH, _MORE = 2, 400  # times as long as what it rewords, and characters on top, is too much
+
+
+@dataclass(frozen=True, slots=True)
+class RewordedText:
+    """What a model is asked for."""
+
+    text: str
+
+
+class RewordRow(NamedTuple):
+    """What became of some statements: the old words, the new ones, and what a person should look at."""
+
+    kind: str
+    old: tuple[TopicUnit, ...]
+    new: tuple[TopicUnit, ...] = ()
+    warning: str = ""
+
+    @property
+    def origin(self) -> Origin:
+        """Whose words these are, and stay."""
+        return (*self.old, *self.new)[0].origin
+
+    @property
+    def before(self) -> str:
+        """The old words, below their headings."""
+        return _shown(self.old)
+
+    @property
+    def after(self) -> str:
+        """The new words, below their headings."""
+        return _shown(self.new)
+
+
+class Rewording(NamedTuple):
+    """A suggestion for one record, or why there is none."""
+
+    seen: SeenRecord
+    texts: Mapping[Origin, str] = {}
+    rows: tuple[RewordRow, ...] = ()
+    model: str = ""
+    refused: Refusal | None = None
+
+    @property
+    def open(self) -> list[int]:
+        """The rows, from 0, that a person has to decide about."""
+        return [at for at, row in enumerate(self.rows) if row.kind != KEPT]
+
+    @property
+    def changes(self) -> str:
+        """The difference, statement by statement, as lines of text."""
+        return show_rows(self.rows)
+
+
+def suggest_rewording(
+    seen: SeenRecord, model: Model, *, limits: Limits | None = None, largest: int
+) -> Rewording:
+    """What a model would say instead, statement by statement; each origin is asked about alone."""
+    barred = _barred(seen)
+    if barred:
+        return _refused(seen, barred, asked=False)
+    texts: dict[Origin, str] = {}
+    for origin, entries in _by_origin(seen).items():
+        units = rewrite.split_units(entries)
+        asked = "\n".join(f"STATEMENT\n{rewrite.unmarked(unit.text)}\nEND" for unit in units)
+        limit = limits or Limits(output=min(len(asked) + 1024, rewrite.LONGEST_ANSWER))
+        try:
+            answer = model.typed(asked, RewordedText, system=read_prompt(__package__, NAME), limits=limit)
+        except ModelFailed as error:
+            return _refused(seen, str(error), model=model.name)
+        texts[origin] = answer.value.text
+    return pair_texts(seen, texts, model=model.name, largest=largest)
+
+
+def pair_texts(
+    seen: SeenRecord, texts: Mapping[Origin, str], *, model: str, largest: int = 1 << 20
+) -> Rewording:
+    """What these texts, one for each origin, would make of what a record says."""
+    rows: list[RewordRow] = []
+    for origin, entries in _by_origin(seen).items():
+        if origin not in texts:
+            continue
+        wrong = _wrong_text(entries, texts[origin], largest)
+        if wrong:
+            return _refused(seen, f"the model's text {wrong}", model=model)
+        found = pair_units(rewrite.split_units(entries), _new_units(entries, texts[origin], origin))
+        lost, every = sum(len(row.old) for row in found if row.kind == DROPPED), _count(found)
+        if lost * 2 > every:
+            return _refused(seen, f"the model's text leaves out {lost} of {every} statements", model=model)
+        rows += found
+    return Rewording(seen, texts, tuple(rows), model)
+
+
+def accept_rows(rewording: Rewording, accepted: Collection[int], *, now: datetime) -> Proposal:
+    """What the rows that a person accepted make of the record; the others stay as they are."""
+    seen = rewording.seen
+    taken = {at for at in rewording.open if at in accepted}
+    origins = {rewording.rows[at].origin for at in taken}
+    if not taken:
+        raise Refused("nothing of the rewording was accepted, so nothing was changed")
+    pieces = [unit for at, row in enumerate(rewording.rows) for unit in _chosen(row, taken=at in taken)]
+    pieces = [unit for unit in pieces if unit.origin in origins]
+    articles = {
+        origin: rewrite.lay_out([(unit.headings, unit) for unit in pieces if unit.origin is origin])
+        for origin in origins
+    }
+    covered = [
+        entry for origin, entries in _by_origin(seen).items() if origin in origins for entry in entries
+    ]
+    ordered = {origin: articles[origin] for origin in Origin if origin in articles}
+    text = rewrite.joined(seen, covered, ordered, now, by=rewording.model)
+    stands = [entry.text for entry in document.parse(text).entries[-len(ordered) :]]
+    if not rewrite.is_proved(pieces, set(), articles) or stands != [*ordered.values()]:
+        raise Refused(
+            "these statements cannot be joined so that each stands once; nothing was changed",
+            hint=f"edit it with `vade edit {seen.record.key}`",
+        )
+    why = f"{len(taken)} of {len(rewording.open)} changes accepted; the old entries stay, marked superseded"
+    return Proposal(NAME, seen.record.path, why, (seen.revised(text),), seen.record.place)
+
+
+def show_rows(rows: Sequence[RewordRow]) -> str:
+    """The difference, statement by statement, as lines of text."""
+    lines: list[str] = []
+    for row in rows:
+        for sign, text in (("-", row.before), ("+", row.after)):
+            if row.kind == KEPT and sign == "+":
+                continue
+            mark = " " if row.kind == KEPT else sign
+            lines += [f"{mark} {line}" for line in text.split("\n") if text]
+        if row.kind != KEPT:
+            lines.append(f"  ({row.kind}{f'; {row.warning}' if row.warning else ''})")
+    return "\n".join(lines)
+
+
+def _barred(seen: SeenRecord) -> str:
+    """Why a record is none to be reworded, in words; empty when it is one."""
+    if not seen.shelf.trusted:
+        return "its folder is not trusted"
+    if seen.record.type in LEARNED:
+        return f"a {seen.record.type} has a form of its own, which a rewording would lose"
+    said = [entry.text for entries in _by_origin(seen).values() for entry in entries]
+    if not said:
+        return "it says nothing"
+    if len("\n".join(said).encode()) > rewrite.LONGEST:
+        return f"its entries are longer than {rewrite.LONGEST // 1024} KiB together"
+    if any(secrets.find(text) for text in said):
+        return "it holds a secret, which no model may see"
+    return ""
+
+
+def _by_origin(seen: SeenRecord) -> dict[Origin, list[Entry]]:
+    """The entries that hold and say something, by whose they are."""
+    found: dict[Origin, list[Entry]] = {}
+    for entry in seen.record.entries:
+        if entry.live and entry.text.strip():
+            found.setdefault(entry.origin or Origin.USER, []).append(entry)
+    return found
+
+
+def _refused(seen: SeenRecord, why: str, *, asked: bool = True, model: str = "") -> Rewording:
+    return Rewording(seen, model=model, refused=Refusal(seen.record.path, why, asked))
+
+
+def _wrong_text(entries: Sequence[Entry], text: str, largest: int) -> str:
+    """What is wrong with a text before anybody looks at it, in the words that follow 'the model's text'."""
+    before = sum(len(entry.text) for entry in entries)
+    if not text.strip():
+        return "is empty"
+    if len(text) > before * _MUCH + _MORE or len(text.encode(errors="replace")) > largest:
+        return "is much longer than what it rewords"
+    shown = {"\n", "\t", *(char for entry in entries for char in entry.text)}
+    if any(not char.isprintable() and char not in shown for char in text):
+        return "holds characters that nobody sees"
+    if secrets.find(text):
+        return "holds a secret"
+    return ""
+
+
+def _new_units(entries: Sequence[Entry], text: str, origin: Origin) -> list[TopicUnit]:
+    """What a new text says, below those of its headings that the entries have: others say something."""
+    known = {name for unit in rewrite.split_units(entries) for name in unit.headings}
+    return [
+        unit._replace(headings=tuple(name for name in unit.headings if name in known))
+        for unit in rewrite.split_units([Entry(text.strip(), None, origin)])
+    ]
+
+
+# -------------------------------------------------------------------- pairing
+
+
+def pair_units(old: Sequence[TopicUnit], new: Sequence[TopicUnit]) -> list[RewordRow]:
+    """What became of each statement, in the new order; what was dropped stands where it stood."""
+    pairing = _Pairing(old, new)
+    pairing.pair_same()
+    pairing.pair_alike()
+    pairing.pair_parts()
+    return [*pairing.rows()]
+
+
+class _Pairing:
+    """Two texts, and which statements of the one each statement of the other takes up."""
+
+    def __init__(self, old: Sequence[TopicUnit], new: Sequence[TopicUnit]) -> None:
+        self.old, self.new = old, new
+        self.words_old, self.words_new = [[_words(unit) for unit in each] for each in (old, new)]
+        self.left = set(range(len(old)))
+        self.takes: dict[int, list[int]] = {}  # the old ones that each new one takes up
+        self.same: set[int] = set()  # new ones that say what an old one says
+        self.joined: dict[int, int] = {}  # a new one that is a part of what another took up
+
+    def pair_same(self) -> None:
+        """What is the same by the one rule for that, word for word before all else."""
+        for says_same in (_is_kept, _is_same):
+            for at in sorted(self._open()):
+                found = (each for each in sorted(self.left) if says_same(self.old[each], self.new[at]))
+                match = next(found, None)
+                if match is not None:
+                    self._pair(at, match)
+                    self.same.add(at)
+
+    def pair_alike(self) -> None:
+        """What has most words in common, one with one, the likeliest first."""
+        scored = [
+            (_dice(self.words_old[each], self.words_new[at]), at, each)
+            for at in self._open()
+            for each in self.left
+        ]
+        for score, at, each in sorted(scored, key=lambda row: (-row[0], *row[1:])):
+            if score >= _ALIKE and each in self.left and at not in self.takes:
+                self._pair(at, each)
+
+    def pair_parts(self) -> None:
+        """Old ones that became one, and new ones that were one."""
+        for each in sorted(self.left):
+            share, at = _best((_inside(self.words_old[each], self.words_new[n]), n) for n in self._open())
+            if share >= _PART:
+                self._pair(at, each)
+        for at in sorted(self._open() - self.takes.keys()):
+            others = [(n, each) for n in self.takes.keys() - self.same for each in self.takes[n]]
+            share, other = _best((_inside(self.words_new[at], self.words_old[each]), n) for n, each in others)
+            if share >= _PART:
+                self.joined[at] = other
+
+    def rows(self) -> Iterator[RewordRow]:
+        """What became of each, those that were dropped behind what stood before them."""
+        behind: dict[int, list[int]] = {}
+        taken = {each: at for at, group in self.takes.items() for each in group}
+        for each in sorted(self.left):
+            before = next((taken[n] for n in range(each - 1, -1, -1) if n in taken), -1)
+            behind.setdefault(before, []).append(each)
+        for at in range(-1, len(self.new)):
+            if at >= 0 and at not in self.joined:
+                yield self._row(at)
+            yield from (RewordRow(DROPPED, (self.old[each],)) for each in behind.get(at, ()))
+
+    def _open(self) -> set[int]:
+        return set(range(len(self.new))) - self.same
+
+    def _pair(self, at: int, each: int) -> None:
+        self.takes.setdefault(at, []).append(each)
+        self.left.discard(each)
+
+    def _row(self, at: int) -> RewordRow:
+        mine = tuple(self.old[each] for each in sorted(self.takes.get(at, ())))
+        theirs = (self.new[at], *(self.new[each] for each, to in self.joined.items() if to == at))
+        if not mine:
+            return RewordRow(INVENTED, (), theirs, "no entry says it")
+        if at not in self.same:
+            return RewordRow(REWORDED, mine, theirs, _warning(mine, theirs))
+        kept = _is_kept(mine[0], theirs[0])
+        return RewordRow(KEPT, mine, theirs) if kept else RewordRow(REWORDED, mine, theirs, "says the same")
+
+
+def _best(scored: Iterable[tuple[float, int]]) -> tuple[float, int]:
+    """The highest share, and of equal ones the first."""
+    return max(scored, key=lambda row: (row[0], -row[1]), default=(0.0, 0))
+
+
+def _is_kept(old: TopicUnit, new: TopicUnit) -> bool:
+    return old.headings == new.headings and normalise(_said(old)) == normalise(_said(new))
+
+
+def _is_same(old: TopicUnit, new: TopicUnit) -> bool:
+    return old.headings == new.headings and similarity.same(_said(old), _said(new)) is not None
+
+
+def _dice(one: Collection[str], other: Collection[str]) -> float:
+    return 2 * len({*one} & {*other}) / max(len(one) + len(other), 1)
+
+
+def _inside(part: Collection[str], whole: Collection[str]) -> float:
+    return len({*part} & {*whole}) / len(part) if part else 0.0
+
+
+def _words(unit: TopicUnit) -> frozenset[str]:
+    return frozenset(stem(word.casefold()) for word in WORD.findall(_said(unit)))
+
+
+def _said(unit: TopicUnit) -> str:
+    return " ".join(unit.parts)
+
+
+def _warning(old: Sequence[TopicUnit], new: Sequence[TopicUnit]) -> str:
+    """What a person should look at: that the two exclude each other, and the words that came and went."""
+    rules = (
+        conflict.contradiction(mine, theirs)
+        for one in old
+        for other in new
+        for mine in one.parts
+        for theirs in other.parts
+    )
+    rule = next((each for each in rules if each), "")
+    mine = {stem(word.casefold()): word for unit in old for word in WORD.findall(_said(unit))}
+    theirs = {stem(word.casefold()): word for unit in new for word in WORD.findall(_said(unit))}
+    gone = [word for base, word in mine.items() if base not in theirs]
+    came = [word for base, word in theirs.items() if base not in mine]
+    if not rule and any(similarity.is_negation(word.casefold()) for word in (*gone, *came)):
+        rule = conflict.DENIED
+    words = [f"without {', '.join(gone)}" if gone else "", f"new: {', '.join(came)}" if came else ""]
+    return "; ".join(each for each in (f"contradicts it: {rule}" if rule else "", *words) if each)
+
+
+def _chosen(row: RewordRow, *, taken: bool) -> tuple[TopicUnit, ...]:
+    """What stands in the text for a row: the new words only where they were accepted."""
+    return row.new if taken and row.kind != KEPT else row.old
+
+
+def _shown(units: Sequence[TopicUnit]) -> str:
+    return "\n".join(" › ".join((*unit.headings, unit.text)) for unit in units)
+
+
+def _count(rows: Sequence[RewordRow]) -> int:
+    return sum(len(row.old) for row in rows)
