@@ -40,7 +40,14 @@ MAX_KEY_PARTS = 16
 _STEPS_BACK = 64  # lines that one value may span and still be cut off whole
 # Variables that begin like settings and are read elsewhere.
 NOT_SETTINGS = frozenset(
-    {"VADE_HOME", "VADE_SESSION", "VADE_AUDIENCE", "VADE_SCRIPT", *(scope.rule.variable for scope in Scope)}
+    {
+        "VADE_HOME",
+        "VADE_SESSION",
+        "VADE_AUDIENCE",
+        "VADE_CLIENT",
+        "VADE_SCRIPT",
+        *(scope.rule.variable for scope in Scope),
+    }
 )
 
 KIB, MIB, GIB = 1024, 1024**2, 1024**3

@@ -148,6 +148,7 @@ class Stage:
         text = re.sub(r'("mark":\[\d+),\d+\]', r"\1,0]", text)  # when the file was written
         text = re.sub(r"\b20\d\d-1\d-\d\dT[\d:.]+Z|\b20(?!26)[2-9]\d-\d\d-\d\dT[\d:.]+Z", "<now>", text)
         text = re.sub(r"\b20\d\d-\d\d-\d\d(?=  <top>)", "<today>", text)  # when a project's file was written
+        text = re.sub(r'("above": \[)[^]]*', r"\1", text)  # the numbers of processes
         text = re.sub(r"\b\d+(\.\d+)? (ms|s)\b(?! ago)", "<time>", text)
         text = re.sub(r"\b[\d,]+(\.\d+)? (kB|KB|MB|KiB|MiB|bytes)\b", "<size>", text)
         return re.sub(r'"(seconds|took|ms|size|bytes|pid|mtime)": [\d.]+', r'"\1": 0', text)

@@ -163,7 +163,7 @@ def test_a_session_that_ends_is_forgotten_by_the_hooks(remembered: World) -> Non
     remembered.call("claude-code", "session-start", {"session_id": "s"})
     assert list((remembered.home / "hooks").iterdir())
     remembered.call("claude-code", "session-end", {"session_id": "s"})
-    wait_until(lambda: not list((remembered.home / "hooks").iterdir()))
+    wait_until(lambda: not [each for each in (remembered.home / "hooks").rglob("*") if each.is_file()])
 
 
 def test_incognito_neither_tells_nor_keeps_anything(remembered: World) -> None:

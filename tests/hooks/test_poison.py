@@ -209,7 +209,9 @@ def test_a_poisoned_prompt_leaves_nothing_behind(world: World) -> None:
         assert not [
             path
             for path in world.home.rglob("*")
-            if path.is_file() and (canary.encode() in path.read_bytes() or canary in path.name)
+            if path.is_file()
+            and path.parent != world.home / "hooks" / "open"  # which session is open is known by its id
+            and (canary.encode() in path.read_bytes() or canary in path.name)
         ]
     assert "canary" not in told(world)
 

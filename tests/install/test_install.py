@@ -125,7 +125,7 @@ def test_claude_code_gets_its_server_its_hooks_and_a_word(place: Place) -> None:
     run(["install", "claude-code"])
     server = json.loads((place.person / ".claude.json").read_text())["mcpServers"]["vade"]
     assert server["type"] == "stdio"
-    assert server["args"][-1] == "mcp"
+    assert server["args"][-3:] == ["mcp", "--client", "claude-code"]
     assert os.path.isabs(server["command"])
     text = settings.read_text()
     assert text.startswith('{\n    // my own\n    "theme": "dark",')
@@ -151,7 +151,7 @@ def test_codex_gets_a_table_and_keeps_its_comments(place: Place) -> None:
     text = path.read_text()
     assert text.startswith('model = "o3"  # the best\n')
     found = tomllib.loads(text)
-    assert found["mcp_servers"]["vade"]["args"][-1] == "mcp"
+    assert found["mcp_servers"]["vade"]["args"][-3:] == ["mcp", "--client", "codex"]
     assert {key: value for key, value in found["mcp_servers"].items() if key != "vade"} == {
         "other": {"command": "x"}
     }
@@ -163,7 +163,7 @@ def test_gemini_counts_in_milliseconds(place: Place) -> None:
     found = json.loads((place.person / ".gemini" / "settings.json").read_text())
     assert set(found["hooks"]) == {"SessionStart", "BeforeAgent", "PreCompress", "AfterAgent", "SessionEnd"}
     assert found["hooks"]["SessionStart"][0]["hooks"][0]["timeout"] == 5000
-    assert found["mcpServers"]["vade"]["args"][-1] == "mcp"
+    assert found["mcpServers"]["vade"]["args"][-3:] == ["mcp", "--client", "gemini"]
 
 
 def test_kiro_gets_hooks_in_a_project_only(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
@@ -288,7 +288,7 @@ def test_another_home_goes_into_every_command(place: Place, tmp_path: Path) -> N
     home = tmp_path / "elsewhere"
     run(["install", "claude-code", "--home", str(home)])
     server = json.loads((place.person / ".claude.json").read_text())["mcpServers"]["vade"]
-    assert server["args"][-3:] == ["--home", str(home), "mcp"]
+    assert server["args"][-5:] == ["--home", str(home), "mcp", "--client", "claude-code"]
     commands = hooks_in(json.loads((place.person / ".claude" / "settings.json").read_text()))
     assert all(command.endswith(f"--home {home}") for command in commands)
 

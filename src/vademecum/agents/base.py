@@ -148,11 +148,13 @@ class Program(NamedTuple):
 
     words: tuple[str, ...]
     home: str = ""
+    client: str = ""  # the agent that starts it
 
     @property
     def server(self) -> tuple[str, ...]:
-        """The words that start the server."""
-        return (*self.words, *(("--home", self.home) if self.home else ()), "mcp")
+        """The words that start the server, which is told for whom."""
+        told = ("--client", self.client) if self.client else ()
+        return (*self.words, *(("--home", self.home) if self.home else ()), "mcp", *told)
 
     @property
     def entry(self) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from vademecum.errors import NotFound, ScopeUnresolved, Untrusted, UsageError, VadeError
 from vademecum.search.when import moment_of
 from vademecum.stand_ins import renamed
-from vademecum.store import names
+from vademecum.store import archive, names
 from vademecum.tokens import Estimator
 from vademecum.transcripts import sessions as recalling
 from vademecum.types import Audience
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from vademecum.transcripts.events import Ended
     from vademecum.transcripts.log import Line, Log
     from vademecum.transcripts.sessions import Session, Sessions
+    from vademecum.types import Record
 
 Progress = Callable[[str, int, int], None]
 
@@ -106,6 +107,26 @@ class Conversations:
     def get(self, which: str, place: int | str, *, lines: int = 1, all: bool = False) -> Sequence[Line]:
         """Lines of a session as they were written, from a number on or from the id of a message or call."""
         return recalling.session_get(self.open(which, all=all), place, lines=lines)
+
+    def said_in(self, record: Record) -> Sequence[tuple[str, ...]]:
+        """For each entry of a record, the kept sessions it was said in, by the ids that open them."""
+        told = {} if self._work.settings.incognito else self._work.records.said(record)
+        entries = [told.get(archive.fingerprint(each), ()) for each in record.entries]
+        if not any(entries):
+            return [() for _ in entries]
+        from vademecum.agents import registry
+        from vademecum.transcripts.importing import imported_id
+
+        formats = [each.name for each in registry.transcript_formats()]
+        kept: frozenset[str] = frozenset()
+        with contextlib.suppress(ScopeUnresolved):
+            kept = self._transcripts(all=False).ids()
+
+        def found(identity: str) -> Iterator[str]:
+            own = identity.partition(":")[2]
+            yield from (each for each in (own, *(imported_id(name, own) for name in formats)) if each in kept)
+
+        return [tuple(each for identity in said for each in found(identity)) for said in entries]
 
     def import_all(
         self,

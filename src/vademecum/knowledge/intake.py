@@ -328,7 +328,7 @@ class Intake:
             "created": clock_or(given.get("created"), piece.created) or (times[0] if times else self.at),
             "updated": clock_or(given.get("updated")) or (times[-1] if times else self.at),
             "imported": self.at,
-            "generated": given.get("generated") or {"by": self.staged.caller.actor, "at": self.at},
+            "generated": given.get("generated") or {**self.staged.caller.provenance, "at": self.at},
             "confidence": piece.confidence if given.get("confidence") is None else given["confidence"],
             "protected": piece.protected or given.get("protected") is True or None,
             **piece.fields,

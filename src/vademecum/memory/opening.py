@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from vademecum import config
 from vademecum.errors import OutsideMemory, VadeError
 from vademecum.memory.core import Memory
-from vademecum.store import Home, clock, files, people, scopes
+from vademecum.store import Home, clock, files, hook_log, names, people, scopes
 from vademecum.store.workspace import parse_audience
 from vademecum.types import Audience, Origin
 
@@ -31,6 +31,8 @@ def connect(
     incognito: bool | None = None,
     origin: Origin = Origin.AGENT,
     actor: str | None = None,
+    client: str | None = None,
+    conversation: str = "",
     terminal: bool | None = None,
     readonly: bool = False,
     now: Callable[[], datetime] = clock.now,
@@ -40,7 +42,8 @@ def connect(
 
     A command line says whether it has a `terminal`. It is a person's only outside of agents, and decides only
     at a terminal or as a script that the user's own settings allow. A project is looked for in `project`,
-    else in `cwd`, else in the working directory; with `project=False` there is none.
+    else in `cwd`, else in the working directory; with `project=False` there is none. `client` says
+    which program it came through, `conversation` in which of the agent's sessions; neither decides anything.
     """
     place = config.home_from(environ, home)
     here = _project_folder(project, cwd)
@@ -72,6 +75,8 @@ def connect(
         undecided_hint=speaker.hint,
         command_line=terminal is not None,
         owners=scopes.owners(environ),
+        client=client or names.client_label(environ.get("VADE_CLIENT") or speaker.agent),
+        conversation=conversation,
     )
     memory = Memory(Home(place, settings.limits.lock), caller, loaded, now=now, readonly=readonly)
     memory.home.check()
@@ -80,6 +85,20 @@ def connect(
         with contextlib.suppress(VadeError, OSError):  # a convenience, which a read-only home does without
             scopes.join_by_path(memory.home, found, at=clock.stamp(now()))
     return memory
+
+
+def client_label(installed: str, name: str, version: str) -> str:
+    """The program that a door is opened for, as provenance names it."""
+    return names.client_label(installed, name, version)
+
+
+def find_conversation(home: str | os.PathLike[str] | None, agent: str) -> str:
+    """The session of the agent that started this process, where one of its hooks has told it."""
+    try:
+        folder = os.getcwd()
+    except OSError:
+        folder = ""
+    return hook_log.find_session(config.home_from(os.environ, home), agent=agent, folder=folder)
 
 
 def actor() -> str:

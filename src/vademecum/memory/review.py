@@ -482,6 +482,8 @@ class Review:
             cwd=request.root or self._work.home.path,
             agent=request.agent,
             session=request.session,
+            client=request.client if request.operation in _BRINGS else None,
+            conversation=request.conversation or "",
             audience=request.audience,
             origin=parse_origin(request.origin) if request.operation in _BRINGS else Origin.USER,
             actor=request.actor if request.operation in _BRINGS else self._work.caller.actor,

@@ -58,6 +58,7 @@ def write(
     at: datetime,
     actor: str,
     operation: str,
+    client: str = "",
     scope: Scope | None = None,
     record: str | None = None,
     num: int | None = None,
@@ -68,6 +69,7 @@ def write(
     line: dict[str, Any] = {
         "at": clock.stamp(at),
         "actor": actor,
+        **({"client": client} if client else {}),
         "op": operation,
         "scope": None if scope is None else str(scope),
         # An id of a person's own making may say what the record is about.

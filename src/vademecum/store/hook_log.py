@@ -1,8 +1,10 @@
-"""What went wrong in hooks: one line each, without a word of anybody's text, in a file that stays small."""
+"""What hooks leave behind: what went wrong, without anybody's text, and which sessions agents have open."""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import json
 import os
 import re
 from typing import TYPE_CHECKING, NamedTuple
@@ -59,3 +61,109 @@ def last(home: Path) -> Failure | None:
             if len(words) == 4:
                 return Failure(*words)
     return None
+
+
+# -------------------------------------------------------------------- sessions that agents have open
+# An agent tells its hooks which session it is in, and its server nothing. Both are started by one process: by
+# that a server knows the session, and what it keeps leads to the conversation it came from.
+
+OPEN = ("hooks", "open")
+_DEEPEST = 6  # processes above a hook: a shell or two, and the agent
+_NEAR = 2  # above a server: the agent, or what the agent started it with
+_FULL = 500  # sessions that never ended; the oldest are forgotten
+
+
+class OpenSession(NamedTuple):
+    """A session that an agent has open: where, and below which processes its hooks run."""
+
+    agent: str
+    session: str
+    folder: str
+    above: tuple[str, ...] = ()
+    at: int = 0
+
+
+def open_session(home: Path, *, agent: str, session: str, folder: str) -> None:
+    """Write down that an agent is in a session; that it cannot be written stops nobody."""
+    if not session or not os.path.isdir(home):
+        return
+    told = {"agent": agent, "session": session, "folder": folder, "above": _processes_above(_DEEPEST)}
+    path = _open_path(home, session)
+    with contextlib.suppress(OSError):
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        _forget_oldest(os.path.dirname(path))
+        new = f"{path}.{os.getpid()}"
+        fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            os.write(fd, json.dumps(told).encode())
+        finally:
+            os.close(fd)
+        os.replace(new, path)
+
+
+def close_session(home: Path, session: str) -> None:
+    """It is over."""
+    with contextlib.suppress(OSError):
+        os.unlink(_open_path(home, session))
+
+
+def find_session(home: Path, *, agent: str, folder: str) -> str:
+    """The session of the agent that started this process; empty when that cannot be told.
+
+    Where processes cannot be looked at, it is the only one that this agent has open in a folder.
+    """
+    mine = _processes_above(_NEAR)
+    found = [each for each in _open_sessions(home) if not agent or not each.agent or each.agent == agent]
+    if mine:
+        near = [
+            (
+                min(at + each.above.index(one) for at, one in enumerate(mine) if one in each.above),
+                -each.at,
+                each,
+            )
+            for each in found
+            if set(mine) & set(each.above)
+        ]
+        return min(near)[2].session if near else ""
+    here = {each.session for each in found if agent and each.folder == folder}
+    return here.pop() if len(here) == 1 else ""
+
+
+def _open_path(home: Path, session: str) -> str:
+    return os.path.join(home, *OPEN, hashlib.sha256(session.encode(errors="replace")).hexdigest()[:24])
+
+
+def _open_sessions(home: Path) -> list[OpenSession]:
+    found = []
+    with contextlib.suppress(OSError), os.scandir(os.path.join(home, *OPEN)) as files:
+        for each in files:
+            with contextlib.suppress(OSError, ValueError, TypeError, KeyError), open(each.path, "rb") as file:
+                told = json.loads(file.read(4096))
+                above = tuple(map(str, told["above"]))
+                agent, session, folder = (str(told[name]) for name in ("agent", "session", "folder"))
+                at = os.fstat(file.fileno()).st_mtime_ns
+                found.append(OpenSession(agent, session, folder, above, at))
+    return found
+
+
+def _forget_oldest(folder: str) -> None:
+    with os.scandir(folder) as files:
+        ages = sorted((each.stat(follow_symlinks=False).st_mtime_ns, each.path) for each in files)
+    for _, path in ages[: max(0, len(ages) - _FULL)]:
+        os.unlink(path)
+
+
+def _processes_above(most: int) -> list[str]:
+    """The processes above this one, the nearest first, each by its number and when it began.
+
+    Nothing where they cannot be looked at so cheaply, as on systems without `/proc`.
+    """
+    found: list[str] = []
+    pid = os.getppid()
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        while pid > 1 and len(found) < most:
+            with open(f"/proc/{pid}/stat", "rb") as file:
+                words = file.read(4096).rpartition(b")")[2].split()
+            found.append(f"{pid}:{words[19].decode()}")
+            pid = int(words[1])
+    return found

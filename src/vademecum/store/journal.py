@@ -64,6 +64,7 @@ class Journal:
                 self.home,
                 at=at,
                 actor=self.caller.actor,
+                client=self.caller.client,
                 operation="note",
                 scope=shelf.place.scope,
                 before=written.before,

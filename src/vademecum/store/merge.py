@@ -141,7 +141,7 @@ class Joining:
             "source": self._source(),
             "created": at,
             "updated": at,
-            "generated": {"by": self.caller.actor, "at": at},
+            "generated": {**self.caller.provenance, "at": at},
             "confidence": draft.confidence,
             "protected": draft.protected or None,
             "protected_by": self._protector if draft.protected else None,
@@ -188,7 +188,7 @@ class Joining:
         """The frontmatter keys that a new entry changes."""
         changes: dict[str, Any] = {
             "updated": self.entry.time,
-            "generated": {"by": self.caller.actor, "at": self.entry.time},
+            "generated": {**self.caller.provenance, "at": self.entry.time},
         }
         if self.draft.labels is not None:
             changes["confirmed"] = self._confirmations(values)
@@ -229,9 +229,13 @@ class Joining:
         counted = {"learned": told.get("learned"), "confidence": surer}
         return {name: value for name, value in counted.items() if value is not None}
 
+    @property
+    def _session(self) -> str:
+        return self.caller.conversation or self.caller.session or ""
+
     def _confirmations(self, values: Mapping[str, Any]) -> list[dict[str, Any]]:
         """One confirmation per session, the newest five."""
-        mine = {"by": self.caller.actor, "session": self.caller.session or "", "at": self.entry.time}
+        mine = {"by": self.caller.actor, "session": self._session, "at": self.entry.time}
         listed = values.get("confirmed")
         earlier = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
         others = [

@@ -111,6 +111,21 @@ def without_secret(name: str, what: str) -> str:
     return name
 
 
+def client_label(installed: str, name: str = "", version: str = "") -> str:
+    """A program by the name it was installed under and what it says of itself: `codex codex-mcp-client/0.9`.
+
+    What a client says of itself may be anything: only plain words of it are kept, and no secret.
+    """
+    own, said, number = (_client_word(each) for each in (installed, name, version))
+    told = f"{said}/{number}" if said and number else said
+    return told if said == own else " ".join(each for each in (own, told) if each)
+
+
+def _client_word(text: str) -> str:
+    word = re.sub(r"[^A-Za-z0-9._+@-]+", "-", text[:200]).strip("-")[:40]
+    return "" if secrets.find(word) or not any(map(str.isalnum, word)) else word
+
+
 def key_from(text: str) -> str:
     """The key of a text stored without one: its first words, none of which is or could be a secret.
 

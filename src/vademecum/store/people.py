@@ -83,6 +83,7 @@ class Speaker(NamedTuple):
     origin: Origin
     undecided: str = ""
     hint: str = ""
+    agent: str = ""  # inside of which it runs
 
 
 def speaker(environ: Mapping[str, str], *, terminal: bool, scripts: Sequence[str] = ()) -> Speaker:
@@ -95,7 +96,10 @@ def speaker(environ: Mapping[str, str], *, terminal: bool, scripts: Sequence[str
     if variable is not None:
         agent = AGENTS.get(variable) or EDITORS[variable]
         return Speaker(
-            Origin.AGENT, f"this command line runs inside {agent} ({variable} is set)", _OWN_TERMINAL
+            Origin.AGENT,
+            f"this command line runs inside {agent} ({variable} is set)",
+            _OWN_TERMINAL,
+            "" if variable == "AI_AGENT" else agent.lower(),
         )
     if terminal:
         return Speaker(Origin.USER)

@@ -173,6 +173,7 @@ class Documents:
                 self.home,
                 at=at,
                 actor=self.caller.actor,
+                client=self.caller.client,
                 operation=operation,
                 scope=shelf.place.scope,
                 before=written.before,

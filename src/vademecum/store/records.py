@@ -1111,6 +1111,7 @@ class Records:
             self.home,
             at=self.now(),
             actor=self.caller.actor,
+            client=self.caller.client,
             operation=operation,
             scope=record.place.scope,
             record=record.id,

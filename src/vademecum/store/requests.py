@@ -62,6 +62,8 @@ class Request:
     audience: str = "private"
     seen: str | None = None  # the hash of the file that it takes away
     once: bool = False  # asked for again while it waits, it is the same request
+    client: str | None = None  # the program it came through
+    conversation: str | None = None  # the agent's own session, where a hook has told it
     nonce: str = field(default_factory=lambda: secrets.token_hex(8))  # so that no two are ever the same
 
     @property
@@ -91,8 +93,13 @@ def digest(content: bytes) -> str:
 
 
 def render(request: Request) -> bytes:
-    """A request as it is kept."""
-    return json.dumps(asdict(request), ensure_ascii=True, indent=1, sort_keys=True).encode() + b"\n"
+    """A request as it is kept; a program and a session that nobody told are left out."""
+    told = {
+        name: value
+        for name, value in asdict(request).items()
+        if value is not None or name not in ("client", "conversation")
+    }
+    return json.dumps(told, ensure_ascii=True, indent=1, sort_keys=True).encode() + b"\n"
 
 
 def parse(content: bytes) -> Request:
@@ -128,7 +135,8 @@ def put(home: Home, request: Request) -> Waiting:
 
 
 def _asks_the_same(one: Request, other: Request) -> bool:
-    return replace(one, at="", nonce="", session=None) == replace(other, at="", nonce="", session=None)
+    told: dict[str, Any] = dict.fromkeys(("session", "client", "conversation")) | {"at": "", "nonce": ""}
+    return replace(one, **told) == replace(other, **told)
 
 
 def put_back(home: Home, content: bytes) -> None:

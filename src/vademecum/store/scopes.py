@@ -49,6 +49,10 @@ class Caller(NamedTuple):
     approved: bool = False  # a person, or a setting of theirs, stands behind what this caller does
     command_line: bool = False  # a shell, which reaches the files of this machine without us
     owners: tuple[tuple[str, str], ...] = ()  # what else the runtime goes by, for scopes that ask for it
+    client: str = (
+        ""  # the program it came through, as `names.client_label` writes it; says who, decides nothing
+    )
+    conversation: str = ""  # the agent's own session, where a hook has told it
 
     @property
     def decides(self) -> bool:
@@ -67,7 +71,13 @@ class Caller(NamedTuple):
     @property
     def identity(self) -> str | None:
         """Which agent in which session; None when either is unknown, as nobody can be told apart then."""
-        return f"{self.agent}:{self.session}" if self.agent and self.session else None
+        session = self.conversation or self.session
+        return f"{self.agent}:{session}" if self.agent and session else None
+
+    @property
+    def provenance(self) -> dict[str, str]:
+        """Who writes, as it stands in what is written."""
+        return {"by": self.actor, **({"client": self.client} if self.client else {})}
 
 
 def parse_scope(name: str | Scope) -> Scope:

@@ -184,6 +184,8 @@ class Workspace:
             audience=str(caller.audience),
             seen=seen,
             once=once,
+            client=caller.client or None,
+            conversation=caller.conversation or None,
         )
         with self.reported("let this wait for a person"):
             return requests.put(self.home, request)
@@ -265,7 +267,13 @@ class Workspace:
     def audit(self, operation: str, *, scope: Scope | None = None, record: str | None = None) -> None:
         """Write a line of the audit."""
         audit.write(
-            self.home, at=self.now(), actor=self.caller.actor, operation=operation, scope=scope, record=record
+            self.home,
+            at=self.now(),
+            actor=self.caller.actor,
+            client=self.caller.client,
+            operation=operation,
+            scope=scope,
+            record=record,
         )
 
     def stamp(self) -> str:

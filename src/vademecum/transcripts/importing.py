@@ -304,12 +304,21 @@ def _identity(known: Readable, path: Path, head: _Head) -> str:
     if head.told.id:
         side = first is not None and first.extra.get(SIDE)
         about = [head.told.id, first.id, first.time, first.text[:1000]] if first and side else [head.told.id]
-        digest.update(json.dumps(about).encode())
+        digest.update(_marked(about))
     else:
         with path.open("rb") as file:
             while block := file.read(_READ):
                 digest.update(block)
     return digest.hexdigest()[:16]
+
+
+def imported_id(format: str, id: str) -> str:
+    """The id under which an agent's session is kept here, by the agent's own id for it."""
+    return f"{format}-{hashlib.sha256(format.encode() + _marked([id])).hexdigest()[:16]}"
+
+
+def _marked(about: Sequence[str]) -> bytes:
+    return json.dumps(about).encode()
 
 
 def _kept_in(home: Home, session: str) -> str:

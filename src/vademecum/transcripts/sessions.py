@@ -195,6 +195,10 @@ class Sessions:
         found = [self._card(project, session) for project, session in self._visible(all=all)]
         return _newest_first(each for each in found if all or self._mine(each) or each.trouble)
 
+    def ids(self, *, all: bool = False) -> frozenset[str]:
+        """The ids of the sessions that may be looked at, without a look into any."""
+        return frozenset(session for _, session in self._visible(all=all))
+
     # ---------------------------------------------------------------- name and end
 
     def rename(self, which: str, name: str, *, all: bool = False) -> Log:

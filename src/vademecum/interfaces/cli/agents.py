@@ -334,15 +334,18 @@ _TOOLS = click.Choice(["core", "co-cli", "clio", "all"])
     "--port", type=click.IntRange(0, 65535), help="The port; 0 is any that is free.  [default: 8377]"
 )
 @click.option("--tools", type=_TOOLS, default="core", show_default=True, help="Which family of tools.")
+@click.option(
+    "--client", metavar="NAME", default="", help="The agent that starts it, for the records it saves."
+)
 @common
-def mcp(*, http: bool, port: int | None, tools: str, as_json: bool, door: Door) -> None:
+def mcp(*, http: bool, port: int | None, tools: str, client: str, as_json: bool, door: Door) -> None:
     """Serve memory to an agent over the Model Context Protocol, until it leaves.
 
     What comes through here is the agent's word, never yours.
     """
     if port is not None and not http:
         raise click.UsageError("--port goes with --http")
-    options = options_of(door())
+    options = {**options_of(door()), "client": client or None}
     if not http:
         # Nothing but the protocol may reach standard output, not even what a library prints as it loads.
         with contextlib.redirect_stdout(sys.stderr):

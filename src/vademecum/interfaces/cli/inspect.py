@@ -15,6 +15,8 @@ from vademecum.interfaces.present.safe import find_secrets, mark_secrets, redact
 from vademecum.interfaces.present.to_text import short, show_answer, show_findings
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from vademecum.config import Shared
     from vademecum.interfaces.cli.options import Door
     from vademecum.memory import Memory
@@ -104,13 +106,14 @@ def show(key: str, scope: str | None, as_json: bool, door: Door) -> None:
     versions = list(memory.archive.versions(key, scope=scope))
     trust = [memory.review.trust_of(entry, record=record) for entry in record.entries]
     related = memory.graph.related(key, scope=scope)
+    heard = memory.sessions.said_in(record)
     if as_json:
         output.as_json(
             to_json.record_json,
             record,
             entries=[
-                to_json.entry_json(entry, trust=each)
-                for entry, each in zip(record.entries, trust, strict=True)
+                to_json.entry_json(entry, trust=each, sessions=said)
+                for entry, each, said in zip(record.entries, trust, heard, strict=True)
             ],
             trust=memory.review.trust_of(record),
             related=related,
@@ -125,14 +128,19 @@ def show(key: str, scope: str | None, as_json: bool, door: Door) -> None:
         output.line(f"consolidated with others there; `vade restore {record.key}` makes it a record again")
     if record.tags:
         output.line(f"tags: {', '.join(record.tags)}")
+    made = record.fields.get("generated")
+    if isinstance(made, dict) and made.get("client"):
+        output.line(f"last saved through {made['client']}")
     kinds: set[str] = set()
-    for entry, each in zip(record.entries, trust, strict=True):
+    for entry, each, said in zip(record.entries, trust, heard, strict=True):
         output.line()
         of = f" · {entry.part}" if entry.part not in (None, record.key) else ""
         output.line(
             f"{heading(entry)}{of}{f' · {each.badge} {each.why}' if entry.live and each.badge else ''}"
         )
         kinds |= show_text(entry.text, marked=output.for_a_person(memory))
+        for session in said:
+            output.line(f"  said in: `vade sessions show {session}`")
     if related:
         also = (f"{each.record.key} ({each.edge.relation}, {each.edge.origin})" for each in related)
         output.line(f"\nSee Also: {', '.join(also)}")
@@ -244,11 +252,17 @@ def audit(ctx: click.Context, last: int, as_json: bool, door: Door) -> None:
         output.as_json(to_json.audit_json, lines=lines)
     elif lines:
         cells = [
-            [str(each.get(name) or "-") for name in ("at", "op", "scope", "num", "actor")] for each in lines
+            [*(str(each.get(name) or "-") for name in ("at", "op", "scope", "num")), _who(each)]
+            for each in lines
         ]
         output.table(cells, ["time", "what", "scope", "#", "who"])
     else:
         output.line("nothing has been changed yet")
+
+
+def _who(line: Mapping[str, Any]) -> str:
+    client = line.get("client")
+    return f"{line.get('actor') or '-'}{f' ({client})' if client else ''}"
 
 
 @audit.command()

@@ -18,7 +18,7 @@ from vademecum.agents.registry import find as find_agent
 from vademecum.errors import InvalidKey
 from vademecum.interfaces.present.safe import clean_text
 from vademecum.memory import Memory, connect
-from vademecum.store.hook_log import write as write_log
+from vademecum.store import hook_log
 from vademecum.store.names import check_id
 from vademecum.types import Origin
 
@@ -54,7 +54,7 @@ def run(job: Job, tell: Callable[[bytes], None]) -> None:
     memory = _opened(agent.name, told, job.home)
     tell(b"limit %f" % memory.settings.limits.hook)
     if memory.workspace.loaded.problems and event is HookEvent.SESSION_START:  # once a session is enough
-        write_log(memory.home.path, agent=job.agent, event=job.event, why=MISTAKEN)
+        hook_log.write(memory.home.path, agent=job.agent, event=job.event, why=MISTAKEN)
     if memory.settings.incognito:
         return
     if event in ANSWERED:
@@ -62,6 +62,10 @@ def run(job: Job, tell: Callable[[bytes], None]) -> None:
             return  # nothing to tell, and no reason to make a memory
         memory = _hurried(memory)
         hooks = agent.hooks
+        if memory.caller.session:
+            hook_log.open_session(
+                memory.home.path, agent=agent.name, session=memory.caller.session, folder=told.cwd
+            )
 
         def say(text: str) -> None:
             if text:
@@ -80,6 +84,7 @@ def run(job: Job, tell: Callable[[bytes], None]) -> None:
         )
     if event is HookEvent.SESSION_END:
         Shown(memory.home.path, told.session).forget()
+        hook_log.close_session(memory.home.path, told.session)
 
 
 def prepare(job: Job) -> None:
@@ -111,7 +116,9 @@ def _opened(agent: str, told: HookInput, home: str | None) -> Memory:
         session = check_id(told.session, "a session") if told.session else None
     except InvalidKey:
         session = None
-    return connect(home=home, cwd=cwd, session=session, origin=Origin.TOOL, actor=f"hook:{agent}")
+    return connect(
+        home=home, cwd=cwd, session=session, origin=Origin.TOOL, actor=f"hook:{agent}", client=agent
+    )
 
 
 def _hurried(memory: Memory) -> Memory:

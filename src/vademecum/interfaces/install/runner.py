@@ -318,7 +318,7 @@ class Installation(NamedTuple):
         if agent is None or agent.setup is None:
             known = ", ".join(having("setup"))
             raise UnknownName(f"{shown(name)} is not an agent that is known here", hint=f"one of {known}")
-        return cls(agent, agent.setup, where, program)
+        return cls(agent, agent.setup, where, program._replace(client=agent.name))
 
     @property
     def root(self) -> Path:

@@ -40,6 +40,7 @@ from vademecum.interfaces.present.safe import safe_answer, safe_text
 from vademecum.interfaces.tools.core import TOOL_SETS
 from vademecum.interfaces.tools.declaration import Read, Tool, Write, read_text
 from vademecum.memory import connect
+from vademecum.memory.opening import client_label, find_conversation
 from vademecum.types import Origin, Scope
 
 if TYPE_CHECKING:
@@ -89,10 +90,14 @@ Made = TypeVar("Made")
 class Connection:
     """One connection, and its memory."""
 
-    def __init__(self, options: Mapping[str, Any], opened: Callable[[Memory], None]) -> None:
-        self._options, self._tell = options, opened
+    def __init__(
+        self, options: Mapping[str, Any], opened: Callable[[Memory], None], *, own: bool = False
+    ) -> None:
+        self._options, self._tell = dict(options), opened
+        self._installed, self._own = str(options.get("client") or ""), own
         self._turn = anyio.CapacityLimiter(1)
         self._memory: Memory | None = None
+        self._told: tuple[str | None, str] = (None, "")
         self.waiting = 0
         self._last = time.monotonic()
 
@@ -110,11 +115,25 @@ class Connection:
         """Whether nobody has asked for anything for a while."""
         return not self.waiting and time.monotonic() - self._last > IDLE
 
+    def introduce(self, name: str, version: str) -> None:
+        """What the client says of itself; the memory that is opened next tells it."""
+        self._options["client"] = client_label(self._installed, name, version) or None
+
     def _opened(self) -> Memory:
+        """The memory; opened again when the client or the session of its agent has become another."""
+        told = (self._options.get("client"), self._conversation())
+        if self._memory is not None and self._told != told:
+            self._memory.close()
+            self._memory = None
         if self._memory is None:
-            self._memory = open_memory(self._options)
+            self._told = told
+            self._memory = open_memory({**self._options, "conversation": told[1]})
             self._tell(self._memory)
         return self._memory
+
+    def _conversation(self) -> str:
+        """The agent's own session, where the process that serves is that agent's and a hook has told it."""
+        return find_conversation(self._options.get("home"), self._installed) if self._own else ""
 
     def close(self) -> None:
         """Let go of the index; the next call opens it again."""
@@ -130,8 +149,9 @@ class Connections:
         self._open: OrderedDict[str, Connection] = OrderedDict()
         self._stop = threading.Event()
         self._reads = False
-        # Over stdio the process is the connection, and all of it is one session.
-        if own_session and not self._options.get("session"):
+        # Over stdio the process is the connection, and all of it is one session, unless one is named.
+        self._own_session = own_session and not self._options.get("session")
+        if self._own_session:
             self._options["session"] = session_of(uuid.uuid4().hex)
 
     def of(self, id: str = "") -> Connection:
@@ -140,7 +160,7 @@ class Connections:
             options = dict(self._options)
             if id and not options.get("session"):
                 options["session"] = session_of(id)
-            self._open[id] = Connection(options, self._opened)
+            self._open[id] = Connection(options, self._opened, own=self._own_session)
             self._close_some()
         self._open.move_to_end(id)
         return self._open[id]
@@ -304,8 +324,13 @@ class MemoryServer:
         """The memory of whoever sent this; the connection's id is the transport's own, never the client's."""
         request = context.request
         if request is None or context.protocol_version in MODERN_PROTOCOL_VERSIONS:
-            return self._connections.of()
-        return self._connections.of(str(request.headers.get("mcp-session-id") or ""))
+            found = self._connections.of()
+        else:
+            found = self._connections.of(str(request.headers.get("mcp-session-id") or ""))
+        told = context.session.client_params
+        if told is not None:
+            found.introduce(told.client_info.name, told.client_info.version)
+        return found
 
 
 def offered(tool: Tool) -> Offered:

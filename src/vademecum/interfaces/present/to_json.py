@@ -173,6 +173,7 @@ entry_json = JsonShape(
     "entry",
     "time? text origin~ superseded? part? start_line:int=start end_line:int=end trust",
     trust=trust_json,
+    sessions=optional(many(TEXT)),
 )
 related_json = JsonShape(
     "related_record",
@@ -184,11 +185,12 @@ _version = JsonShape("earlier_version", "id why path")
 record_json = JsonShape(
     "record",
     _record,
-    "entries trust related lost:int versions",
+    "entries trust related lost:int versions generated",
     entries=many(prepared(entry_json)),
     trust=trust_json,
     related=many(related_json),
     versions=many(_version),
+    generated=at(lambda record: record.fields.get("generated") or {}, OBJECT),
 )
 project_here_json = JsonShape("project", "id root aliases:list")
 _pinned = JsonShape("pinned_size", "path size:int budget:int over:bool")
@@ -231,7 +233,11 @@ def status_json(found: Status, warnings: Sequence[str], *, old: bool = False) ->
 
 _setting = JsonShape("setting", "value from", value=ANYTHING)
 settings_json = JsonShape("settings", settings=by_name(prepared(_setting)))
-_audit_line = JsonShape("audit_line", "at actor op scope? record? num:int? before? after? seq:int prev hash")
+_audit_line = JsonShape(
+    "audit_line",
+    "at actor op scope? record? num:int? before? after? seq:int prev hash",
+    client=optional(TEXT),
+)
 audit_json = JsonShape("audit", lines=many(prepared(_audit_line)))
 audit_verified_json = JsonShape("audit_verified", "lines:int problems", problems=many(finding_json))
 
@@ -352,6 +358,7 @@ _request = JsonShape(
     "request",
     "id operation=request.operation arguments scope=request.scope project?=request.project",
     "session?=request.session agent=request.agent origin=request.origin door=request.door at=request.at",
+    "client?=request.client conversation?=request.conversation",
     arguments=at("request.arguments", OBJECT),
 )
 _damaged = JsonShape("request_damaged", "id trouble")

@@ -121,7 +121,7 @@ def show_waiting(waiting: Sequence[Waiting], *, as_json: bool) -> None:
         where = f"{asked.scope} {asked.project or ''}".strip() if asked.scope == "project" else asked.scope
         output.line(
             f"{each.short} · {asked.operation} · {where} · {asked.origin} {asked.agent}"
-            f" through {asked.door} · {output.age(asked.at)}"
+            f" through {asked.door}{f' ({asked.client})' if asked.client else ''} · {output.age(asked.at)}"
         )
         for name, value in _shown(asked.arguments):
             if value not in (None, "", [], False) and name not in ("scope", "slug", "texts"):
