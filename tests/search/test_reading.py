@@ -225,7 +225,7 @@ def test_an_idle_server_reads_and_a_busy_one_does_not(memory: Memory, tmp_path: 
     connections = server.Connections(options, own_session=True)
     connection = connections.of()
     connection.waiting += 1
-    served = connection._opened()
+    served = connection.memory()
     time.sleep(0.2)
     assert served.search(ASKED).coverage.unread == len(NOTES)
     connection.waiting -= 1

@@ -5,7 +5,6 @@ The only place where the command line knows the other interfaces.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import sys
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from vademecum.interfaces.cli import FAMILIES
 from vademecum.interfaces.cli.options import AgentName, NamesAgents, common
 from vademecum.interfaces.present import output, to_json
 
@@ -325,7 +325,7 @@ def _check(allow: tuple[str, ...]) -> None:
 
 # ---------------------------------------------------------------- what agents call
 
-_TOOLS = click.Choice(["core", "co-cli", "clio", "all"])
+_TOOLS = click.Choice(FAMILIES)
 
 
 @click.command()
@@ -345,13 +345,13 @@ def mcp(*, http: bool, port: int | None, tools: str, client: str, as_json: bool,
     """
     if port is not None and not http:
         raise click.UsageError("--port goes with --http")
-    options = {**options_of(door()), "client": client or None}
     if not http:
-        # Nothing but the protocol may reach standard output, not even what a library prints as it loads.
-        with contextlib.redirect_stdout(sys.stderr):
-            from vademecum.interfaces.mcp import stdio
-        stdio.serve(options, tools=tools)
+        from vademecum.interfaces.mcp import stdio
+
+        stdio.serve({**_options(), "client": client or None}, tools=tools)
     from vademecum.interfaces.mcp import http as over_http
+
+    options = {**options_of(door()), "client": client or None}
 
     def ready(address: str, token: str) -> None:
         if as_json:

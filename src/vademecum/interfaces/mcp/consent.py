@@ -12,22 +12,11 @@ import time
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
-import anyio
-from mcp.shared.exceptions import MCPError
-from mcp_types import (
-    ElicitRequest,
-    ElicitRequestFormParams,
-    ElicitResult,
-    InputRequiredResult,
-)
-from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-
 from vademecum.errors import Conflict, Refused
 from vademecum.text import spelled
 
 if TYPE_CHECKING:
-    from mcp.server.context import ServerRequestContext
-    from mcp_types import CallToolRequestParams
+    from collections.abc import Mapping
 
     from vademecum.interfaces.tools.declaration import Write
 
@@ -58,11 +47,19 @@ def question(write: Write) -> str:
     return "\n".join(lines)
 
 
-def can_ask(context: ServerRequestContext[Any, Any]) -> bool:
-    """Whether the client shows questions to a person."""
-    capabilities = context.session.client_capabilities
-    asking = capabilities.elicitation if capabilities else None
-    return asking is not None and (asking.form is not None or asking.url is None)
+def form(write: Write) -> dict[str, Any]:
+    """The question as a client is asked to show it."""
+    return {"mode": "form", "message": question(write), "requestedSchema": _FORM}
+
+
+def is_yes(answer: Mapping[str, Any] | None) -> bool:
+    """Whether a person agreed; anything but a yes is a no, and is raised as that."""
+    content = (answer or {}).get("content")
+    if answer is None or answer.get("action") != "accept" or not isinstance(content, dict):
+        raise NO
+    if content.get("save") is not True:
+        raise NO
+    return True
 
 
 class Questions:
@@ -71,24 +68,19 @@ class Questions:
     def __init__(self) -> None:
         self._open: OrderedDict[str, tuple[str, float]] = OrderedDict()
 
-    async def agreed(
-        self, context: ServerRequestContext[Any, Any], params: CallToolRequestParams, write: Write
-    ) -> bool | InputRequiredResult:
-        """Whether the person agrees; where the client asks between two calls, what it is to ask.
+    def asked(self, write: Write) -> dict[str, Any]:
+        """What a client is to ask between two calls."""
+        question_ = {"method": "elicitation/create", "params": form(write)}
+        return {
+            "resultType": "input_required",
+            "inputRequests": {_QUESTION: question_},
+            "requestState": self._ask(fingerprint(write)),
+        }
 
-        Raises `Refused` for a no; False means that nobody answered.
-        """
-        asked = ElicitRequestFormParams(message=question(write), requested_schema=_FORM)
-        if context.protocol_version not in MODERN_PROTOCOL_VERSIONS:
-            return await _asked_now(context, asked)
-        if params.request_state is None:
-            token = self._ask(fingerprint(write))
-            return InputRequiredResult(
-                input_requests={_QUESTION: ElicitRequest(params=asked)}, request_state=token
-            )
-        self._answered(params.request_state, fingerprint(write))
-        answer = (params.input_responses or {}).get(_QUESTION)
-        return _is_yes(answer if isinstance(answer, ElicitResult) else None)
+    def agreed(self, state: str, answers: Mapping[str, Any], write: Write) -> bool:
+        """Whether the person agreed to exactly this; raises for a no, and for an answer to something else."""
+        self._answered(state, fingerprint(write))
+        return is_yes(answers.get(_QUESTION))
 
     def _ask(self, what: str) -> str:
         token = secrets.token_urlsafe(24)
@@ -106,20 +98,3 @@ class Questions:
             raise Conflict(
                 "the person was asked about something else than this", hint="make the call again as it was"
             )
-
-
-async def _asked_now(context: ServerRequestContext[Any, Any], asked: ElicitRequestFormParams) -> bool:
-    try:
-        with anyio.fail_after(PATIENCE):
-            answer = await context.session.elicit_form(
-                asked.message, asked.requested_schema, related_request_id=context.request_id
-            )
-    except (MCPError, TimeoutError):
-        return False
-    return _is_yes(answer)
-
-
-def _is_yes(answer: ElicitResult | None) -> bool:
-    if answer is None or answer.action != "accept" or (answer.content or {}).get("save") is not True:
-        raise NO
-    return True

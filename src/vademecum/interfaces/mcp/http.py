@@ -197,15 +197,15 @@ def application(server: Any) -> ASGIApp:
 
 def run(options: Mapping[str, Any], *, tools: str, port: int, ready: Callable[[str, str], None]) -> None:
     """Serve memory; `ready` is told the address and the file of the token."""
-    from vademecum.interfaces.mcp import server as serving
-    from vademecum.interfaces.mcp.server import open_memory
+    from vademecum.interfaces.mcp import sdk
+    from vademecum.interfaces.mcp.server import open_memory, tidy
 
     home = open_memory(options).home
     with reported("make the token"):
         token = token_of(home)
     taken = listen(port)
-    made, connections = serving.make(options, tools=tools, own_session=False)
-    serving.tidy(options)
+    made, connections = sdk.make(options, tools=tools, own_session=False)
+    tidy(options)
     where = str(home.path / TOKEN)
     try:
         serve(application(made), taken, token=token, ready=lambda address: ready(address, where))

@@ -5,19 +5,8 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
-
-from mcp_types import (
-    GetPromptResult,
-    Prompt,
-    PromptArgument,
-    PromptMessage,
-    Resource,
-    ResourceTemplate,
-    TextContent,
-    TextResourceContents,
-)
 
 from vademecum.errors import NotFound, UsageError
 from vademecum.interfaces.present.safe import clean_text, clean_value, safe_text
@@ -31,50 +20,47 @@ if TYPE_CHECKING:
 
 STATUS, TODAY, FILE = "vade://status", "vade://journal/today", "vade://file/"
 _MARKDOWN, _JSON = "text/markdown", "application/json"
-TEMPLATE = ResourceTemplate(
-    name="file",
-    title="A file of memory",
-    uri_template=FILE + "{+path}",
-    description="A file by its path, as memory_search gives it.",
-    mime_type=_MARKDOWN,
-)
+TEMPLATE = {
+    "name": "file",
+    "title": "A file of memory",
+    "uriTemplate": FILE + "{+path}",
+    "description": "A file by its path, as memory_search gives it.",
+    "mimeType": _MARKDOWN,
+}
+_JOURNAL = {
+    "name": "journal",
+    "title": "Today's journal",
+    "uri": TODAY,
+    "description": "What was noted today in this project.",
+    "mimeType": _MARKDOWN,
+}
+_STANDING = {
+    "name": "status",
+    "title": "How memory stands",
+    "uri": STATUS,
+    "description": "What is kept, what the index covers, and what needs a look.",
+    "mimeType": _JSON,
+}
 
 
-def list_resources(memory: Memory) -> list[Resource]:
+def list_resources(memory: Memory) -> list[dict[str, Any]]:
     """What there is to attach for whoever is listening."""
-    found = [
-        Resource(
-            name=clean_text(each.path),
-            title=each.name,
-            uri=FILE + quote(clean_text(each.path)),
-            description=f"Pinned, {each.place.scope}",
-            mime_type=_MARKDOWN,
-        )
+    found: list[dict[str, Any]] = [
+        {
+            "name": clean_text(each.path),
+            "title": each.name,
+            "uri": FILE + quote(clean_text(each.path)),
+            "description": f"Pinned, {each.place.scope}",
+            "mimeType": _MARKDOWN,
+        }
         for each in memory.status().pinned
     ]
     if memory.caller.audience is Audience.PRIVATE:
-        found.append(
-            Resource(
-                name="journal",
-                title="Today's journal",
-                uri=TODAY,
-                description="What was noted today in this project.",
-                mime_type=_MARKDOWN,
-            ),
-        )
-    found.append(
-        Resource(
-            name="status",
-            title="How memory stands",
-            uri=STATUS,
-            description="What is kept, what the index covers, and what needs a look.",
-            mime_type=_JSON,
-        )
-    )
-    return found
+        found.append(_JOURNAL)
+    return [*found, _STANDING]
 
 
-def read_resource(memory: Memory, uri: str) -> TextResourceContents:
+def read_resource(memory: Memory, uri: str) -> dict[str, Any]:
     """One of them; what is not in sight is not there."""
     if uri == STATUS:
         old = memory.settings.output.json_shape == "old"
@@ -90,53 +76,51 @@ def read_resource(memory: Memory, uri: str) -> TextResourceContents:
     return _text(uri, found.text)
 
 
-def _text(uri: str, text: str, kind: str = _MARKDOWN) -> TextResourceContents:
-    return TextResourceContents(uri=uri, text=safe_text(text), mime_type=kind)
+def _text(uri: str, text: str, kind: str = _MARKDOWN) -> dict[str, Any]:
+    return {"uri": uri, "text": safe_text(text), "mimeType": kind}
 
 
 # ---------------------------------------------------------------- prompts
 
-PROMPTS: tuple[Prompt, ...] = (
-    Prompt(
-        name="remember",
-        title="Remember this",
-        description="Have something kept in the right place, in words that stand on their own.",
-        arguments=[PromptArgument(name="what", description="What to remember.", required=True)],
-    ),
-    Prompt(
-        name="recall",
-        title="What do you know about …",
-        description="Begin with what memory holds about a topic.",
-        arguments=[PromptArgument(name="topic", description="What it is about.", required=True)],
-    ),
-    Prompt(
-        name="handoff",
-        title="Hand over",
-        description="Write down where the work stands, for whoever goes on with it.",
-        arguments=[PromptArgument(name="focus", description="What matters most.", required=False)],
-    ),
+PROMPTS: tuple[dict[str, Any], ...] = (
+    {
+        "name": "remember",
+        "title": "Remember this",
+        "description": "Have something kept in the right place, in words that stand on their own.",
+        "arguments": [{"name": "what", "description": "What to remember.", "required": True}],
+    },
+    {
+        "name": "recall",
+        "title": "What do you know about …",
+        "description": "Begin with what memory holds about a topic.",
+        "arguments": [{"name": "topic", "description": "What it is about.", "required": True}],
+    },
+    {
+        "name": "handoff",
+        "title": "Hand over",
+        "description": "Write down where the work stands, for whoever goes on with it.",
+        "arguments": [{"name": "focus", "description": "What matters most.", "required": False}],
+    },
 )
 
 
-def get_prompt(memory: Memory, name: str, given: Mapping[str, str]) -> GetPromptResult:
+def get_prompt(memory: Memory, name: str, given: Mapping[str, str]) -> dict[str, Any]:
     """A prompt with its places filled in."""
-    prompt = next((each for each in PROMPTS if each.name == name), None)
+    prompt = next((each for each in PROMPTS if each["name"] == name), None)
     if prompt is None:
         raise NotFound(f"there is no prompt {name}", hint="list the prompts to see what is there")
-    for argument in prompt.arguments or []:
-        if argument.required and not given.get(argument.name, "").strip():
-            raise UsageError(f"`{argument.name}` is missing", hint=f"pass `{argument.name}`")
-    places = {each.name: safe_text(given.get(each.name, "")) for each in prompt.arguments or []}
+    for each in prompt["arguments"]:
+        if each["required"] and not given.get(each["name"], "").strip():
+            raise UsageError(f"`{each['name']}` is missing", hint=f"pass `{each['name']}`")
+    places = {each["name"]: safe_text(given.get(each["name"], "")) for each in prompt["arguments"]}
     if name == "recall":
         # Built by the same hands as what is injected: what nobody verified stays out of it.
         places["memory"] = memory.injection.block(query=places["topic"]).text or "Nothing is remembered yet."
     if name == "handoff":
         places["focus"] = places["focus"] or "everything that is not finished"
     said = re.sub(r"\{(\w+)\}", lambda place: places[place[1]], _prompt(name))
-    return GetPromptResult(
-        description=prompt.description,
-        messages=[PromptMessage(role="user", content=TextContent(text=said))],
-    )
+    message = {"role": "user", "content": {"type": "text", "text": said}}
+    return {"description": prompt["description"], "messages": [message]}
 
 
 def _prompt(name: str) -> str:

@@ -2,64 +2,38 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import threading
 import time
 import uuid
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-import anyio
-import anyio.to_thread
-from mcp.server.caching import CacheHint
-from mcp.server.lowlevel.server import Server
-from mcp.shared.exceptions import MCPError
-from mcp_types import (
-    INTERNAL_ERROR,
-    INVALID_PARAMS,
-    CallToolResult,
-    GetPromptResult,
-    InputRequiredResult,
-    ListPromptsResult,
-    ListResourcesResult,
-    ListResourceTemplatesResult,
-    ListToolsResult,
-    ReadResourceResult,
-    TextContent,
-    ToolAnnotations,
-)
-from mcp_types import Tool as Offered
-from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-
-from vademecum import __version__, errors
+from vademecum import errors
 from vademecum.config import Consent
 from vademecum.errors import PendingReview, Refused, VadeError
 from vademecum.interfaces.mcp import consent, resources
+from vademecum.interfaces.mcp.protocol import INTERNAL_ERROR, INVALID_PARAMS, RpcError
 from vademecum.interfaces.present.safe import safe_answer, safe_text
 from vademecum.interfaces.tools.core import TOOL_SETS
-from vademecum.interfaces.tools.declaration import Read, Tool, Write, read_text
+from vademecum.interfaces.tools.declaration import Read, read_text
 from vademecum.memory import connect
 from vademecum.memory.opening import client_label, find_conversation
 from vademecum.types import Origin, Scope
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Generator, Iterator, Mapping
 
-    from mcp.server.context import ServerRequestContext
-    from mcp_types import (
-        CallToolRequestParams,
-        GetPromptRequestParams,
-        PaginatedRequestParams,
-        ReadResourceRequestParams,
-    )
-
+    from vademecum.interfaces.mcp.protocol import Peer
+    from vademecum.interfaces.tools.declaration import Tool, Write
     from vademecum.memory import Memory
 
-    Context = ServerRequestContext[Any, Any]
+    # A call that may ask its client: it sends a question, gets the answer or None, ends with a result.
+    Call = Generator[dict[str, Any], dict[str, Any] | None, dict[str, Any]]
 
 DOOR = "mcp"
-_HOUR = 3_600_000
 logger = logging.getLogger(__name__)
 
 # What to try, in the words of this door; a hint that an error brings itself is kept.
@@ -80,7 +54,6 @@ _TRY: Mapping[type[VadeError], str] = {
 }
 IDLE = 5.0  # seconds without a call, after which passages are read that wait for it
 MOST = 64  # connections whose memory is kept open; the one not used for longest is closed first
-Made = TypeVar("Made")
 
 # ---------------------------------------------------------------- who is served
 # The core is synchronous: one call at a time, in a thread of its own. A call that began is never abandoned:
@@ -95,17 +68,18 @@ class Connection:
     ) -> None:
         self._options, self._tell = dict(options), opened
         self._installed, self._own = str(options.get("client") or ""), own
-        self._turn = anyio.CapacityLimiter(1)
+        self.turn: Any = None  # whatever the transport lets calls wait with
         self._memory: Memory | None = None
         self._told: tuple[str | None, str] = (None, "")
         self.waiting = 0
         self._last = time.monotonic()
 
-    async def run(self, do: Callable[[Memory], Made]) -> Made:
-        """Make one call on memory, after those before it."""
+    @contextlib.contextmanager
+    def busy(self) -> Iterator[None]:
+        """While somebody waits for an answer."""
         self.waiting += 1
         try:
-            return await anyio.to_thread.run_sync(lambda: do(self._opened()), limiter=self._turn)
+            yield
         finally:
             self.waiting -= 1
             self._last = time.monotonic()
@@ -115,11 +89,13 @@ class Connection:
         """Whether nobody has asked for anything for a while."""
         return not self.waiting and time.monotonic() - self._last > IDLE
 
-    def introduce(self, name: str, version: str) -> None:
-        """What the client says of itself; the memory that is opened next tells it."""
-        self._options["client"] = client_label(self._installed, name, version) or None
+    def introduce(self, client: Mapping[str, Any] | None) -> None:
+        """What the client says of itself, if it does; the memory that is opened next tells it."""
+        if client is not None:
+            label = client_label(self._installed, str(client["name"]), str(client["version"]))
+            self._options["client"] = label or None
 
-    def _opened(self) -> Memory:
+    def memory(self) -> Memory:
         """The memory; opened again when the client or the session of its agent has become another."""
         told = (self._options.get("client"), self._conversation())
         if self._memory is not None and self._told != told:
@@ -199,67 +175,36 @@ def open_memory(options: Mapping[str, Any]) -> Memory:
 # ---------------------------------------------------------------- what is served
 
 
-def make(
-    options: Mapping[str, Any], *, tools: str = "core", own_session: bool
-) -> tuple[Server[Any], Connections]:
-    """A server over the memory that these options open, and the connections it serves."""
-    connections = Connections(options, own_session=own_session)
-    memory = MemoryServer(connections, {each.name: each for each in TOOL_SETS[tools]})
-    server: Server[Any] = Server(
-        "vademecum",
-        version=__version__,
-        title="Vademecum",
-        instructions=read_text("instructions"),
-        on_list_tools=memory.list_tools,
-        on_call_tool=memory.call_tool,
-        on_list_resources=memory.list_resources,
-        on_list_resource_templates=memory.list_templates,
-        on_read_resource=memory.read_resource,
-        on_list_prompts=memory.list_prompts,
-        on_get_prompt=memory.get_prompt,
-        cache_hints={"tools/list": CacheHint(_HOUR), "prompts/list": CacheHint(_HOUR)},
-    )
-    return server, connections
-
-
 class MemoryServer:
     """Every request, as one call on the memory of whoever sent it."""
 
-    def __init__(self, connections: Connections, tools: Mapping[str, Tool]) -> None:
-        self._connections = connections
-        self._tools = tools
+    def __init__(self, family: str) -> None:
+        self.tools: Mapping[str, Tool] = {each.name: each for each in TOOL_SETS[family]}
         self._questions = consent.Questions()
 
-    async def list_tools(self, context: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
-        """All tools."""
-        return ListToolsResult(tools=[offered(each) for each in self._tools.values()])
-
-    async def call_tool(
-        self, context: Context, params: CallToolRequestParams
-    ) -> CallToolResult | InputRequiredResult:
+    def call_tool(self, params: Mapping[str, Any], peer: Peer, connection: Connection) -> Call:
         """Call one tool; whatever goes wrong is told to the model."""
-        tool = self._tools.get(params.name)
+        tool = self.tools.get(params["name"])
         if tool is None:
-            known = ", ".join(self._tools)
-            raise MCPError(code=INVALID_PARAMS, message=f"Unknown tool: {params.name} (there are: {known})")
+            known = ", ".join(self.tools)
+            raise RpcError(INVALID_PARAMS, f"Unknown tool: {params['name']} (there are: {known})")
         try:
-            planned = tool.planned(params.arguments)
-            connection = self._connection(context)
+            planned = tool.planned(params.get("arguments"))
             if isinstance(planned, Read):
-                return answered(await connection.run(planned.do))
-            result = await self._write(connection, context, params, planned)
-            return result if isinstance(result, InputRequiredResult) else answered(result)
+                return answered(planned.do(connection.memory()))
+            made = yield from self._write(planned, params, peer, connection)
+            return dict(made) if "resultType" in made else answered(made)
         except VadeError as error:
             return failed(error)
         except Exception as error:
             logger.exception("the tool %s failed", tool.name)
             return failed(VadeError(f"something went wrong inside vade ({type(error).__name__})"))
 
-    async def _write(
-        self, connection: Connection, context: Context, params: CallToolRequestParams, write: Write
-    ) -> Mapping[str, Any] | InputRequiredResult:
+    def _write(
+        self, write: Write, params: Mapping[str, Any], peer: Peer, connection: Connection
+    ) -> Generator[dict[str, Any], dict[str, Any] | None, Mapping[str, Any]]:
         """Make a write, or ask first, or let it wait, or refuse it, as the settings say."""
-        earlier, policy = await connection.run(lambda memory: _before(memory, write))
+        earlier, policy = _before(connection.memory(), write)
         if earlier is not None:
             return earlier
         if policy is Consent.DENY:
@@ -267,100 +212,61 @@ class MemoryServer:
                 f"writing to {write.scope} memory through MCP is switched off",
                 hint="tell the person; `approval` in config.toml decides it",
             )
-        if policy is Consent.ASK:
-            agreed: bool | InputRequiredResult = False
-            if consent.can_ask(context):
-                agreed = await self._questions.agreed(context, params, write)
-            if isinstance(agreed, InputRequiredResult):
-                return agreed
-            if not agreed:
-                return await connection.run(lambda memory: _made(memory, write, wait=True))
-        return await connection.run(lambda memory: _made(memory, write, wait=False))
+        agreed = policy is not Consent.ASK
+        if not agreed and peer.can_ask:
+            if not peer.stateless:
+                said = yield consent.form(write)
+                agreed = said is not None and consent.is_yes(said)
+            elif (state := params.get("requestState")) is not None:
+                agreed = self._questions.agreed(state, params.get("inputResponses") or {}, write)
+            else:
+                return self._questions.asked(write)
+        return _made(connection.memory(), write, wait=not agreed)
 
-    async def list_resources(
-        self, context: Context, params: PaginatedRequestParams | None
-    ) -> ListResourcesResult:
-        """What can be attached."""
+    def read(self, method: str, params: Mapping[str, Any], connection: Connection) -> dict[str, Any]:
+        """What can be attached, one of it, or a prompt filled in."""
         try:
-            return ListResourcesResult(
-                resources=await self._connection(context).run(resources.list_resources)
-            )
+            memory = connection.memory()
+            if method == "resources/list":
+                return {"resources": resources.list_resources(memory)}
+            if method == "resources/read":
+                return {"contents": [resources.read_resource(memory, params["uri"])]}
+            return resources.get_prompt(memory, params["name"], params.get("arguments") or {})
         except VadeError as error:
-            raise MCPError(code=INTERNAL_ERROR, message=told(error)) from error
-
-    async def list_templates(
-        self, context: Context, params: PaginatedRequestParams | None
-    ) -> ListResourceTemplatesResult:
-        """How any file of memory is named."""
-        return ListResourceTemplatesResult(resource_templates=[resources.TEMPLATE])
-
-    async def read_resource(self, context: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
-        """The text of one."""
-        try:
-            found = await self._connection(context).run(
-                lambda memory: resources.read_resource(memory, str(params.uri))
-            )
-        except VadeError as error:
-            raise MCPError(code=INVALID_PARAMS, message=told(error), data={"uri": str(params.uri)}) from error
-        return ReadResourceResult(contents=[found])
-
-    async def list_prompts(
-        self, context: Context, params: PaginatedRequestParams | None
-    ) -> ListPromptsResult:
-        """What a person can begin with."""
-        return ListPromptsResult(prompts=list(resources.PROMPTS))
-
-    async def get_prompt(self, context: Context, params: GetPromptRequestParams) -> GetPromptResult:
-        """One of them, filled in."""
-        given = params.arguments or {}
-        try:
-            return await self._connection(context).run(
-                lambda memory: resources.get_prompt(memory, params.name, given)
-            )
-        except VadeError as error:
-            raise MCPError(code=INVALID_PARAMS, message=told(error)) from error
-
-    def _connection(self, context: Context) -> Connection:
-        """The memory of whoever sent this; the connection's id is the transport's own, never the client's."""
-        request = context.request
-        if request is None or context.protocol_version in MODERN_PROTOCOL_VERSIONS:
-            found = self._connections.of()
-        else:
-            found = self._connections.of(str(request.headers.get("mcp-session-id") or ""))
-        told = context.session.client_params
-        if told is not None:
-            found.introduce(told.client_info.name, told.client_info.version)
-        return found
+            code = INTERNAL_ERROR if method == "resources/list" else INVALID_PARAMS
+            named = {"uri": params["uri"]} if method == "resources/read" else None
+            raise RpcError(code, told(error), named) from error
 
 
-def offered(tool: Tool) -> Offered:
-    """A tool as a model sees it."""
-    return Offered(
-        name=tool.name,
-        title=tool.title,
-        description=tool.description,
-        input_schema=tool.parameters,
-        output_schema=dict(tool.answer),
-        annotations=ToolAnnotations(
-            title=tool.title,
-            read_only_hint=tool.read_only,
-            destructive_hint=tool.destructive,
-            idempotent_hint=tool.idempotent or tool.read_only,
-            open_world_hint=False,
-        ),
-    )
+def step(call: Call, sent: dict[str, Any] | None) -> tuple[bool, dict[str, Any]]:
+    """Go on with a call: whether it is done, and its result or else its question."""
+    try:
+        return False, call.send(sent)
+    except StopIteration as done:
+        return True, done.value
 
 
-def answered(value: Mapping[str, Any]) -> CallToolResult:
+def offer() -> dict[str, Any]:
+    """What clients are told before memory is needed; a file of it is what stdio tells them from."""
+    return {
+        "instructions": read_text("instructions"),
+        "prompts": list(resources.PROMPTS),
+        "templates": [resources.TEMPLATE],
+        "families": {name: [each.name for each in tools] for name, tools in TOOL_SETS.items()},
+        "tools": {each.name: each.offered for each in TOOL_SETS["all"]},
+    }
+
+
+def answered(value: Mapping[str, Any]) -> dict[str, Any]:
     """An answer, as data and as text."""
     safe = safe_answer(value)
-    said = json.dumps(safe, ensure_ascii=False)
-    return CallToolResult(content=[TextContent(text=said)], structured_content=safe)
+    content = [{"type": "text", "text": json.dumps(safe, ensure_ascii=False)}]
+    return {"content": content, "structuredContent": safe, "isError": False}
 
 
-def failed(error: VadeError) -> CallToolResult:
+def failed(error: VadeError) -> dict[str, Any]:
     """What went wrong, and what to try."""
-    return CallToolResult(content=[TextContent(text=told(error))], is_error=True)
+    return {"content": [{"type": "text", "text": told(error)}], "isError": True}
 
 
 def told(error: VadeError) -> str:

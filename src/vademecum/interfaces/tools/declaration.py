@@ -74,6 +74,24 @@ class Tool:
         """What is answered, as JSON Schema."""
         return answer_schema(*self.shapes)
 
+    @property
+    def offered(self) -> dict[str, Any]:
+        """The tool as a client is told of it."""
+        return {
+            "name": self.name,
+            "title": self.title,
+            "description": self.description,
+            "inputSchema": self.parameters,
+            "outputSchema": self.answer,
+            "annotations": {
+                "title": self.title,
+                "readOnlyHint": self.read_only,
+                "destructiveHint": self.destructive,
+                "idempotentHint": self.idempotent or self.read_only,
+                "openWorldHint": False,
+            },
+        }
+
     def planned(self, given: Mapping[str, Any] | None) -> Read | Write:
         """What to do for what was sent."""
         parsed = parse_arguments(self.arguments, given)

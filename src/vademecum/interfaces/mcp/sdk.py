@@ -1,0 +1,173 @@
+"""The same server over the protocol's own SDK, which serves HTTP and is what the tests hold stdio against."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import anyio
+import anyio.to_thread
+from mcp.server.caching import CacheHint
+from mcp.server.lowlevel.server import Server
+from mcp.shared.exceptions import MCPError
+from mcp_types import (
+    CallToolResult,
+    ElicitRequestFormParams,
+    GetPromptResult,
+    InputRequiredResult,
+    ListPromptsResult,
+    ListResourcesResult,
+    ListResourceTemplatesResult,
+    ListToolsResult,
+    ReadResourceResult,
+)
+
+from vademecum.interfaces.mcp import consent
+from vademecum.interfaces.mcp.protocol import CACHED, SERVER, STATELESS, Offer, Peer, RpcError, can_ask
+from vademecum.interfaces.mcp.server import Connections, MemoryServer, offer, step
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from mcp.server.context import ServerRequestContext
+    from mcp_types import (
+        CallToolRequestParams,
+        GetPromptRequestParams,
+        PaginatedRequestParams,
+        ReadResourceRequestParams,
+    )
+
+    from vademecum.interfaces.mcp.server import Connection
+
+    Context = ServerRequestContext[Any, Any]
+
+Made = TypeVar("Made")
+
+
+def make(
+    options: Mapping[str, Any], *, tools: str = "core", own_session: bool
+) -> tuple[Server[Any], Connections]:
+    """A server over the memory that these options open, and the connections it serves."""
+    connections = Connections(options, own_session=own_session)
+    told = _Told(connections, tools)
+    server: Server[Any] = Server(
+        SERVER["name"],
+        version=SERVER["version"],
+        title=SERVER["title"],
+        instructions=told.offer.instructions,
+        on_list_tools=told.list_tools,
+        on_call_tool=told.call_tool,
+        on_list_resources=told.list_resources,
+        on_list_resource_templates=told.list_templates,
+        on_read_resource=told.read_resource,
+        on_list_prompts=told.list_prompts,
+        on_get_prompt=told.get_prompt,
+        cache_hints={
+            "tools/list": CacheHint(CACHED["tools/list"]),
+            "prompts/list": CacheHint(CACHED["prompts/list"]),
+        },
+    )
+    return server, connections
+
+
+class _Told:
+    """Every request in the SDK's types, answered by the one server."""
+
+    def __init__(self, connections: Connections, family: str) -> None:
+        self._connections = connections
+        self._server = MemoryServer(family)
+        made = offer()
+        tools = [made["tools"][name] for name in made["families"][family]]
+        self.offer = Offer(made["instructions"], tools, made["prompts"], made["templates"])
+
+    async def list_tools(self, context: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
+        """All tools."""
+        return ListToolsResult.model_validate({"tools": self.offer.tools}, by_name=False)
+
+    async def call_tool(
+        self, context: Context, params: CallToolRequestParams
+    ) -> CallToolResult | InputRequiredResult:
+        """Call one tool, and ask the client where the call has a question."""
+        peer, connection = _peer(context), self._connection(context)
+        given = params.model_dump(by_alias=True, mode="json", exclude_none=True)
+        call = self._server.call_tool({**given, "arguments": params.arguments}, peer, connection)
+        answer: dict[str, Any] | None = None
+        while True:
+            sent = answer
+            done, made = await _run(connection, lambda: step(call, sent))  # noqa: B023  it runs at once
+            if done:
+                kind = InputRequiredResult if "requestState" in made else CallToolResult
+                return kind.model_validate(made, by_name=False)
+            answer = await _asked(context, made)
+
+    async def list_resources(
+        self, context: Context, params: PaginatedRequestParams | None
+    ) -> ListResourcesResult:
+        """What can be attached."""
+        return ListResourcesResult.model_validate(await self._read(context, {}), by_name=False)
+
+    async def list_templates(
+        self, context: Context, params: PaginatedRequestParams | None
+    ) -> ListResourceTemplatesResult:
+        """How any file of memory is named."""
+        told = {"resourceTemplates": self.offer.templates}
+        return ListResourceTemplatesResult.model_validate(told, by_name=False)
+
+    async def read_resource(self, context: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
+        """The text of one."""
+        made = await self._read(context, {"uri": str(params.uri)})
+        return ReadResourceResult.model_validate(made, by_name=False)
+
+    async def list_prompts(
+        self, context: Context, params: PaginatedRequestParams | None
+    ) -> ListPromptsResult:
+        """What a person can begin with."""
+        return ListPromptsResult.model_validate({"prompts": self.offer.prompts}, by_name=False)
+
+    async def get_prompt(self, context: Context, params: GetPromptRequestParams) -> GetPromptResult:
+        """One of them, filled in."""
+        made = await self._read(context, {"name": params.name, "arguments": params.arguments})
+        return GetPromptResult.model_validate(made, by_name=False)
+
+    async def _read(self, context: Context, params: Mapping[str, Any]) -> dict[str, Any]:
+        connection = self._connection(context)
+        return await _run(connection, lambda: self._server.read(context.method, params, connection))
+
+    def _connection(self, context: Context) -> Connection:
+        """The memory of whoever sent this; the connection's id is the transport's own, never the client's."""
+        request = context.request
+        if request is None or context.protocol_version in STATELESS:
+            found = self._connections.of()
+        else:
+            found = self._connections.of(str(request.headers.get("mcp-session-id") or ""))
+        greeting = context.session.client_params
+        found.introduce(greeting.client_info.model_dump(by_alias=True) if greeting else None)
+        return found
+
+
+async def _run(connection: Connection, do: Callable[[], Made]) -> Made:
+    """Make one call on memory, in a thread, after those before it."""
+    connection.turn = connection.turn or anyio.CapacityLimiter(1)
+    with connection.busy():
+        try:
+            return await anyio.to_thread.run_sync(do, limiter=connection.turn)
+        except RpcError as error:
+            raise MCPError(code=error.code, message=error.message, data=error.data) from error
+
+
+def _peer(context: Context) -> Peer:
+    capabilities = context.session.client_capabilities
+    known = capabilities.model_dump(by_alias=True, exclude_none=True) if capabilities else {}
+    return Peer(context.protocol_version, can_ask(known))
+
+
+async def _asked(context: Context, question: dict[str, Any]) -> dict[str, Any] | None:
+    """What a person said to a question; None when nobody answered."""
+    asked = ElicitRequestFormParams.model_validate(question, by_name=False)
+    try:
+        with anyio.fail_after(consent.PATIENCE):
+            answer = await context.session.elicit_form(
+                asked.message, asked.requested_schema, related_request_id=context.request_id
+            )
+    except (MCPError, TimeoutError):
+        return None
+    return answer.model_dump(by_alias=True, mode="json")
