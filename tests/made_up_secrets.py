@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import string
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vademecum.store.secrets import find, redact
+from vademecum.store.secrets import RULES, find, read_rules, redact
 
 if TYPE_CHECKING:
     import random
@@ -105,6 +106,20 @@ def shaped(rng: random.Random, kind: str, turn: int) -> str:
     if kind == "postman-key":
         value += "-" + draw(rng, HEX, 34)
     return value
+
+
+ALPHABETS = {"A": ALNUM, "W": WORD, "B": BASE64, "H": HEX, "D": string.digits, "U": UPPER, "L": LOWER}
+
+
+def filled(rng: random.Random, example: str) -> tuple[str, tuple[str, ...]]:
+    """The example of a rule with its places filled by chance, and what was put there."""
+    parts: list[str] = []
+
+    def fill(place: re.Match[str]) -> str:
+        parts.append(draw(rng, ALPHABETS[place[1]], int(place[2])))
+        return parts[-1]
+
+    return re.sub(r"<([AWBHDUL])([0-9]+)>", fill, example), tuple(parts)
 
 
 def compound(rng: random.Random) -> dict[str, str]:
@@ -270,11 +285,22 @@ def secrets(rng: random.Random) -> list[Sample]:
     for carrier in carriers(""):
         for kind, value in compound(rng).items():
             samples.append(Sample(kind, carrier, carriers(value)[carrier], halves(value)))
+    for rule in read_rules(RULES.read_text("utf-8")):
+        if rule.kind not in SHAPED:
+            samples += from_rule(rng, rule.kind, rule.example)
     for kind, name, value in named(rng):
         ways = assignments(name, value)
         for carrier in rng.sample(sorted(ways), k=6):
             samples.append(Sample(kind, carrier, ways[carrier], halves(value)))
     return [*samples, *blocks(rng), *addresses(rng)]
+
+
+def from_rule(rng: random.Random, kind: str, example: str) -> Iterator[Sample]:
+    """The example of a rule where it stands alone, in prose, in a listing, in JSON and in Markdown."""
+    for carrier in ("bare", "prose", "after escape", "markdown", "json"):
+        text, parts = filled(rng, example)
+        pieces = tuple(piece for part in parts if len(part) > 11 for piece in halves(part))
+        yield Sample(kind, carrier, carriers(text)[carrier], pieces)
 
 
 def is_gone(sample: Sample) -> bool:

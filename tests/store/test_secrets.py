@@ -27,14 +27,16 @@ from made_up_secrets import (
     LOWER,
     SEED,
     SHAPED,
+    UPPER,
     Sample,
     draw,
+    filled,
     is_gone,
     secrets,
     shaped,
 )
 from vademecum.errors import SecretFound
-from vademecum.store.secrets import EVERYTHING, KINDS, Secret, clues, find, gate, redact
+from vademecum.store.secrets import EVERYTHING, KINDS, RULES, Secret, clues, find, gate, read_rules, redact
 from vademecum.types import SecretPolicy
 
 if TYPE_CHECKING:
@@ -185,6 +187,40 @@ def templates() -> tuple[Callable[[random.Random], str], ...]:
         lambda r: f"docker run -u 1000:{number(r)} -v /srv/{noun(r)}:/data acme/{noun(r)}:v{number(r)}",
         lambda r: f"s3://{noun(r)}-{number(r)}/keys/{draw(r, LOWER, 12)}.parquet",
         lambda r: f'ETag: "{draw(r, HEX, 32)}"  X-Request-Id: {draw(r, ALNUM, 20)}',
+        # lock files, minified code, pictures, manuals
+        lambda r: (
+            f'    "node_modules/{noun(r)}": {{ "version": "1.0.{number(r)}", '
+            f'"integrity": "sha512-{draw(r, BASE64, 86)}==" }},'
+        ),
+        lambda r: f"    --hash=sha256:{draw(r, HEX, 64)} \\",
+        lambda r: f"{noun(r)}@npm:^{number(r) % 9}.1.0: checksum: 10c0/{draw(r, HEX, 128)}",
+        lambda r: f'checksum = "{draw(r, HEX, 64)}"  # {noun(r)}',
+        lambda r: f"github.com/acme/{noun(r)} v1.{number(r)}.0 h1:{draw(r, BASE64, 43)}=",
+        lambda r: f'  "{noun(r)}-{number(r)}": "{uuid(r)}",',
+        lambda r: "".join(
+            f"function {draw(r, LOWER[:26], 1)}(e,t){{return e.{noun(r)}(t,{number(r)})}}" for _ in range(4)
+        ),
+        lambda r: (
+            f"!function(e,t){{e.{noun(r)}Token=t.{noun(r)}||{{key:{number(r)}}}}}"
+            f"(this,{draw(r, LOWER[:26], 2)});"
+        ),
+        lambda r: draw(r, BASE64, 76),
+        lambda r: f"iVBORw0KGgoAAAANSUhEUgAA{draw(r, BASE64, 200)}=",
+        lambda r: f"background:url(data:font/woff2;base64,d09GMgAB{draw(r, BASE64, 160)})",
+        lambda r: f"pass: {number(r)} of {number(r)} tests in {noun(r)}_test{number(r)}.py",
+        lambda r: f"PASS {pick(r, FILES)} ({number(r)} ms); second pass: {noun(r)}-{noun(r)}",
+        lambda r: f"mysql -u root -p {noun(r)}  # asks for it ({number(r)})",
+        lambda r: f"docker login -u {pick(r, PEOPLE).lower()} --password-stdin {noun(r)}{number(r)}.dev",
+        lambda r: f"export {noun(r).upper()}_PASSWORD=$(pass show {noun(r)}/{number(r)})",
+        lambda r: f'sshpass -p "$SSH_PASSWORD" ssh {noun(r)}@10.0.0.{number(r) % 256}',
+        lambda r: f"token for the {noun(r)}: ask {pick(r, PEOPLE)} ({number(r)})",
+        lambda r: f"Password for {noun(r)}{number(r)}: stored in 1Password",
+        lambda r: f"user {pick(r, PEOPLE)} pass {noun(r)} review {number(r)}",
+        lambda r: f"arn:aws:iam::{draw(r, string.digits, 12)}:role/{noun(r)}-{draw(r, UPPER, 8)}",
+        lambda r: f"x-amz-request-id: {draw(r, UPPER, 16)} in {noun(r)}",
+        lambda r: f"trace {draw(r, HEX, 32)} span {draw(r, HEX, 16)} {noun(r)}",
+        lambda r: f"ulid 01{draw(r, UPPER, 24)} of {noun(r)}",
+        lambda r: f"password: string; // {noun(r)} {number(r)}",
         lambda r: f"The header -----BEGIN RSA PRIVATE {'KEY'}----- marks {noun(r)} {number(r)}.",
         lambda r: (
             f"{noun(r)}.{noun(r)}.{noun(r)}_{number(r)}.{noun(r)}_{verb(r)}_when_the_{noun(r)}_{verb(r)}"
@@ -246,8 +282,8 @@ def test_at_least_99_of_100_seeded_secrets_are_gone_after_redaction(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     samples = secrets(random.Random(SEED))
-    assert len(samples) >= 400
-    assert len({sample.kind for sample in samples}) >= 30
+    assert len(samples) >= 600
+    assert len({sample.kind for sample in samples}) >= 90
     missed = [(sample.kind, sample.carrier) for sample in samples if not is_gone(sample)]
     ours = 1 - len(missed) / len(samples)
     with default_settings():
@@ -280,16 +316,16 @@ def test_secrets_with_a_shape_are_reported_by_their_own_kind() -> None:
     assert len(wrong) <= len(samples) / 50, wrong
 
 
-def test_at_most_one_of_200_clean_lines_is_flagged(
+def test_at_most_one_of_1000_clean_lines_is_flagged(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    lines = clean_lines(random.Random(SEED), 5000)
+    lines = clean_lines(random.Random(SEED), 20_000)
     flagged = [(line, kinds(line)) for line in lines if find(line)]
+    some = random.Random(SEED).sample(lines, 1250)  # all of them would take it a minute
     with default_settings():
-        found = detect_secrets_in_file(tmp_path / "clean.txt", "\n".join(lines))
-        by_file = len({finding.line_number for finding in found}) / len(lines)
+        found = detect_secrets_in_file(tmp_path / "clean.txt", "\n".join(some))
+        by_file = len({finding.line_number for finding in found}) / len(some)
     with default_settings():
-        some = random.Random(SEED).sample(lines, 1250)  # all of them would take four seconds
         by_line = sum(bool(detect_secrets_in_lines(line)) for line in some) / len(some)
     ours = len(flagged) / len(lines)
     with capsys.disabled():
@@ -297,7 +333,7 @@ def test_at_most_one_of_200_clean_lines_is_flagged(
             f"\n{len(lines)} clean lines flagged: vade {ours:.2%};"
             f" detect-secrets by file {by_file:.2%}, by line {by_line:.2%}"
         )
-    assert ours <= 0.005, flagged
+    assert ours <= 0.001, flagged
 
 
 @pytest.mark.parametrize(
@@ -370,6 +406,29 @@ def test_a_private_key_that_was_cut_off_takes_no_prose_with_it() -> None:
     body = draw(random.Random(SEED), ALNUM, 64)
     text = f"-----BEGIN EC PRIVATE {'KEY'}-----\n{body}\nand then the rest of the note\n"
     assert redact(text, find(text)) == "[REDACTED:private-key]\nand then the rest of the note\n"
+
+
+RULE_LIST = read_rules(RULES.read_text("utf-8"))
+
+
+@pytest.mark.parametrize(
+    "at", range(len(RULE_LIST)), ids=[f"{rule.kind}-{at}" for at, rule in enumerate(RULE_LIST)]
+)
+def test_every_rule_finds_its_example_and_nothing_else_of_the_text(at: int) -> None:
+    rule = RULE_LIST[at]
+    text, parts = filled(random.Random(at), rule.example)
+    found = find(f"before it {text} after it")
+    assert [each.kind for each in found] == [rule.kind]
+    kept = redact(f"before it {text} after it", found)
+    assert kept.startswith("before it ")
+    assert kept.endswith(" after it")
+    assert not any(part in kept for part in parts if len(part) > 7)
+
+
+def test_every_kind_has_a_meaning_and_every_anchor_stands_in_what_its_rule_matches() -> None:
+    meanings = {rule.kind for rule in RULE_LIST if rule.meaning}
+    assert {rule.kind for rule in RULE_LIST} == meanings
+    assert all(any(anchor in rule.example for anchor in rule.anchors.split()) for rule in RULE_LIST)
 
 
 # --- properties ---------------------------------------------------------------------------------------------
@@ -522,7 +581,7 @@ def test_every_kind_found_has_one_row_in_the_table() -> None:
 
 def test_importing_compiles_no_pattern() -> None:
     code = (
-        "import re, dataclasses; compiled = []; old = re.compile; "
+        "import re, dataclasses, pathlib; compiled = []; old = re.compile; "
         "re.compile = lambda *a: compiled.append(a) or old(*a); "
         "import vademecum.store.secrets as s; assert not compiled, compiled; "
         "assert not s._re.cache_info().currsize"

@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from functools import cache
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.errors import SecretFound
@@ -118,230 +119,49 @@ class _Form(NamedTuple):
     meaning: str
     anchors: str  # separated by blanks; they double as the prefilter
     pattern: str  # a group named `secret` narrows what is replaced
-    edge: bool = True  # whether a letter or digit before the anchor means that it is part of a longer word
-    jumbled: bool = False  # whether the prefix is so short that the rest must look random
-    left: bool = False  # whether the value begins before the anchor
+    edge: bool  # whether a letter or digit before the anchor means that it is part of a longer word
+    jumbled: bool  # whether the prefix is so short that the rest must look random
+    left: bool  # whether the value begins before the anchor
+    typed: bool  # whether a person chose the value, so that a variable or a sample may stand there
+    example: str  # made up, with places for random characters
 
 
+RULES = Path(__file__).with_name("secret_rules.txt")  # its head says what the columns are
 _W = r"[A-Za-z0-9_-]"
-_A = r"[A-Za-z0-9]"
-_B64 = r"[A-Za-z0-9+/]"
-
-_FORMS = (
-    # AI providers
-    _Form("anthropic-key", "Anthropic API key", "sk-ant-", rf"sk-ant-{_W}{{20,200}}+"),
-    _Form("openrouter-key", "OpenRouter API key", "sk-or-", rf"sk-or-{_W}{{24,200}}+"),
-    _Form(
-        "openai-key",
-        "OpenAI API key, also of services that imitate it (DeepSeek, Langfuse, LiteLLM)",
-        "sk-",
-        rf"sk-(?!ant-|or-){_W}{{20,200}}+",
-        jumbled=True,
-    ),
-    _Form("gemini-key", "Google Gemini auth key", "AQ.Ab", rf"AQ\.Ab{_W}{{30,200}}+"),
-    _Form("huggingface-token", "Hugging Face token", "hf_ api_org_", rf"(?:hf|api_org)_{_A}{{30,100}}+"),
-    _Form("groq-key", "Groq API key", "gsk_", rf"gsk_{_A}{{40,100}}+"),
-    _Form("xai-key", "xAI API key", "xai-", rf"xai-{_A}{{40,120}}+"),
-    _Form("perplexity-key", "Perplexity API key", "pplx-", rf"pplx-{_A}{{32,100}}+"),
-    _Form("replicate-token", "Replicate token", "r8_", rf"r8_{_A}{{30,80}}+"),
-    _Form("nvidia-key", "NVIDIA API key", "nvapi-", rf"nvapi-{_W}{{40,120}}+"),
-    _Form("cerebras-key", "Cerebras API key", "csk-", rf"csk-{_A}{{40,100}}+"),
-    _Form("pinecone-key", "Pinecone API key", "pcsk_", rf"pcsk_{_W}{{40,120}}+"),
-    _Form("langsmith-key", "LangSmith API key", "lsv2_", rf"lsv2_(?:pt|sk)_{_W}{{32,100}}+"),
-    _Form("jina-key", "Jina API key", "jina_", rf"jina_{_W}{{40,100}}+"),
-    _Form("tavily-key", "Tavily API key", "tvly-", rf"tvly-{_W}{{24,80}}+", jumbled=True),
-    _Form("elevenlabs-key", "ElevenLabs API key", "sk_", r"sk_[0-9a-f]{48}(?![0-9a-z])"),
-    # Clouds
-    _Form(
-        "aws-access-key",
-        "AWS access key id, with the secret key when it follows",
-        "AKIA ASIA ABIA ACCA",
-        rf"A(?:KIA|SIA|BIA|CCA)[A-Z0-9]{{16}}(?!{_A})(?:[\s:,;|\"']{{1,4}}{_B64}{{40}}(?![A-Za-z0-9+/=]))?",
-    ),
-    _Form("aws-bedrock-key", "AWS Bedrock API key", "ABSK", rf"ABSK{_B64}{{80,250}}+={{0,2}}"),
-    _Form("gcp-api-key", "Google API key (Maps, Firebase, Gemini)", "AIza", rf"AIza{_W}{{35}}(?!{_A})"),
-    _Form("google-oauth-secret", "Google OAuth client secret", "GOCSPX-", rf"GOCSPX-{_W}{{20,60}}+"),
-    _Form(
-        "google-oauth-token",
-        "Google OAuth access or refresh token",
-        "ya29. 1//0",
-        rf"(?:ya29\.|1//0){_W}{{30,250}}+",
-    ),
-    _Form(
-        "azure-account-key",
-        "Azure storage, service bus or event hub key in a connection string",
-        "AccountKey= SharedAccessKey=",
-        rf"(?:Account|SharedAccess)Key=(?P<secret>{_B64}{{32,200}}+={{0,2}})",
-    ),
-    _Form(
-        "azure-sas",
-        "signature of an Azure shared access URL",
-        "?sig= &sig=",
-        r"[?&]sig=(?P<secret>[A-Za-z0-9%+/]{40,200}+={0,2})",
-        edge=False,
-    ),
-    _Form(
-        "azure-client-secret",
-        "Azure (Entra) client secret",
-        "Q~",
-        r"(?<=[A-Za-z0-9_~.-]{3}[0-9])Q~[A-Za-z0-9_~.-]{31,34}",
-        edge=False,
-        left=True,
-    ),
-    _Form(
-        "azure-devops-token",
-        "Azure DevOps personal access token",
-        "AZDO",
-        rf"(?<={_A}{{70}})AZDO{_A}{{4}}(?!{_A})",
-        edge=False,
-        left=True,
-    ),
-    _Form(
-        "digitalocean-token",
-        "DigitalOcean token",
-        "dop_v1_ doo_v1_ dor_v1_",
-        r"do[opr]_v1_[0-9a-f]{40,80}+",
-    ),
-    _Form("databricks-token", "Databricks token", "dapi", r"dapi[0-9a-f]{32}(?:-[0-9])?(?![0-9a-z])"),
-    _Form("flyio-token", "Fly.io token", "fm2_ fo1_", rf"(?:fm2|fo1)_(?:{_B64}|[_=-]){{40,250}}+"),
-    _Form("netlify-token", "Netlify token", "nfp_", rf"nfp_{_A}{{36,60}}+"),
-    _Form(
-        "supabase-key", "Supabase secret key or token", "sbp_ sb_secret_", rf"sb(?:p|_secret)_{_W}{{30,80}}+"
-    ),
-    _Form(
-        "planetscale-token",
-        "PlanetScale token or password",
-        "pscale_",
-        r"pscale_(?:tkn|pw|oauth)_[A-Za-z0-9_.=-]{30,100}+",
-    ),
-    _Form("tailscale-key", "Tailscale key", "tskey-", rf"tskey-{_W}{{20,100}}+", jumbled=True),
-    # Git hosts and package registries
-    _Form(
-        "github-token",
-        "GitHub token (classic, OAuth, app, refresh)",
-        "ghp_ gho_ ghu_ ghs_ ghr_",
-        rf"gh[opsur]_{_A}{{36,250}}+",
-    ),
-    _Form("github-token", "", "github_pat_", r"github_pat_[A-Za-z0-9_]{50,250}+"),
-    _Form(
-        "gitlab-token",
-        "GitLab token (personal, deploy, runner, trigger, feed, agent)",
-        "glpat- gldt- glrt- glrtr- glcbt- glptt- glft- glimt- glagent- gloas- glsoat- glffct-",
-        r"gl(?:pat|dt|rtr?|cbt|ptt|ft|imt|agent|oas|soat|ffct)-[A-Za-z0-9_.-]{20,200}+",
-        jumbled=True,
-    ),
-    _Form("gitlab-token", "", "GR1348941", rf"GR1348941{_W}{{20,60}}+"),
-    _Form("bitbucket-password", "Bitbucket app password", "ATBB", rf"ATBB{_A}{{24,60}}+"),
-    _Form(
-        "atlassian-token",
-        "Atlassian API token",
-        "ATATT3 ATCTT3",
-        r"AT(?:A|C)TT3[A-Za-z0-9_=-]{40,250}+",
-    ),
-    _Form("npm-token", "npm token", "npm_", rf"npm_{_A}{{36,80}}+"),
-    _Form("pypi-token", "PyPI token", "pypi-Ag", rf"pypi-Ag{_W}{{40,250}}+"),
-    _Form("rubygems-key", "RubyGems API key", "rubygems_", r"rubygems_[0-9a-f]{40,60}+"),
-    _Form("docker-token", "Docker Hub token", "dckr_", rf"dckr_(?:pat|oat)_{_W}{{20,80}}+"),
-    _Form("artifactory-key", "Artifactory API key", "AKCp", rf"AKCp{_A}{{60,100}}+"),
-    # Chat, mail, telephone
-    _Form(
-        "slack-token",
-        "Slack bot, user or app token",
-        "xoxb- xoxp- xoxa- xoxe- xoxo- xoxr- xoxs- xoxc- xoxd- xapp-",
-        rf"(?:xox[abcdeoprs]|xapp)-{_W}{{16,250}}+",
-    ),
-    _Form("slack-token", "", "xoxe.xox", rf"xoxe\.xox[bp]-{_W}{{16,250}}+"),
-    _Form(
-        "slack-webhook",
-        "Slack webhook address",
-        "hooks.slack.com/",
-        r"hooks\.slack\.com/(?:services|workflows|triggers)/(?P<secret>[A-Za-z0-9_/-]{20,120}+)",
-    ),
-    _Form(
-        "teams-webhook",
-        "Microsoft Teams webhook address",
-        "webhook.office.com/webhookb2/",
-        r"webhook\.office\.com/webhookb2/(?P<secret>[A-Za-z0-9@/-]{60,250}+)",
-    ),
-    _Form(
-        "discord-webhook",
-        "Discord webhook address",
-        "discord.com/api discordapp.com/api",
-        rf"discord(?:app)?\.com/api/(?:v[0-9]{{1,2}}/)?webhooks/[0-9]{{15,22}}/(?P<secret>{_W}{{50,100}}+)",
-    ),
-    _Form(
-        "telegram-token",
-        "Telegram bot token",
-        ":AA",
-        rf"(?<=[0-9]{{8}}):AA{_W}{{32,40}}+",
-        edge=False,
-        left=True,
-    ),
-    _Form("twilio-key", "Twilio API key", "SK", r"SK[0-9a-f]{32}(?![0-9a-z])"),
-    _Form("sendgrid-key", "SendGrid API key", "SG.", rf"SG\.{_W}{{16,60}}+\.{_W}{{16,100}}+"),
-    _Form("mailgun-key", "Mailgun API key", "key-", r"key-[0-9a-f]{32}(?![0-9a-z])"),
-    _Form(
-        "mailchimp-key",
-        "Mailchimp API key",
-        "-us",
-        r"(?<=[0-9a-f]{32})-us[0-9]{1,2}(?![0-9a-z])",
-        edge=False,
-        left=True,
-    ),
-    _Form("brevo-key", "Brevo API key", "xkeysib- xsmtpsib-", rf"x(?:key|smtp)sib-{_W}{{40,120}}+"),
-    _Form("resend-key", "Resend API key", "re_", rf"re_{_A}{{6,12}}_{_A}{{18,40}}+", jumbled=True),
-    # Money
-    _Form(
-        "stripe-key",
-        "Stripe secret or restricted key",
-        "sk_live_ rk_live_ sk_test_ rk_test_",
-        rf"[sr]k_(?:live|test)_{_A}{{16,250}}+",
-    ),
-    _Form(
-        "stripe-webhook-secret",
-        "Stripe webhook signing secret",
-        "whsec_",
-        rf"whsec_{_B64}{{24,100}}+={{0,2}}",
-    ),
-    _Form("square-token", "Square token", "sq0atp- sq0csp-", rf"sq0(?:atp|csp)-{_W}{{22,60}}+"),
-    _Form(
-        "shopify-token",
-        "Shopify token",
-        "shpat_ shpca_ shppa_ shpss_",
-        r"shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32,64}+",
-    ),
-    # Infrastructure and work tools
-    _Form("vault-token", "HashiCorp Vault token", "hvs. hvb. hvr.", rf"hv[sbr]\.{_W}{{24,250}}+"),
-    _Form(
-        "terraform-token",
-        "Terraform Cloud token",
-        ".atlasv1.",
-        rf"(?<={_A}{{10}})\.atlasv1\.{_W}{{40,100}}+",
-        edge=False,
-        left=True,
-    ),
-    _Form("pulumi-token", "Pulumi token", "pul-", r"pul-[0-9a-f]{40}(?![0-9a-z])"),
-    _Form(
-        "doppler-token", "Doppler token", "dp.", r"dp\.(?:pt|st|ct|sa|scim|audit)\.[A-Za-z0-9._-]{36,100}+"
-    ),
-    _Form("grafana-token", "Grafana token", "glc_ glsa_", r"gl(?:c|sa)_[A-Za-z0-9+/_]{32,250}+={0,2}"),
-    _Form("newrelic-key", "New Relic key", "NRAK-", r"NRAK-[A-Z0-9]{27}(?![A-Z0-9])"),
-    _Form("sentry-token", "Sentry token", "sntrys_ sntryu_", rf"sntry[su]_(?:{_B64}|[_=]){{40,250}}+"),
-    _Form("postman-key", "Postman API key", "PMAK-", r"PMAK-[0-9a-f]{24}-[0-9a-f]{34}"),
-    _Form("linear-key", "Linear API key", "lin_api_ lin_oauth_", rf"lin_(?:api|oauth)_{_A}{{32,80}}+"),
-    _Form("notion-token", "Notion token", "ntn_ secret_", rf"(?:ntn|secret)_{_A}{{40,60}}+", jumbled=True),
-    _Form("figma-token", "Figma token", "figd_", rf"figd_{_W}{{36,80}}+"),
-    _Form("airtable-token", "Airtable token", "pat", rf"pat{_A}{{14}}\.[0-9a-f]{{64}}(?![0-9a-z])"),
-    _Form("onepassword-token", "1Password service account token", "ops_eyJ", rf"ops_eyJ{_W}{{80,250}}+"),
-    _Form("age-key", "age secret key", "AGE-SECRET-KEY-1", r"AGE-SECRET-KEY-1[0-9A-Z]{50,70}+"),
-    # Standards
-    _Form(
-        "jwt",
-        "JSON Web Token with its signature",
-        "eyJ",
-        rf"eyJ{_W}{{8,2000}}+\.eyJ{_W}{{8,8000}}+\.{_W}{{16,1500}}+",
-    ),
+_CLASSES = (
+    ("<W>", _W),
+    ("<A>", "[A-Za-z0-9]"),
+    ("<B>", "[A-Za-z0-9+/]"),
+    ("<H>", "[0-9a-f]"),
+    ("<D>", "[0-9]"),
 )
+
+
+def read_rules(text: str) -> tuple[_Form, ...]:
+    """The rules of a list, in its order."""
+    rows = (line.split("  ") for line in text.splitlines() if line and not line.startswith("#"))
+    return tuple(_rule([column.strip() for column in row if column]) for row in rows)
+
+
+def _rule(columns: list[str]) -> _Form:
+    kind, meaning, flags, anchors, pattern, example = columns
+    for short, full in _CLASSES:
+        pattern = pattern.replace(short, full)
+    said = flags.split(",")
+    return _Form(
+        kind,
+        "" if meaning == "-" else meaning,
+        anchors,
+        pattern,
+        edge="inside" not in said,
+        jumbled="jumbled" in said,
+        left="left" in said,
+        typed="typed" in said,
+        example=example,
+    )
+
+
+_FORMS = read_rules(RULES.read_text("utf-8"))
 
 _OTHERS = (
     ("discord-token", "Discord bot token"),
@@ -477,7 +297,10 @@ def _formed(text: str, anchored: Iterable[tuple[_Form, str]]) -> Iterator[_Hit]:
             start, end = match.span("secret" if match.re.groups else 0)
             if form.left:
                 start = _widen_left(text, start)
-            if _is_sample(text[start : start + _WINDOW]) or (form.jumbled and _is_wordy(text[start:end])):
+            value = text[start : min(end, start + _WINDOW)]
+            if _is_sample(value) or (form.jumbled and _is_wordy(text[start:end])):
+                continue
+            if form.typed and (_is_code(value, "=") or not _could_be_address_password("", value)):
                 continue
             past = _widen_right(text, end)
             yield _hit(form.kind, start, past)
@@ -575,7 +398,18 @@ def _could_be_address_password(user: str, value: str) -> bool:
 
 # Literals that names of secrets contain. Looked for in lower case.
 _PASSWORDS_ELSEWHERE = ("kennwort", "contraseña", "пароль", "密码", "密碼", "パスワード", "비밀번호")
-_STEMS = ("pass", "pwd", "secret", "token", "key", "auth", "bearer", "credential", *_PASSWORDS_ELSEWHERE)
+_STEMS = (
+    "pass",
+    "pwd",
+    "pw",
+    "secret",
+    "token",
+    "key",
+    "auth",
+    "bearer",
+    "credential",
+    *_PASSWORDS_ELSEWHERE,
+)
 _PASSWORDS = ("password", "passwd", "passphrase", "passcode", "pwd", "passwort", *_PASSWORDS_ELSEWHERE)
 _AUTHS = _words("auth authorization bearer credential credentials")
 # What makes a key a secret one: `api_key`, but not `sort_key`.
@@ -600,9 +434,10 @@ _SPACE = r"[ \t]{0,8}"
 _TYPE = r"&?[A-Za-z_][A-Za-z0-9_.|\[\]<>?]{0,40}"
 _SEPARATOR = (
     rf"[\\\"'`*\])]{{0,4}}{_SPACE}(?:"
-    rf"(?P<plain>:{_SPACE}{_TYPE}{_SPACE}=(?![=>])|(?:str|string)?{_SPACE}:?={{1,3}}>?|\?[:=]|[:：]|->|>(?=[^\s<@:/)]))"
+    rf"(?P<plain>:{_SPACE}{_TYPE}{_SPACE}=(?![=>])(?={_SPACE}[^\s=])|(?:str|string)?{_SPACE}:?={{1,3}}>?|\?[:=]|[:：]|->|>(?=[^\s<@:/)]))"
     rf"[*]{{0,2}}{_SPACE}"
     rf"|(?P<loose>\|{_SPACE}|,{_SPACE}(?=\\?[\"'])|\({_SPACE}(?=[\"'])"
+    rf"|(?: (?:for|of|to|on|at)(?: [\w.@/'-]{{1,40}}+){{1,6}}+|[ \t]{{1,2}}\([^()\n]{{1,60}}\)):{_SPACE}"
     rf"|(?:is|was|是)(?: now)?:?{_SPACE}|value{_SPACE}=|\r?\n[ \t]{{0,40}}value:[ \t]"
     rf"|(?=[\"'][^\s\"']))"
     rf")"
@@ -660,7 +495,10 @@ def _value(text: str, at: int, name_end: int) -> _Value | None:
         # `--password VALUE`, `Authorization: Bearer VALUE`, `login me password VALUE`
         blank = _re(r"[ \t]{1,4}(?=\S)").match(text, name_end)
         option = text[max(at - 24, 0) : at].rpartition(" ")[2].startswith("--")
-        netrc = text[max(at - 80, 0) : at].rpartition("login ")[1] != ""
+        netrc = (
+            _re(r"(?:login|user)[ \t]\S{1,64}+\s{1,8}$").search(text[max(at - 80, 0) : at].lower())
+            is not None
+        )
         if blank is None or not (option or netrc or text[at:name_end].lower() == "bearer"):
             return None
         start, firm, tight = blank.end(), option or netrc, option
@@ -715,6 +553,8 @@ def _kind(words: list[str], value: _Value) -> str | None:
         _could_be_password(value) if noun == "password" else _could_be_token(value, noun)
     ):
         return None
+    if words in (["pass"], ["pw"]) and _is_wordy(value.text) and not _re(_MARKS).search(value.text):
+        return None  # a test that passed, a first pass
     if "aws" in words or words[-3:] == ["secret", "access", "key"]:
         return "aws-secret-key"
     return next((_PROVIDERS[word][0] for word in words if word in _PROVIDERS), noun)
@@ -722,7 +562,7 @@ def _kind(words: list[str], value: _Value) -> str | None:
 
 def _noun(words: list[str]) -> str | None:
     last, before = words[-1], words[-2] if len(words) > 1 else ""
-    if last.endswith(_PASSWORDS) or (last == "pass" and before):
+    if last.endswith(_PASSWORDS) or last in ("pass", "pw"):
         return "password"
     if last.endswith("secret"):
         return "secret"
@@ -733,6 +573,9 @@ def _noun(words: list[str]) -> str | None:
     if last.endswith("key") and last[:-3].endswith(tuple(_KEY_WORDS)):
         return "api-key"
     return None
+
+
+_MARKS = r"[!@#$%^&?~+]"  # such as no word has
 
 
 def _could_be_password(value: _Value) -> bool:
@@ -749,7 +592,7 @@ def _could_be_password(value: _Value) -> bool:
         part and not part.isalpha() and not part.isdecimal() and part.lower() not in _TERMS
         for part in _re(r"[^0-9A-Za-z]+").split(text)
     )
-    marked = size >= 8 and bool(_re(r"[!@#$%^&?~+]").search(text)) and bool(_re(r"[A-Za-z]").search(text))
+    marked = size >= 8 and bool(_re(_MARKS).search(text)) and bool(_re(r"[A-Za-z]").search(text))
     if value.firm:
         return mixed or marked or (value.quote != "" and size >= 12 and _is_jumbled(text))
     return mixed and (marked or _has_cases(text) or not _is_wordy(text))
@@ -769,7 +612,7 @@ def _could_be_token(value: _Value, noun: str) -> bool:
         )
     if not (value.firm and value.quote and letters and digits):
         return False
-    marked = bool(_re(r"[!@#$%^&?~+]").search(text))
+    marked = bool(_re(_MARKS).search(text))
     return (marked and noun == "secret") or (size >= 12 and _has_cases(text) and not _is_wordy(text))
 
 
@@ -920,15 +763,16 @@ def clues(text: str) -> Clues:
 
 
 def _anchors(content: bytes) -> tuple[set[str], bool]:
-    """The anchors that stand in long words, and whether one of these has the dots of Discord's.
+    """The anchors that are there at all, and whether a long word has the dots of Discord's.
 
-    Ordinary words are short and all credentials with a shape are long: most texts end here, for the price of
+    Ordinary words are short and credentials that are one word are long: most texts end here, for the price of
     a split. It goes block by block, so that the words of a large text are never all in memory.
     """
     found: set[str] = set()
     dotted = False
     for start in range(0, len(content), _BLOCK):
         block = content[start : start + _BLOCK + _OVERLAP]
+        found |= {anchor for anchor, literal in _inner() if literal in block}
         words = {word for word in block.translate(_BLANKED).split() if len(word) >= _SHORTEST}
         if not words:
             continue
@@ -936,7 +780,6 @@ def _anchors(content: bytes) -> tuple[set[str], bool]:
         long_words = b" ".join([b"", *words])
         if _edges().search(long_words):
             found |= {anchor for form, anchor in _ANCHORED if form.edge and anchor.encode() in long_words}
-        found |= {anchor for anchor, literal in _inner() if literal in block}
     return found, dotted
 
 
