@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 K1, B = 1.2, 0.75  # of FTS5's BM25
 PRECEDENCE = [*Scope]
+Forms = list[set[str]]  # of each word of a phrase
 
 
 class Chunk(NamedTuple):
@@ -182,7 +183,7 @@ class MemoryIndex:
                 shown.sort(key=self._moment, reverse=True)
             return dict.fromkeys([each.id for each in shown[:limit]], 0.0)
         table = self._wide if wide else self._narrow
-        forms = [[[*each]] if terms else self._forms(each) for each in phrases]
+        forms = [as_one([[*each]] if terms else self._forms(each)) for each in phrases]
         scores = self._bm25([form for each in forms for form in each], table)
         if every:
             scores = {id_: score for id_, score in scores.items() if _holds_all(table[id_], forms)}
@@ -194,7 +195,7 @@ class MemoryIndex:
         ordered = sorted(seen, key=lambda id_: (-seen[id_], id_))
         return {id_: seen[id_] for id_ in ordered[:limit]}
 
-    def _bm25(self, phrases: list[list[str]], table: dict[int, list[str]]) -> dict[int, float]:
+    def _bm25(self, phrases: list[Forms], table: dict[int, list[str]]) -> dict[int, float]:
         average = sum(map(len, table.values())) / max(1, len(table))
         found: dict[int, float] = {}
         counts = [{id_: _count(tokens, phrase) for id_, tokens in table.items()} for phrase in phrases]
@@ -277,10 +278,7 @@ class MemoryIndex:
 
     def stats(self, words: Iterable[str] = (), filter: Filter | None = None) -> Stats:
         asked = [*words]
-        seen = {
-            word: sum(self._seen(stem) for stem in {form[0] for form in self._forms((word,))})
-            for word in asked
-        }
+        seen = {word: self._seen(*{form[0] for form in self._forms((word,))}) for word in asked}
         found = Stats((0, self.version), dict(self.settings), len(self.chunks), seen)
         found = found._replace(marks={word: tuple(map(_marked, self._forms((word,)))) for word in asked})
         if filter is None:
@@ -315,8 +313,8 @@ class MemoryIndex:
         asked = {term for term in known if term in terms or any(low <= term < high for low, high in ranges)}
         return {term: self._seen(term) for term in asked}
 
-    def _seen(self, term: str) -> int:
-        return sum(term in tokens for tokens in self._narrow.values())
+    def _seen(self, *terms: str) -> int:
+        return sum(not {*terms}.isdisjoint(tokens) for tokens in self._narrow.values())
 
     def _languages(self) -> dict[str, int]:
         counts: dict[str, int] = {}
@@ -370,12 +368,20 @@ def _sees(places: tuple[Place, ...] | None, root: str, place: Place, of: str) ->
     return places is None or (place in places and of in ("", root))
 
 
-def _count(tokens: list[str], phrase: list[str]) -> int:
-    """How often some tokens stand together."""
+def _count(tokens: list[str], phrase: Forms) -> int:
+    """How often some words stand together, each in any of its forms."""
     if not phrase:
         return 0
-    size = len(phrase)
-    return sum(tokens[at : at + size] == phrase for at in range(len(tokens) - size + 1))
+    starts = range(len(tokens) - len(phrase) + 1)
+    return sum(all(tokens[at + on] in word for on, word in enumerate(phrase)) for at in starts)
+
+
+def as_one(forms: list[list[str]]) -> list[Forms]:
+    """The forms of a phrase, each of its words being one word: by how many words they have."""
+    lengths = dict.fromkeys(map(len, forms))
+    return [
+        [{*words} for words in zip(*(f for f in forms if len(f) == size), strict=True)] for size in lengths
+    ]
 
 
 def stemmed(index: MemoryIndex, phrase: Sequence[str], spoken: Sequence[str]) -> list[list[str]]:
@@ -385,7 +391,7 @@ def stemmed(index: MemoryIndex, phrase: Sequence[str], spoken: Sequence[str]) ->
     return [[*form] for form in forms if form]
 
 
-def _holds_all(tokens: list[str], forms: list[list[list[str]]]) -> bool:
+def _holds_all(tokens: list[str], forms: list[list[Forms]]) -> bool:
     return all(any(_count(tokens, form) for form in each) for each in forms)
 
 

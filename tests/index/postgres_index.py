@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import psycopg
 
-from index.memory_index import K1, B, MemoryIndex, _count, _holds_all, _marked, stemmed
+from index.memory_index import K1, B, Forms, MemoryIndex, _count, _holds_all, _marked, as_one, stemmed
 from vademecum.index import languages, similar
 from vademecum.index import words as wording
 from vademecum.index.base import EVERYTHING, ChunkRow, Filter, KnownFile, Nearest, SimilarTerm, Stats
@@ -194,10 +194,11 @@ class PostgresIndex:
             )
             return dict.fromkeys([row[0] for row in rows], 0.0)
         table = "files" if wide else "chunks"
-        forms = [[[*each]] if terms else self._forms(each) for each in phrases]
+        forms = [as_one([[*each]] if terms else self._forms(each)) for each in phrases]
         wanted = [form for each in forms for form in each]
         held = self._ask(
-            f"select id, stems from {table} where stems && %s", ([stem for each in wanted for stem in each],)
+            f"select id, stems from {table} where stems && %s",
+            ([stem for each in wanted for word in each for stem in word],),
         )
         total, length = self._ask(
             f"select count(*), sum(cardinality(stems)) from {table} where stems is not null"
@@ -265,10 +266,7 @@ class PostgresIndex:
 
     def stats(self, words: Iterable[str] = (), filter: Filter | None = None) -> Stats:
         asked = [*words]
-        seen = {
-            word: sum(self._seen(stem) for stem in {form[0] for form in self._forms((word,))})
-            for word in asked
-        }
+        seen = {word: self._seen(*{form[0] for form in self._forms((word,))}) for word in asked}
         chunks = self._ask("select count(*) from chunks")[0][0]
         marks = {word: tuple(map(_marked, self._forms((word,)))) for word in asked}
         found = Stats((0, self._version), self._settings(), chunks, seen, marks)
@@ -303,8 +301,8 @@ class PostgresIndex:
         asked = {term for term in known if term in terms or any(low <= term < high for low, high in ranges)}
         return {term: self._seen(term) for term in asked}
 
-    def _seen(self, term: str) -> int:
-        return int(self._ask("select count(*) from chunks where stems @> %s", ([term],))[0][0])
+    def _seen(self, *terms: str) -> int:
+        return int(self._ask("select count(*) from chunks where stems && %s", ([*terms],))[0][0])
 
     def _languages(self) -> dict[str, int]:
         return dict(self._ask("select language, count(*) from chunks group by language"))
@@ -314,9 +312,7 @@ class PostgresIndex:
         return stemmed(self._words, phrase, spoken)
 
 
-def _bm25(
-    table: dict[int, list[str]], phrases: list[list[str]], total: int, average: float
-) -> dict[int, float]:
+def _bm25(table: dict[int, list[str]], phrases: list[Forms], total: int, average: float) -> dict[int, float]:
     counts = [{id_: _count(stems, phrase) for id_, stems in table.items()} for phrase in phrases]
     found: dict[int, float] = {}
     for id_, stems in table.items():

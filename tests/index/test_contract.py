@@ -210,6 +210,26 @@ def test_words_are_found_whatever_their_ending_in_the_languages_that_are_held(in
     assert index.stats(["Haus".lower()]).seen == {"haus": 1}
 
 
+def test_the_forms_of_a_word_in_several_languages_are_one_word_and_together_as_rare(index: Index) -> None:
+    german = [document(str(at), f"Die Zahlungen der {at}. Woche.", language="de") for at in range(8)]
+    strays = [document("x", "Zahlungen Woche, Zahlungen Post."), document("y", "Der Reiher.", language="de")]
+    index.put([*german, *strays])
+    assert index.stats(["zahlungen"]).seen == {"zahlungen": 9}
+    assert matched(index, "zahlungen", "reiher")[0] == "Der Reiher."  # which one passage alone holds
+    scores = index.match([("zahlungen",)], EVERYTHING, None)
+    assert len(scores) == 9
+    assert max(scores.values()) < 1e-5  # a word that nearly all hold tells nothing apart, whatever its form
+
+
+def test_a_passage_that_holds_two_forms_of_a_word_holds_it_twice_and_not_two_words(index: Index) -> None:
+    both, same = "zahlungen zahlung", "zahlung zahlung"  # of which English knows no common stem
+    index.put([document("a", "Die Zahlung.", language="de"), document("b", both), document("c", same)])
+    index.put([document(str(at), "Eine der vielen Wochen.", language="de") for at in range(9)])
+    rows = index.rows(found := index.match([("zahlungen",)], EVERYTHING, None))
+    by_text = {rows[id_].body: score for id_, score in found.items()}
+    assert by_text[both] == pytest.approx(by_text[same])
+
+
 def test_of_chunks_those_in_other_languages_are_known(index: Index) -> None:
     index.put([document("a", "Die Häuser am See.", language="de"), document("b", "The houses of the lake.")])
     rows = index.rows(index.match((), EVERYTHING, None))

@@ -55,8 +55,9 @@ def test_97_of_100_that_are_no_time_are_left_alone_and_the_bench_says_so() -> No
 def test_every_shape_in_the_word_files_has_a_meaning_and_words() -> None:
     for name in (*times.LATIN, *times.WITHOUT_SPACES):
         language = times._language(name)
-        for shapes in language.shapes.values():
-            for shape in shapes:
+        for level in language.shapes.values():
+            assert all(level.values()), name
+            for shape in (each for shapes in level.values() for each in shapes):
                 assert shape.meaning in MEANINGS
                 assert shape.firsts, (name, shape)
 

@@ -51,6 +51,7 @@ _CATEGORIES = "L* N* Co Mn Mc"
 _TOKENIZER = f"unicode61 remove_diacritics 2 categories '{_CATEGORIES}'"
 _EARLIER_TOKENIZER = "porter unicode61 remove_diacritics 2"  # of versions before 4: the same stems in English
 _STEMMING = ("porter", ["unicode61", "remove_diacritics", "2", "categories", _CATEGORIES])
+_ALIKE = "|"  # between the forms of one word in a query
 # What is wrong with the file itself; all else is trouble of the disk, of other processes or of our own.
 _DAMAGE = (apsw.CorruptError, apsw.NotADBError, apsw.FormatError, apsw.SchemaChangeError, apsw.SQLError)
 
@@ -207,11 +208,12 @@ class SqliteIndex:
         self._frequencies_of: tuple[int, int] | None = None
         self._upgrading = False
         self._frozen = False  # whether several questions see one view
-        self._seen: tuple[int, int] | None = None  # the version that the next four are of
+        self._seen: tuple[int, int] | None = None  # the version that the next five are of
         self._count: int | None = None
         self._settings: dict[str, str] | None = None
         self._hiding: dict[Filter, bool] = {}
         self._masks: dict[Filter, Any] = {}
+        self._similar: dict[str, list[SimilarTerm]] = {}
         with self._reported("opened"):
             self._connection = self._opened()
             try:
@@ -221,7 +223,6 @@ class SqliteIndex:
                 raise
         self._vectors = VectorTable(self._connection)
         self.reads = Reads(self)
-        self._tokenizer = self._connection.fts5_tokenizer(*_STEMMING)
 
     def _opened(self) -> apsw.Connection:
         path = str(self.path)
@@ -237,6 +238,10 @@ class SqliteIndex:
         connection.execute(
             f"pragma trusted_schema = off; pragma cache_size = -{self.kind.cache}; pragma temp_store = memory"
         ).fetchall()
+        self._tokenizer = connection.fts5_tokenizer(*_STEMMING)
+        # In the place of the one that the tables name: they get words that are cut and stemmed already, and
+        # only a tokenizer can say that several forms are one word, which is as rare as all of them together.
+        connection.register_fts5_tokenizer("unicode61", _tokens_as_given)
         return connection
 
     def _prepare(self) -> None:
@@ -346,6 +351,7 @@ class SqliteIndex:
             self._asked_in = None
             self._hiding.clear()
             self._masks.clear()
+            self._similar.clear()
         return version
 
     def _meta(self) -> dict[str, str]:
@@ -642,7 +648,7 @@ class SqliteIndex:
         if not phrases:
             return dict.fromkeys(self._newest(filter, most), 0.0)
         alike = [[phrase] if terms else self._forms_of(phrase) for phrase in phrases]
-        parts = [" OR ".join(map(_quoted, forms)) for forms in alike if forms]
+        parts = [_as_one(forms) for forms in alike if forms]
         if not parts or (every and len(parts) < len(alike)):  # a word that is none stands nowhere
             return {}
         expression = ") AND (".join(parts).join("()") if every else " OR ".join(parts)
@@ -767,16 +773,22 @@ class SqliteIndex:
                 self._frequencies = {"": count}
             self._frequencies = {stem: seen for stem, seen in self._frequencies.items() if seen}
             self._frequencies_of = version
-        return sum(self._seen_in(stem) for stem in {form[0] for form in self._forms_of((word,))})
+        held = [stem for stem in {form[0] for form in self._forms_of((word,))} if self._seen_in(stem)]
+        return self._seen_in(*sorted(held)) if held else 0
 
-    def _seen_in(self, term: str) -> int:
-        """In how many chunks a term stands."""
-        found = self._frequencies.get(term)
+    def _seen_in(self, *terms: str) -> int:
+        """In how many chunks any of some terms stands."""
+        key = _ALIKE.join(terms)
+        found = self._frequencies.get(key)
         if found is None:
-            found = int(self._value("select doc from vocabulary where term = ?", (term,)) or 0)
+            if len(terms) == 1:
+                found = int(self._value("select doc from vocabulary where term = ?", terms) or 0)
+            else:
+                asked = "select count(*) from narrow where narrow match ?"
+                found = int(self._value(asked, (_as_one([(term,) for term in terms]),)))
             if len(self._frequencies) > 100_000:
                 self._frequencies = {"": self._frequencies.get("", 0)}
-            self._frequencies[term] = found
+            self._frequencies[key] = found
         return found
 
     # ---------------------------------------------------------------- words
@@ -837,6 +849,13 @@ class SqliteIndex:
 
     def similar(self, word: str) -> list[SimilarTerm]:
         """What is held in the place of a word that is not, the nearest first."""
+        self._look()
+        found = self._similar.get(word)
+        if found is None:
+            found = self._similar[word] = self._terms_like(word)
+        return found
+
+    def _terms_like(self, word: str) -> list[SimilarTerm]:
         forms = [form[0] for form in self._forms_of((word,)) if len(form) == 1]
         held = [row[0] for row in self._ask("select language from languages where chunks > 0")]
         others = {
@@ -1121,9 +1140,28 @@ def _digest(stems: Sequence[str]) -> bytes:
     return b"".join(blake2b(stem.encode(), digest_size=_MARK).digest() for stem in stems)
 
 
-def _quoted(phrase: Sequence[str]) -> str:
-    """A phrase that FTS5 takes as text, whatever is in it."""
-    return '"' + " ".join(word.replace('"', '""') for word in phrase) + '"'
+def _tokens_as_given(connection: apsw.Connection, options: list[str]) -> Any:
+    """A tokenizer for words that are cut already; in a query, one may stand for all forms of a word."""
+
+    def tokens(utf8: bytes, flags: int, locale: str | None) -> list[Any]:
+        given: list[Any] = utf8.decode().split()
+        if flags & apsw.FTS5_TOKENIZE_QUERY:
+            return [tuple(each.split(_ALIKE)) for each in given]
+        return given
+
+    return tokens
+
+
+def _as_one(forms: Sequence[Sequence[str]]) -> str:
+    """What FTS5 takes for the forms of a phrase: each of its words is one word, whatever form it has."""
+    lengths: dict[int, list[Sequence[str]]] = {}
+    for form in forms:
+        lengths.setdefault(len(form), []).append(form)
+    phrases = []
+    for group in lengths.values():
+        alike = (_ALIKE.join(dict.fromkeys(each)) for each in zip(*group, strict=True))
+        phrases.append('"' + " ".join(alike).replace('"', '""') + '"')
+    return " OR ".join(phrases)
 
 
 def _tags(labels: Labels) -> str:

@@ -150,7 +150,7 @@ class _Language(NamedTuple):
 
     name: str
     words: Words
-    shapes: Mapping[str, list[_Shape]]
+    shapes: Mapping[str, Mapping[str, list[_Shape]]]  # by their level and by how they can begin
     every: tuple[str, ...]
     never: tuple[str, ...]
     shared: tuple[str, ...]  # words that another language has too, for something else
@@ -190,7 +190,7 @@ def _language(name: str) -> _Language:
     return _Language(
         name,
         words,
-        shapes,
+        {level: _by_first(each) for level, each in shapes.items()},
         lists["every"],
         lists["never"],
         lists.get("shared", ()),
@@ -199,6 +199,14 @@ def _language(name: str) -> _Language:
         _anchors(words, shapes["form"]),
         frozenset(capitals),
     )
+
+
+def _by_first(shapes: list[_Shape]) -> dict[str, list[_Shape]]:
+    found: dict[str, list[_Shape]] = {}
+    for shape in shapes:
+        for first in shape.firsts:
+            found.setdefault(first, []).append(shape)
+    return found
 
 
 def _entries(rest: str) -> Iterator[tuple[int | str, str]]:
@@ -212,9 +220,11 @@ def _entries(rest: str) -> Iterator[tuple[int | str, str]]:
 
 def _anchors(words: Words, forms: list[_Shape]) -> frozenset[str]:
     named = words.keys() - _QUALIFIERS
-    keys = {_key(form) for name in named for forms in words[name].values() for form, *_ in forms}
+    known = (form for name in named for forms in words[name].values() for form, *_ in forms)
+    # Of several words one will do, and the longest stands in the fewest questions: "the night before".
+    keys = {max(_WORD.findall(form), key=len) for form in known}
     fixed = [shape.parts for shape in forms if all(part[0] != "{" for part, _ in shape.parts)]
-    for parts in fixed:  # of a phrase one word will do, and the longest stands in the fewest questions
+    for parts in fixed:
         needed = [part.split("|") for part, optional in parts if not optional]
         keys.update(map(_key, max(needed, key=lambda either: min(map(len, either)))))
     return frozenset(keys)
@@ -310,9 +320,7 @@ class _Reader:
             return
         key = _key(self._text, at)
         for level in levels:
-            for shape in self._language.shapes[level]:
-                if key not in shape.firsts:
-                    continue
+            for shape in self._language.shapes[level].get(key, ()):
                 for end, captured in self._match(shape.parts, at, at, {}, level):
                     if not self._ends(end) or self._doubtful(at, end, level):
                         continue
