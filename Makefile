@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
 
-.PHONY: demo test check lint types unit soak bench conformance pins clean
+.PHONY: demo test check lint types unit soak bench conformance agents pins clean
 
 demo: $(READY)
 	@$(BIN)/vade demo
@@ -34,6 +34,10 @@ bench: $(READY)
 # The protocol's own test suite over `vade mcp`, and its Inspector over every tool (needs npm).
 conformance: $(READY)
 	tools/conformance.sh
+
+# The real agents, from npm, with memory in them, against a scripted model on loopback (needs npm; see docs/agents.md).
+agents: $(READY)
+	$(BIN)/python -m pytest -n0 -v -rs -o python_files='with_*.py' tests/real_agents
 
 # Renew the pinned, hashed requirements from pyproject.toml (needs uv).
 pins:

@@ -158,6 +158,12 @@ def test_codex_gets_a_table_and_keeps_its_comments(place: Place) -> None:
     assert len(hooks_in(json.loads((place.person / ".codex" / "hooks.json").read_text()))) == 5
 
 
+def test_codex_is_asked_for_no_more_seconds_than_it_gives(place: Place) -> None:
+    run(["install", "codex"])
+    found = json.loads((place.person / ".codex" / "hooks.json").read_text())
+    assert max(each["hooks"][0]["timeout"] for [each] in found["hooks"].values()) <= 3
+
+
 def test_gemini_counts_in_milliseconds(place: Place) -> None:
     run(["install", "gemini"])
     found = json.loads((place.person / ".gemini" / "settings.json").read_text())

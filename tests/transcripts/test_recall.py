@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -54,7 +54,7 @@ class Past:
             log.append(Said(Message(role, (Text(each),)) if isinstance(each, str) else each))
         return log
 
-    def find(self, query: str, **given: int) -> Sequence[Hit]:
+    def find(self, query: str, **given: Any) -> Sequence[Hit]:
         return session_search(query, self.sessions.list(), self.sessions.read, **given).hits
 
 

@@ -100,6 +100,7 @@ class Hooks(NamedTuple):
     missing: Mapping[HookEvent, str] = NOTHING  # the others, and why nothing is installed for them
     read: Callable[[Mapping[str, Any], Mapping[str, str]], HookInput] = read_common
     render: Callable[[str, str], str] = additional_context  # the agent's name of a moment, and the words
+    announces: bool = True  # whether `pre-compact` means a compaction; else only the transcript shows one
 
 
 # -------------------------------------------------------------------- what is installed

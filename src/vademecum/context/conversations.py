@@ -77,18 +77,25 @@ class Conversations:
         max_sessions: int = 10,
         max_results: int = 5,
         ranking: str = "relevance",
+        own: bool = False,
         all: bool = False,
         now: str | datetime | None = None,
     ) -> recalling.Recalled:
         """The messages of earlier sessions that answer, from so many sessions at most, and what was covered.
 
         `ranking="keywords"` counts the words asked for, in the newest sessions alone and without an index.
+        Calls of memory's own tools and their results are no answers; `own` asks for them too, by keywords.
         """
-        by_keywords = recalling.check_ranking(ranking) == "keywords"
+        by_keywords = recalling.check_ranking(ranking) == "keywords" or own
         found = self._transcripts(all=all)
         if by_keywords:
             return recalling.session_search(
-                query, found.list(all=all), found.read, max_sessions=max_sessions, max_results=max_results
+                query,
+                found.list(all=all),
+                found.read,
+                max_sessions=max_sessions,
+                max_results=max_results,
+                own=own,
             )
         if self._work.settings.incognito:
             return recalling.Recalled(degraded=("this session is incognito: nothing is read",))
@@ -150,11 +157,12 @@ class Conversations:
         )
 
     def import_transcript(
-        self, path: str | os.PathLike[str], *, agent: str, checkpoint: bool = False
+        self, path: str | os.PathLike[str], *, agent: str, checkpoint: bool | None = False
     ) -> importing.ImportedSession:
         """Keep a copy of one transcript in an agent's own folder, or add what it has more by now.
 
-        With `checkpoint` what a compaction is about to take away is summed up in the copy's log as well.
+        With `checkpoint` what a compaction is about to take away is summed up in the copy's log as well; with
+        None, only when what is new in the transcript shows that there was one.
         """
         from vademecum.agents import registry
         from vademecum.transcripts import importing
@@ -167,7 +175,7 @@ class Conversations:
         done = importing.import_file(
             known, real, home=self._work.home, caller=self._work.caller, now=self._work.now
         )
-        if checkpoint and done.session:
+        if done.session and (done.compacted if checkpoint is None else checkpoint):
             self._summed_up(importing.log_of(done, home=self._work.home, now=self._work.now))
         return done
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from vademecum.context import todo as todos
 from vademecum.context.units import is_request, measure
 from vademecum.tokens import count
-from vademecum.transcripts import Message, Role, Text, is_command, is_substantive, telling
+from vademecum.transcripts import ASIDE, Message, OwnCalls, Role, Text, is_command, is_substantive, telling
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -155,7 +155,7 @@ def request_text(message: Message) -> str:
     """What the user says in it, on one line; nothing for commands and what a host wrapped in tags."""
     if not is_request(message):
         return ""
-    text = message.text.strip()
+    text = message.text.replace(ASIDE, "").strip()
     wrapped = _WRAPPED.match(text)
     if is_command(text) or (wrapped and text.endswith(f"</{wrapped[1]}>")):
         return ""
@@ -193,7 +193,8 @@ def _extract(messages: Sequence[Message], caps: SummaryCaps) -> ThreadSummary:
     files: list[str] = []
     commits: dict[str, Commit] = {}  # by what git shows of a hash at least; oldest first
     talks: list[Exchange] = []
-    for message in messages:
+    own = OwnCalls()
+    for message in map(own.without, messages):
         for call in message.calls:
             calls[call.id] = call
             tools[_safe_line(call.name)[: caps.tool_chars] or "unnamed"] += 1

@@ -72,7 +72,7 @@ NOTES = IndexKind("the index", "answered from a scan, not from the index")
 SESSIONS = IndexKind(
     "the sessions' index",
     "sessions were answered from a scan, not from their index",
-    0x76616465,
+    0x76616466,
     grows=True,
     cache=32768,
     ties=", f.updated desc, f.scope_id, f.key, c.start desc, c.ord",

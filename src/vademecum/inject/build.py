@@ -49,6 +49,7 @@ from vademecum.knowledge import trust
 from vademecum.store import clock, decisions, pinned
 from vademecum.text import fences
 from vademecum.tokens import DEFAULT_RATIO, Size, count, weigh
+from vademecum.transcripts import without_block
 from vademecum.types import LEARNED, Audience, Finding, Origin, RecordType, Scope
 
 if TYPE_CHECKING:
@@ -568,8 +569,8 @@ _KNOWN = frozenset(str(kind) for kind in KNOWLEDGE)
 
 
 def extract_question(prompt: str) -> str:
-    """The words of a prompt to ask with: its ends, without code; empty for a command or a nod."""
-    text = fences.remove(prompt[:20_000]).strip()
+    """The words of a prompt to ask with: its ends, without code and memory's own block; of a nod, none."""
+    text = fences.remove(without_block(prompt)[:20_000]).strip()
     if text[:1] in ("/", "!", "#"):
         return ""
     if len(text) > _BEGINNING + _END:

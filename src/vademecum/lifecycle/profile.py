@@ -18,9 +18,9 @@ from vademecum.store.document import decode
 from vademecum.store.runs import Run
 from vademecum.text import LETTERS, SPOKEN, conflict, fences, meaning, similarity, visible
 from vademecum.text.vocabulary import EMPTY
-from vademecum.transcripts import Role, is_aside, is_command
+from vademecum.transcripts import ASIDE, Role, is_aside, is_command
 from vademecum.transcripts.events import Said, Started
-from vademecum.transcripts.importing import ASIDE, without_injected
+from vademecum.transcripts.importing import without_injected
 from vademecum.transcripts.sessions import IMPORT
 from vademecum.types import Audience, Entry, Origin, Scope
 

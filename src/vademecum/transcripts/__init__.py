@@ -6,6 +6,7 @@ carried along as it is, in `extra` and `Opaque`, so that nothing is lost on the 
 
 from __future__ import annotations
 
+import json
 import re
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -14,7 +15,7 @@ from vademecum.text import SPOKEN
 from vademecum.tokens import weigh
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Container, Iterable, Mapping
 
 Json: TypeAlias = Any  # what a JSON text can hold
 NOTHING: Mapping[str, Json] = {}
@@ -234,9 +235,10 @@ def is_substantive(text: str) -> bool:
 
 def name_from(message: Message) -> str:
     """A name from a user's request; empty when it is none, or only a greeting or a word of consent."""
-    if message.role is not Role.USER or is_aside(message) or not says_something(message.text):
+    text = message.text.replace(ASIDE, "")
+    if message.role is not Role.USER or is_aside(message) or not says_something(text):
         return ""
-    lines = [line for line in message.text.splitlines() if line.strip()]
+    lines = [line for line in text.splitlines() if line.strip()]
     line = next(filter(says_something, lines), lines[0])
     words = " ".join(_CONTROL.sub("", line).split()).lstrip("#>*- ")
     if len(words) <= LONGEST_NAME:
@@ -248,3 +250,107 @@ def name_from(message: Message) -> str:
 def is_aside(message: Message) -> bool:
     """Whether a message of an import is no plain part of the conversation: machinery, a branch, a summary."""
     return any(message.extra.get(mark) for mark in (META, SIDE, LEFT, SUMMARY))
+
+
+# -------------------------------------------------------------------- our own traffic
+# What memory told an agent, and what an agent asked of memory, is not what anybody said: were it found again,
+# memory would confirm itself from its own echo. The block is left out of a copy; calls and results are kept
+# there, and passed over by whoever looks for what was said.
+
+ASIDE = "[what memory told the agent]"
+_NAMED = "vade-memory"
+# Agents write the marks out in their own ways: as entities, once or twice, or as escapes of JSON.
+_LESS, _MORE = r"(?:<|&(?:amp;)?lt;|\\u003[cC])", r"(?:>|&(?:amp;)?gt;|\\u003[eE])"
+_OPENED = re.compile(rf"{_LESS}{_NAMED}{_MORE}")
+_CLOSED = re.compile(rf"{_LESS}/{_NAMED}{_MORE}")  # content cannot hold one: the renderer writes brackets out
+_OURS = re.compile(r"(?<![a-z])vade(?![a-z])")
+_BARE = frozenset(
+    """memory_store memory_recall memory_forget memory_search memory_get memory_note memory_learn
+    memory_operations session_search session_get""".split()
+)
+# Tools by which agents call others that they have not shown the model, or look for them.
+_DISPATCHERS = frozenset({"tool_call", "tool_search", "ToolSearch"})
+
+
+def without_block(text: str, instead: str = "") -> str:
+    """A text with something else in place of every block of ours, however an agent has escaped it.
+
+    A block that was cut off has no end; it is known by the line that its first mark has to itself.
+    """
+    if _NAMED not in text:
+        return text
+    found, at = [], 0
+    for opened in _OPENED.finditer(text):
+        if opened.start() < at:
+            continue
+        closed = _CLOSED.search(text, opened.end())
+        if closed is None and not text.startswith(("\n", "\\n"), opened.end()):
+            continue
+        found += [text[at : opened.start()], instead]
+        at = len(text) if closed is None else closed.end()
+    return "".join([*found, text[at:]])
+
+
+def is_own_call(call: ToolCall) -> bool:
+    """Whether a call asks memory itself, whatever its agent calls the tool."""
+    if call.name in _DISPATCHERS:
+        return any(map(is_own_tool, _dispatched(call.arguments)))
+    return is_own_tool(call.name) or any(
+        isinstance(where := call.extra.get(name), str) and bool(_OURS.search(where))
+        for name in ("namespace", "server")
+    )
+
+
+def is_own_tool(name: str) -> bool:
+    """Whether a tool is one of memory's, by its name alone: `mcp__vade__todo`, or `memory_search`."""
+    return name in _BARE or bool(_OURS.search(name))
+
+
+def _dispatched(arguments: str) -> list[str]:
+    """The tools that a dispatcher is to call, or to look for by their names."""
+    if not _OURS.search(arguments):
+        return []
+    try:
+        given = json.loads(arguments)
+    except (ValueError, RecursionError):
+        return []
+    wanted = given.get("name") or given.get("query") if isinstance(given, dict) else None
+    return wanted.removeprefix("select:").split(",") if isinstance(wanted, str) else []
+
+
+def without_own(message: Message, calls: Container[str] = ()) -> Message:
+    """A message without what it asks memory and what it answered; `calls` are ids of earlier such calls."""
+    kept = tuple(part for part in message.parts if not _is_own(part, calls))
+    return message if len(kept) == len(message.parts) else message._replace(parts=kept)
+
+
+def _is_own(part: Part, calls: Container[str]) -> bool:
+    if isinstance(part, ToolCall):
+        return is_own_call(part)
+    return isinstance(part, ToolResult) and (is_own_tool(part.name) or bool(part.id and part.id in calls))
+
+
+class OwnCalls:
+    """The calls of memory's own tools that wait for their results, while a thread is read in its order."""
+
+    MOST = 256  # that are waited for: a call whose result never came is forgotten one day
+
+    def __init__(self, open: Iterable[str] = ()) -> None:
+        self._open = dict.fromkeys(open)
+
+    @property
+    def open(self) -> tuple[str, ...]:
+        """The ids of those that are still without a result."""
+        return tuple(self._open)
+
+    def without(self, message: Message) -> Message:
+        """The next message, without what is ours."""
+        said = without_own(message, self._open)
+        for part in message.parts if said is not message or self._open else ():
+            if isinstance(part, ToolCall) and part.id and is_own_call(part):
+                self._open[part.id] = None
+            elif isinstance(part, ToolResult):
+                self._open.pop(part.id, None)
+        for id in list(self._open)[: -self.MOST]:
+            del self._open[id]
+        return said

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from vademecum.errors import VadeError
 from vademecum.store import clock, files, scopes
-from vademecum.transcripts import SIDE, Message, Text, ToolResult, to_json
+from vademecum.transcripts import ASIDE, SIDE, SUMMARY, Message, to_json, without_block
 from vademecum.transcripts.events import Ended, Event, Renamed, Said, Started, Trimmed, Used
 from vademecum.transcripts.log import ENDING, FOLDER, Log, OnDisk
 from vademecum.transcripts.reading import SessionFacts, TranscriptUsage, Unread, unseen
@@ -33,16 +33,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from vademecum.store import Home
-    from vademecum.transcripts import Part
+    from vademecum.transcripts import Json
     from vademecum.transcripts.reading import Found, Seen
 
     Progress = Callable[[str, int, int], None]
 
 
-ASIDE = "[what memory told the agent]"
-_OPEN, _CLOSE = "<vade-memory>", "</vade-memory>"
-# Content cannot hold the closing mark: the renderer writes angle brackets out.
-_BLOCK = re.compile(rf"{_OPEN}.*?{_CLOSE}", re.DOTALL)
 _LOOK = 50  # things from the beginning of a file that tell whose session it is
 _GONE = "no longer in the file"
 _READ = 1024 * 1024
@@ -71,6 +67,7 @@ class ImportedSession(NamedTuple):
     added: int = 0  # messages
     unread: int = 0  # lines and parts that could not be understood
     why: str = ""
+    compacted: bool = False  # whether what was added holds the summary of a compaction
 
 
 class _Head(NamedTuple):
@@ -150,7 +147,7 @@ def import_file(
             return ImportedSession(path, "same", session, project, unread=copy.unread)
         log.extend(chain(begun, [first], events), sync=True)
     outcome = "grown" if kept.ended else "new"
-    return ImportedSession(path, outcome, session, project, copy.added, copy.unread)
+    return ImportedSession(path, outcome, session, project, copy.added, copy.unread, compacted=copy.compacted)
 
 
 def log_of(done: ImportedSession, *, home: Home, now: Callable[[], datetime] = clock.now) -> Log:
@@ -174,6 +171,8 @@ class _Kept(NamedTuple):
     mark: Sequence[int] = ()  # size and time of the file then
     title: str = ""
     unread: int = 0
+    path: str = ""
+    paths: Sequence[str] = ()  # of all files that were copied into it
     ids: frozenset[str] = frozenset()  # of messages and costs
     shown: frozenset[str] = frozenset()  # of messages that no later import has put aside
 
@@ -204,7 +203,11 @@ def _kept(log: Log) -> _Kept:
                 kept = kept._replace(closed=kept.closed and event.why != _GONE)
                 shown -= set(event.ids)
             elif isinstance(about, dict):
-                known = {name: about[name] for name in ("mark", "title", "unread") if name in about}
+                known = {
+                    name: about[name]
+                    for name in ("mark", "title", "unread", "path", "paths")
+                    if name in about
+                }
                 kept = kept._replace(ended=True, closed=True, **known)
     return kept._replace(ids=frozenset(ids), shown=frozenset(shown))
 
@@ -219,8 +222,13 @@ class _Copy:
     def __init__(self, known: Readable, path: Path, session: str, kept: _Kept, mark: list[int]) -> None:
         self.known, self.path, self.session, self.kept, self.mark = known, path, session, kept, mark
         self.added = self.unread = 0
+        self.compacted = False
         self.time = clock.stamp(datetime.fromtimestamp(mark[1] / 1e9, UTC))  # where the file names none
         self._seen: Counter[str] = Counter()
+        earlier = kept.paths or ([kept.path] if kept.path else [])
+        # A file that is gone was moved, and this is it.
+        there = [each for each in earlier if each != str(path) and os.path.exists(each)]
+        self.paths = [*there, str(path)]
 
     def events(self, seen: Seen) -> Iterator[Event]:
         """What is to be written, in order; the last event says how far it went."""
@@ -237,7 +245,9 @@ class _Copy:
                 gone.discard(id)
                 if id not in self.kept.ids:
                     yield self._event(each, id)
-        if gone:  # an answer that was still being written then, or a turn that was taken back since
+        # Gone is an answer that was still being written, or a turn that was taken back since; of a session
+        # that agents have written into several files, none of them has all.
+        if gone and set(self.paths) == {str(self.path)}:
             yield Trimmed(tuple(sorted(gone)), _GONE, time=self.time)
         title = one_line(told.title)
         if title and title != self.kept.title:
@@ -245,6 +255,7 @@ class _Copy:
         about = {
             "format": self.known.name,
             "path": str(self.path),
+            **({"paths": self.paths} if len(self.paths) > 1 else {}),
             "mark": self.mark,
             "title": title,
             "unread": self.unread,
@@ -260,6 +271,7 @@ class _Copy:
         if isinstance(each, TranscriptUsage):
             return Used(*each[:6], time=self.time, id=id)
         self.added += 1
+        self.compacted = self.compacted or bool(each.extra.get(SUMMARY))
         return Said(without_injected(each), time=self.time, id=id)
 
 
@@ -364,25 +376,23 @@ def _size(path: Path) -> int:
 def without_injected(message: Message) -> Message:
     """A message with a note in place of every block of ours, which is not what anybody said.
 
-    A block that was injected comes back with the session it was injected into. It is put aside when that is
-    read: else memory would confirm itself from its own echo.
+    A block that was injected comes back with the session it was injected into, in the words of somebody or in
+    what the agent noted beside them. It is put aside when that is read: else memory would confirm itself.
     """
-    if not any(_told(part) for part in message.parts):
-        return message
-    return message._replace(parts=tuple(_without(part) for part in message.parts))
+    cleaned = _cleaned(message)
+    return cleaned if isinstance(cleaned, Message) else message
 
 
-def _told(part: Part) -> bool:
-    if isinstance(part, ToolResult):
-        return any(_told(each) for each in part.content)
-    return isinstance(part, Text) and _OPEN in part.text and _CLOSE in part.text
-
-
-def _without(part: Part) -> Part:
-    if isinstance(part, ToolResult):
-        kept = tuple(
-            each._replace(text=_BLOCK.sub(ASIDE, each.text)) if isinstance(each, Text) else each
-            for each in part.content
-        )
-        return part._replace(content=kept)
-    return part._replace(text=_BLOCK.sub(ASIDE, part.text)) if isinstance(part, Text) else part
+def _cleaned(value: Json) -> Json:
+    """A value without our block in any text of it; the very same when there is none."""
+    if isinstance(value, str):
+        return without_block(value, ASIDE)
+    if isinstance(value, dict):
+        new = {name: _cleaned(each) for name, each in value.items()}
+        return value if all(new[name] is each for name, each in value.items()) else new
+    if isinstance(value, list | tuple):
+        items = [_cleaned(each) for each in value]
+        if all(new is each for new, each in zip(items, value, strict=True)):
+            return value
+        return value._make(items) if hasattr(value, "_make") else type(value)(items)
+    return value

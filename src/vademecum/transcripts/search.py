@@ -28,6 +28,7 @@ from vademecum.store import files, names, reading, scopes, secrets
 from vademecum.store.outgoing import clean_text
 from vademecum.text import WORD
 from vademecum.transcripts import sync as following
+from vademecum.transcripts import without_own
 from vademecum.transcripts.events import Said, Started, Torn
 from vademecum.transcripts.events import parse as parse_event
 from vademecum.transcripts.events import render as render_event
@@ -321,8 +322,13 @@ class Earlier:
                     event = parse_event(file.read(spot.last - spot.start).removesuffix(b"\n"))
         except (OutsideMemory, StorageFailed, InvalidKey) as error:
             raise _Changed(row) from error
-        text = following.told(event.message) if isinstance(event, Said) else ""
-        if following.digest(text[spot.at : spot.at + spot.length]) != spot.digest:
+        if not isinstance(event, Said):
+            raise _Changed(row)
+        text = following.told(without_own(event.message))
+        if not _says(text, spot):  # results have no names in some formats: which are ours, the calls tell
+            before = following.own_calls(Log(row.key or "", paper), spot.start)
+            text = following.told(before.without(event.message))
+        if not _says(text, spot):
             raise _Changed(row)
         return text
 
@@ -566,6 +572,10 @@ def _ordered(scores: dict[int, float], rows: dict[int, ChunkRow]) -> list[int]:
         return round(scores[id_], 9), row.updated or "", row.scope_id, row.key or "", row.start, -row.order
 
     return sorted(rows, key=place, reverse=True)
+
+
+def _says(text: str, spot: Spot) -> bool:
+    return following.digest(text[spot.at : spot.at + spot.length]) == spot.digest
 
 
 def _clean_line(line: str) -> str:

@@ -31,7 +31,7 @@ from vademecum.search import relevance
 from vademecum.search.legs import PREVIEW, around, lowered
 from vademecum.store import Journal, clock, files, names, scopes, secrets
 from vademecum.store.outgoing import clean_text
-from vademecum.transcripts import Role, is_aside, is_command, name_from
+from vademecum.transcripts import ASIDE, OwnCalls, Role, is_aside, is_command, is_own_call, name_from
 from vademecum.transcripts.events import Ended, Event, Renamed, Said, Started, end_of, name_of, start_of
 from vademecum.transcripts.log import ENDING, FOLDER, InMemory, Line, Log, OnDisk, clean_event
 from vademecum.types import Audience, Origin, Scope, SecretPolicy
@@ -472,7 +472,7 @@ def _newest_first(found: Iterator[Session] | Sequence[Session]) -> list[Session]
 
 
 def _is_spoken(message: Message) -> bool:
-    text = message.text.strip()
+    text = message.text.replace(ASIDE, "").strip()
     plain = not is_aside(message) and not is_command(text)
     return message.role in _SPOKEN and bool(text) and plain
 
@@ -520,6 +520,7 @@ MAX_RESULTS, MOST_RESULTS = 5, 20
 
 _SPLIT = re.compile(r"[\s\-_.,;:!?()\[\]{}'\"/\\]+")
 _SHORTEST = 10  # characters; what is no longer says nothing by itself
+_CALLING = (b"vade", b"memory_", b"session_")  # of which the line of a call of ours has one
 _SAME = 80  # characters by which two messages of a session count as one
 _DENSE = 0.7  # of the keywords
 _ROLES = {Role.ASSISTANT: 0.3, Role.USER: 0.2}
@@ -597,8 +598,12 @@ def session_search(
     *,
     max_sessions: int = MAX_SESSIONS,
     max_results: int = MAX_RESULTS,
+    own: bool = False,
 ) -> Recalled:
-    """The messages with the most points, among equals the newest first; `sessions` come newest first."""
+    """The messages with the most points, among equals the newest first; `sessions` come newest first.
+
+    With `own`, calls of memory's own tools and their results are among them.
+    """
     wanted = ask(query)
     many, most = bounded(max_sessions, max_results)
     best: list[Hit] = []
@@ -609,7 +614,7 @@ def session_search(
     looked = 0
     for session in [each for each in listed if not each.trouble][:many]:
         try:
-            best += _best(_hits(session, read(session), wanted), most)
+            best += _best(_hits(session, read(session), wanted, own=own), most)
         except (OutsideMemory, StorageFailed) as error:  # gone or unreadable since it was listed
             troubles.append(f"{session.path}: {error}")
             continue
@@ -632,22 +637,24 @@ def _order(hit: Hit) -> tuple[float, int]:
     return -hit.score, -hit.line
 
 
-def _hits(session: Session, log: Log, wanted: Question) -> Iterator[Hit]:
+def _hits(session: Session, log: Log, wanted: Question, *, own: bool) -> Iterator[Hit]:
     turn = 0
     seen: set[int] = set()
     marks = _marks(wanted)
+    asked = OwnCalls()
     for raw in log.raw():
         if raw.kind not in ("", Said.kind):
             continue
         user = b'"role":"user"' in raw.content
-        if marks and not user and not _could(raw.content, marks):
+        calls = not own and any(each in raw.content for each in _CALLING)
+        if marks and not user and not calls and not _could(raw.content, marks):
             continue
         event = raw.read()
         if not isinstance(event, Said):
             continue
-        message = event.message
+        message = event.message if own else asked.without(event.message)
         turn += message.role is Role.USER and not is_aside(message) and bool(message.text.strip())
-        text = _words(message)
+        text = _words(message, calls=own)
         if message.role is Role.SYSTEM or len(text) <= _SHORTEST or hash(text[:_SAME]) in seen:
             continue
         found = score(wanted, text, message.role, session.name)
@@ -737,9 +744,11 @@ def preview(text: str, wanted: Question, size: int = PREVIEW) -> str:
     return around(text, places[len(places) // 2] if places else 0, size)
 
 
-def _words(message: Message) -> str:
-    """What a message says, the results of tools included."""
-    return "\n".join(each for each in (message.text, *(part.text for part in message.results)) if each)
+def _words(message: Message, *, calls: bool = False) -> str:
+    """What a message says, the results of tools included; with `calls`, what memory was asked as well."""
+    asked = [f"{call.name} {call.arguments}" for call in message.calls if calls and is_own_call(call)]
+    found = (message.text, *asked, *(part.text for part in message.results))
+    return "\n".join(each for each in found if each).replace(ASIDE, "")
 
 
 def _marks(wanted: Question) -> tuple[bytes, ...]:

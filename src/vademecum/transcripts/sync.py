@@ -23,7 +23,7 @@ from vademecum.index.corpus import head, moment
 from vademecum.index.languages import language_of
 from vademecum.index.words import Speech
 from vademecum.store import files, names
-from vademecum.transcripts import Role, Text, ToolCall, ToolResult, is_aside, name_from
+from vademecum.transcripts import ASIDE, OwnCalls, Role, Text, ToolCall, ToolResult, is_aside, name_from
 from vademecum.transcripts.events import Renamed, Said, Started
 from vademecum.transcripts.log import ENDING, FOLDER, Log, OnDisk
 from vademecum.types import Audience, Finding, Place, Scope
@@ -73,6 +73,7 @@ class FollowedLog(NamedTuple):
     lines: int = 0
     turns: int = 0
     mark: str = ""  # of the bytes at the beginning, and of those before `upto`
+    asked: tuple[str, ...] = ()  # calls of memory's own tools whose results have not been met
     id: int = 0
 
     @property
@@ -109,7 +110,7 @@ class FollowedLog(NamedTuple):
 @functools.lru_cache(maxsize=65_536)
 def _kept(state: str, id_: int) -> FollowedLog:
     kept = FollowedLog._make((*json.loads(state), id_))
-    return kept._replace(stamp=tuple(kept.stamp))
+    return kept._replace(stamp=tuple(kept.stamp), asked=tuple(kept.asked))
 
 
 class Spot(NamedTuple):
@@ -426,7 +427,9 @@ class Batch:
         self.log = log
 
     def _said(self, log: FollowedLog, event: Said, raw: Raw) -> FollowedLog:
-        message = event.message
+        message, own = event.message, OwnCalls(log.asked)
+        said = own.without(message)
+        log = log._replace(asked=own.open)
         if not log.made and log.looked < _LOOK:
             log = log._replace(made=name_from(message), looked=log.looked + 1)
         aside = is_aside(message)
@@ -434,15 +437,15 @@ class Batch:
         log = log._replace(turns=log.turns + spoken)
         if aside or message.role not in _SPOKEN:
             return log
-        text = told(message)
+        text = told(said)
         if len(text.strip()) <= (_SHORTEST if text.isascii() else _SHORTEST_OTHER):
             return log
         when = message.time or event.time
         day = head("", "", when, (), "")
         for at, length in pieces(text):
             piece = text[at : at + length]
-            own = words.all_in(piece[:_WEIGHED])
-            said = words.speech_of(piece[:_WEIGHED], own)
+            used = words.all_in(piece[:_WEIGHED])
+            speech = words.speech_of(piece[:_WEIGHED], used)
             spot = Spot(raw.start, raw.end, log.turns, at, length, digest(piece))
             self.pieces.append(
                 Piece(
@@ -451,12 +454,12 @@ class Batch:
                     "",
                     time=when,
                     moment=moment(when),
-                    speech=Speech(str(message.role), said.asks, said.says),
+                    speech=Speech(str(message.role), speech.asks, speech.says),
                     text=_BLOB.sub(" ", piece),
                     head=day,
-                    size=len(own - words.LOW),
+                    size=len(used - words.LOW),
                     place=_SPOT.pack(*spot),
-                    language=language_of(piece[:_WEIGHED], own),
+                    language=language_of(piece[:_WEIGHED], used),
                 )
             )
         self._chars += len(text)
@@ -479,7 +482,18 @@ def told(message: Message) -> str:
             found.append(f"{part.name} {_arguments(_bounded(part.arguments))}".strip())
         elif isinstance(part, ToolResult):
             found.append(_bounded(part.text))
-    return _clean("\n".join(each for each in found if each))
+    return _clean("\n".join(each for each in found if each).replace(ASIDE, ""))
+
+
+def own_calls(log: Log, upto: int) -> OwnCalls:
+    """The calls of memory's own tools that wait for their results at a place of a log, in bytes."""
+    own = OwnCalls()
+    for raw in log.raw():
+        if raw.start >= upto:
+            break
+        if raw.kind in ("", Said.kind) and isinstance(event := raw.read(), Said):
+            own.without(event.message)
+    return own
 
 
 def _bounded(text: str) -> str:

@@ -14,8 +14,8 @@ without usage in the latter: the subagent's own file has it), the summary that f
 
 Told: the session, its folder, model and first time; `summary`, `custom-title` and `ai-title` lines as the
 title, of which a title that a person gave stays. Left out: the other `progress` lines (hooks, running
-commands), file history, hook summaries, durations and other `system` lines without words, settings of the
-session.
+commands), requests as they were sent, file history, hook summaries, durations and other `system` lines
+without words, settings of the session.
 
 Memory: what is always loaded, `CLAUDE.md`, becomes `context.md`; its notes below `projects/<folder>/memory/`
 and what is loaded only in some folder become records.
@@ -76,7 +76,8 @@ _KINDS = _SPOKEN | frozenset(_TITLES) | frozenset({"system", "progress", "queue-
 _SILENT = frozenset(
     "file-history-snapshot last-prompt permission-mode agent-name agent-color agent-setting mode tag "
     "pr-link task-summary worktree-state content-replacement attribution-snapshot marble-origami- "
-    "commit marble-origami-snapshot bridge-session speculation-accept started result".split()
+    "commit marble-origami-snapshot bridge-session speculation-accept started result api-request "
+    "api-request-shape api-request-blob tools-used cost-state atis-latch".split()
 )
 _MACHINE = (
     "<local-command-",

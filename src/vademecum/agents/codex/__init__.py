@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from vademecum.agents import base, claude_code
 
@@ -17,9 +17,14 @@ def _parts(where: base.Where, folder: Path, program: base.Program) -> list[base.
     """The server in TOML, the hooks in JSON."""
     return [
         base.TomlServer(folder / "config.toml", program.server),
-        base.HookList(folder / "hooks.json", base.wrapped_command),
+        base.HookList(folder / "hooks.json", _wrapped),
         base.Words(base.folder_or_project(where, folder) / "AGENTS.md"),
     ]
+
+
+def _wrapped(command: str) -> Any:
+    """It gives the hook at a session's end three seconds, and warns at every start of more."""
+    return {"hooks": [{"type": "command", "command": command, "timeout": min(base.SECONDS, 3)}]}
 
 
 AGENT = base.Agent(
@@ -31,7 +36,8 @@ AGENT = base.Agent(
         _parts,
         variable="CODEX_HOME",
         root_of=base.folder_or_project,
-        note="open /hooks in Codex once: it runs a hook only after you have trusted it there",
+        note="open /hooks in Codex once: it runs a hook only after you have trusted it there; for a project,"
+        " Codex must also trust the folder, or it reads neither server nor hooks from it",
     ),
     instructions=base.InstructionFile(("AGENTS.md",)),
     transcripts=base.TranscriptFormat(

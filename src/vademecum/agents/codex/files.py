@@ -114,7 +114,10 @@ _NOTES = frozenset(
     {"error", "stream_error", "warning", "turn_aborted", "entered_review_mode", "exited_review_mode"}
 )
 _SILENT_RECORDS = frozenset(
-    {"world_state", "turn_context", "session_meta", "inter_agent_communication_metadata", "state"}
+    {
+        *("world_state", "turn_context", "session_meta", "inter_agent_communication_metadata", "state"),
+        "token_usage_record",  # what `token_count` events tell
+    }
 )
 _SILENT_ITEMS = frozenset(
     {"ghost_snapshot", "other", "compaction", "compaction_summary", "context_compaction"}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from vademecum.agents import base
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
 
@@ -29,6 +30,15 @@ def _wrapped(command: str) -> Any:
     }
 
 
+_TOLD = re.compile(r"<hook_context>.*?</hook_context>\s*", re.DOTALL)
+
+
+def _read(given: Mapping[str, Any], environ: Mapping[str, str]) -> base.HookInput:
+    """What it says; a prompt comes with what hooks told at the beginning in front of it."""
+    found = base.read_common(given, environ)
+    return found._replace(prompt=_TOLD.sub("", found.prompt))
+
+
 def _chats(folder: Path, pattern: str) -> Iterator[Path]:
     """Every chat of a project; for one without any, its checkpoints and logs."""
     for project in sorted(folder.glob(pattern)):
@@ -45,7 +55,9 @@ AGENT = base.Agent(
             base.HookEvent.PRE_COMPACT: "PreCompress",
             base.HookEvent.STOP: "AfterAgent",
             base.HookEvent.SESSION_END: "SessionEnd",
-        }
+        },
+        read=_read,
+        announces=False,
     ),
     setup=base.Setup(("gemini",), ".gemini", _parts, root_of=base.folder_or_project),
     instructions=base.InstructionFile(("GEMINI.md",)),

@@ -8,7 +8,11 @@ appended again with the same id: the last one counts, in its place. What was tak
 has no chats, where they are all there is.
 
 A message of the model has its thoughts, words and tool calls at once, and the calls have their results with
-them, which come out as a message of their own. Flagged: `info`, `warning` and `error` messages (`meta`).
+them, which come out as a message of their own. The same results stand in a message of the user behind it,
+and a `$set` line has all messages again when a session is resumed: a call has one result here, and what
+was said comes out once. Flagged: `info`, `warning` and `error` messages, what Gemini CLI says of the session
+before anybody speaks (`meta`), and what a compression left in place of the history (`summary`). What hooks
+told the agent stands before a prompt in `<hook_context>`; it is kept in `extra`, out of what the person said.
 Told: the session, its first time and summary; the folder from the `.project_root` file that newer versions
 keep beside the chats, since chats have only a hash of it. Left out: what a tool showed on the screen,
 unless it is all there is.
@@ -16,11 +20,13 @@ unless it is all there is.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from vademecum.transcripts import (
     LEFT,
     META,
+    SUMMARY,
     Image,
     Message,
     Opaque,
@@ -60,6 +66,9 @@ if TYPE_CHECKING:
 _KNOWN = ("id", "timestamp", "type", "content", "thoughts", "tokens", "model", "toolCalls")
 _KNOWN_CALL = "id name args result resultDisplay description displayName renderOutputAsMarkdown".split()
 _PATH = 4096
+_TOLD = re.compile(r"<hook_context>(.*?)</hook_context>\s*", re.DOTALL)
+_SETTING = "<session_context>"
+_TAKEN = "Got it. Thanks for the additional context!"  # what follows the summary that a compression made
 
 
 def recognises(head: bytes, path: Path) -> bool:
@@ -116,6 +125,7 @@ def _document(path: Path, telling: FactsSoFar) -> Iterator[Found]:
 
 def _lines(path: Path, telling: FactsSoFar, seen: Seen) -> Iterator[Found]:
     last, taken = _changes(path)
+    once = _Once()
     for line in lines(path, seen):
         if isinstance(line, Unread):
             yield line
@@ -124,18 +134,67 @@ def _lines(path: Path, telling: FactsSoFar, seen: Seen) -> Iterator[Found]:
         changed = value.get("$set")
         if isinstance(changed, dict):
             yield from _tell(changed, telling)
-            for each in listed(changed.get("messages")):
-                if isinstance(each, dict) and _key(each) not in last:
-                    yield from _message(each, telling)
+            said = [each for each in listed(changed.get("messages")) if isinstance(each, dict)]
+            new = [each for each in said if _key(each) not in last and once.is_new(each)]
+            for each in new:
+                yield from once.only(_snapshot(each, said, telling))
         elif "$rewindTo" in value:
             continue
         elif "type" in value and ("id" in value or "content" in value):
             if last.get(_key(value), line.number) == line.number:
-                yield from _flagged(_message(value, telling), left=line.number in taken)
+                yield from once.only(_flagged(_message(value, telling), left=line.number in taken))
         elif "sessionId" in value:
             yield from _tell(value, telling)
         else:
             yield Unread(line.number, "neither a message nor a header")
+
+
+class _Once:
+    """What a file has told already: results by their calls, and messages of snapshots by their ids."""
+
+    def __init__(self) -> None:
+        self._results: set[str] = set()
+        self._messages: set[int] = set()
+
+    def is_new(self, value: dict[str, Json]) -> bool:
+        """Whether a message of a snapshot was in none before; its id is all that stays the same."""
+        key = _key(value) if text(value.get("id")) else hash(written(value.get("content")))
+        new = key not in self._messages
+        self._messages.add(key)
+        return new
+
+    def only(self, found: Iterator[Found]) -> Iterator[Found]:
+        """The same without results that were told before, and without messages that say nothing then."""
+        for each in found:
+            if not isinstance(each, Message):
+                yield each
+                continue
+            parts = tuple(part for part in each.parts if not self._told(part))
+            if parts or not each.parts:
+                yield each if len(parts) == len(each.parts) else each._replace(parts=parts)
+
+    def _told(self, part: Part) -> bool:
+        if not isinstance(part, ToolResult) or not part.id:
+            return False
+        known = part.id in self._results
+        self._results.add(part.id)
+        return known
+
+
+def _snapshot(value: dict[str, Json], said: list[dict[str, Json]], telling: FactsSoFar) -> Iterator[Found]:
+    """A message that only a snapshot has: of the setting, or of what a compression put in place of others."""
+    after = said[said.index(value) + 1 :][:1]
+    summary = any(_words(each) == _TAKEN for each in after)
+    mark = SUMMARY if summary else META if _words(value) == _TAKEN else ""
+    for each in _message(value, telling):
+        if mark and isinstance(each, Message):
+            yield each._replace(extra={**each.extra, mark: True if summary else "compression"})
+        else:
+            yield each
+
+
+def _words(value: dict[str, Json]) -> str:
+    return "\n".join(part.text for part in parts_of(value.get("content")) if isinstance(part, Text))
 
 
 def _changes(path: Path) -> tuple[dict[int, int], set[int]]:
@@ -188,10 +247,30 @@ def _message(value: dict[str, Json], telling: FactsSoFar) -> Iterator[Found]:
     parts, results = _spoken(value)
     name = text(value.get("id"))
     yield from telling.tell(model=model)
-    yield Message(role, parts, id=name, time=time, model=model, extra=extra)
+    if role is Role.USER:
+        parts, told = _without_told(parts)
+        extra |= {"hook_context": told} if told else {}
+        if any(isinstance(part, Text) and part.text.startswith(_SETTING) for part in parts[:1]):
+            extra[META] = "session_context"
+    if parts or not results:
+        yield Message(role, parts, id=name, time=time, model=model, extra=extra)
     yield from _usage(mapping(value.get("tokens")), model, time)
     if results:
         yield Message(Role.TOOL, results, id=f"{name}:results" if name else "", time=time)
+
+
+def _without_told(parts: tuple[Part, ...]) -> tuple[tuple[Part, ...], list[str]]:
+    """What somebody said, without what hooks told the agent in front of it; and that."""
+    told: list[str] = []
+    kept: list[Part] = []
+    for part in parts:
+        if isinstance(part, Text) and "<hook_context>" in part.text:
+            told += _TOLD.findall(part.text)
+            said = _TOLD.sub("", part.text)
+            kept += [part._replace(text=said)] if said.strip() else []
+        else:
+            kept.append(part)
+    return tuple(kept), told
 
 
 def _spoken(value: dict[str, Json]) -> tuple[tuple[Part, ...], tuple[ToolResult, ...]]:

@@ -74,6 +74,7 @@ def show(which: str, last: int | None, everything: bool, as_json: bool, door: Do
     show_default=True,
     help="By the index of all sessions, or by counting words in the newest.",
 )
+@click.option("--own", is_flag=True, help="Also calls of memory's own tools and their results; by keywords.")
 @_everything
 @common
 def search(
@@ -82,13 +83,14 @@ def search(
     max_sessions: int,
     max_results: int,
     ranking: str,
+    own: bool,
     everything: bool,
     as_json: bool,
     door: Door,
 ) -> None:
     """Find messages of earlier sessions by the words of QUERY."""
     answer = door().sessions.search(
-        query, max_sessions=max_sessions, max_results=max_results, ranking=ranking, all=everything
+        query, max_sessions=max_sessions, max_results=max_results, ranking=ranking, own=own, all=everything
     )
     found = answer.hits
     if as_json:

@@ -79,9 +79,8 @@ def run(job: Job, tell: Callable[[bytes], None]) -> None:
             say(_prompt(memory, hooks, told, until, say))
         return
     if told.transcript and agent.transcripts is not None:
-        memory.sessions.import_transcript(
-            told.transcript, agent=agent.transcripts.name, checkpoint=event is HookEvent.PRE_COMPACT
-        )
+        announced = event is HookEvent.PRE_COMPACT if agent.hooks.announces else None
+        memory.sessions.import_transcript(told.transcript, agent=agent.transcripts.name, checkpoint=announced)
     if event is HookEvent.SESSION_END:
         Shown(memory.home.path, told.session).forget()
         hook_log.close_session(memory.home.path, told.session)

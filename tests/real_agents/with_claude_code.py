@@ -1,0 +1,47 @@
+"""Claude Code: installed from npm, a session with memory, resumed, compacted and ended."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from real_agents import play, programs
+from real_agents.model_server import ModelServer
+from real_agents.world import World
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_claude_code_with_memory(tmp_path: Path) -> None:
+    claude = str(programs.program("claude"))
+    with ModelServer(play.SCRIPT, log=tmp_path / "requests.jsonl") as server:
+        world = World(tmp_path, server, _environ(server))
+        play.prepared(world)
+        world.vademecum("install", "claude-code")
+        words = ["--output-format", "json", "--allowedTools", "mcp__vade"]
+        first = world.run([claude, "-p", play.REMEMBER, *words])
+        assert first.code == 0, first.err
+        session = json.loads(first.out)["session_id"]
+        for prompt in (play.ASK, "/compact", play.AGAIN):
+            done = world.run([claude, "-p", prompt, "--resume", session, *words])
+            assert done.code == 0, done.err
+        # It hides the tools of servers behind a search; their names stand in the first request.
+        play.check_tools(server, first=False)
+        assert "mcp__vade__memory_store" in server.conversation[0].text
+        play.check_told(server)
+        play.check_hooks(world, {"session-start", "user-prompt", "pre-compact", "stop", "session-end"})
+        play.check_kept(world)
+        world.settled()
+        play.check_copy(world, play.REMEMBER, play.ASK, play.AGAIN)
+        play.check_found(world)
+        world.check_uninstall("claude-code")
+
+
+def _environ(server: ModelServer) -> dict[str, str]:
+    return {
+        "ANTHROPIC_BASE_URL": server.url,
+        "ANTHROPIC_API_KEY": "scripted",
+        "DISABLE_AUTOUPDATER": "1",
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+    }

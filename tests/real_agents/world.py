@@ -1,0 +1,170 @@
+"""Where an agent runs: a person's home folder, a project under git, a memory, and a record of every hook."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from real_agents import programs
+from vademecum.memory import Memory, connect
+from vademecum.types import Origin
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from real_agents.model_server import ModelServer
+
+MINUTES = 5  # for one run of an agent, on a machine that has other things to do
+_CONFIGURED = (
+    *(".claude.json", "settings.json", "config.toml", "hooks.json", "opencode.json", "vade.js"),
+    *("CLAUDE.md", "AGENTS.md", "GEMINI.md", "QWEN.md"),
+)
+_KEPT = ("LANG", "LC_ALL", "TZ", "TMPDIR", "SSL_CERT_FILE")
+
+# `vade` as the agent starts it: hooks are written down, what goes in and what comes out, and everything else
+# is the program itself.
+_SHIM = """\
+#!{python}
+import json, os, subprocess, sys
+REAL = [{python!r}, "-m", "vademecum"]
+if sys.argv[1:2] == ["hook"]:
+    given = sys.stdin.buffer.read()
+    done = subprocess.run([*REAL, *sys.argv[1:]], input=given, capture_output=True)
+    line = {{"words": sys.argv[2:4], "in": given.decode("utf-8", "replace"), "code": done.returncode,
+            "out": done.stdout.decode("utf-8", "replace"), "err": done.stderr.decode("utf-8", "replace")}}
+    with open({record!r}, "a") as file:
+        file.write(json.dumps(line) + "\\n")
+    sys.stdout.buffer.write(done.stdout)
+    sys.exit(done.returncode)
+if "install" in sys.argv or "uninstall" in sys.argv:
+    from vademecum.interfaces.cli import main
+    sys.exit(main())
+os.execv(REAL[0], [*REAL, *sys.argv[1:]])
+"""
+
+
+class HookCall(NamedTuple):
+    """One hook that an agent called: for which event, with what, and what came of it."""
+
+    event: str
+    given: dict[str, Any]
+    out: str
+    code: int
+    err: str
+
+    @property
+    def context(self) -> str:
+        """What the model is told."""
+        return str(json.loads(self.out)["hookSpecificOutput"]["additionalContext"]) if self.out else ""
+
+
+class Ran(NamedTuple):
+    """What a run of an agent left behind."""
+
+    code: int
+    out: str
+    err: str
+
+
+@dataclass
+class World:
+    """One agent's world."""
+
+    top: Path
+    server: ModelServer
+    environ: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.person, self.project, self.home = (
+            self.top / "person",
+            self.top / "project",
+            self.top / "person/.vade",
+        )
+        for folder in (self.person, self.project):
+            folder.mkdir()
+        subprocess.run(["git", "init", "--quiet", str(self.project)], check=True)
+        (self.project / "README.md").write_text("# Harbour\n\nCranes and trains.\n", "utf-8")
+        self.vade = self.top / "bin" / "vade"
+        self.vade.parent.mkdir()
+        self.vade.write_text(
+            _SHIM.format(python=sys.executable, record=str(self.top / "hooks.jsonl")), "utf-8"
+        )
+        self.vade.chmod(0o755)
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """What the agent and its children see."""
+        kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
+        path = os.pathsep.join((str(self.vade.parent), programs.search_path()))
+        # A busy machine must not make a test of something else fail.
+        return {**kept, "HOME": str(self.person), "PATH": path, "VADE_LIMITS_HOOK": "20s", **self.environ}
+
+    def run(self, words: Sequence[str], *, given: str = "", minutes: float = MINUTES) -> Ran:
+        """Run one program in the project."""
+        done = subprocess.run(
+            words,
+            input=given,
+            env=self.variables,
+            cwd=self.project,
+            capture_output=True,
+            text=True,
+            timeout=minutes * 60,
+            check=False,
+        )
+        return Ran(done.returncode, done.stdout, done.stderr)
+
+    def vademecum(self, *words: str) -> Ran:
+        """Run `vade` as a person would."""
+        done = self.run([str(self.vade), *words])
+        assert done.code == 0, textwrap.shorten(done.err + done.out, 2000)
+        return done
+
+    def memory(self, **given: Any) -> Memory:
+        """Its memory, as the person has it."""
+        return connect(home=self.home, cwd=self.project, origin=Origin.USER, actor="human:ada", **given)
+
+    def hooks(self, event: str = "") -> list[HookCall]:
+        """The hooks that were called, in order."""
+        record = self.top / "hooks.jsonl"
+        lines = map(json.loads, record.read_text("utf-8").splitlines()) if record.exists() else ()
+        found = [
+            HookCall(each["words"][1], json.loads(each["in"] or "{}"), each["out"], each["code"], each["err"])
+            for each in lines
+        ]
+        return [each for each in found if not event or each.event == event]
+
+    def write(self, name: str, value: Mapping[str, Any] | str) -> Path:
+        """A file below the person's home folder."""
+        path = self.person / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(value if isinstance(value, str) else json.dumps(value, indent=2), "utf-8")
+        return path
+
+    def settled(self, *, seconds: float = 60) -> None:
+        """Wait until what hooks do after their answer is done: every copy that was begun has its end."""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            logs = [each.read_bytes() for each in sorted((self.home / "transcripts").rglob("*.jsonl"))]
+            if logs and all(b'"kind":"ended"' in each.splitlines()[-1] for each in logs) and self._quiet():
+                return
+            time.sleep(0.5)
+
+    def _quiet(self) -> bool:
+        """Whether no child of a hook is at work: it holds the lock of its import."""
+        newest = max(each.stat().st_mtime for each in (self.home / "transcripts").rglob("*.jsonl"))
+        return time.time() - newest > 2
+
+    def check_uninstall(self, agent: str) -> None:
+        """What was installed goes again, all of it."""
+        self.vademecum("uninstall", agent)
+        for path in self.person.rglob("*"):
+            if path.is_file() and path.name in _CONFIGURED and ".vade" not in path.parts:
+                assert str(self.vade) not in path.read_text("utf-8"), path
+                assert "vade:begin" not in path.read_text("utf-8"), path
