@@ -29,6 +29,7 @@ from bench import (
     signals,
     small_sets,
     speed,
+    start,
     statements,
     stores,
     times,
@@ -48,6 +49,7 @@ BENCHES: dict[str, Callable[[], Rows]] = {
     "times": times.measure,
     "claims": claims.measure,
     "mcp": mcp.measure,
+    "start": start.measure,
     "hooks": hooks.measure,
     "chat": chat.measure,
 }

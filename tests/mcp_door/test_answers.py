@@ -9,6 +9,7 @@ from jsonschema import Draft202012Validator
 
 from mcp_door.talking import call, home_of, in_process, talk
 from vademecum.interfaces.tools.core import OPERATIONS, TOOL_SETS
+from vademecum.interfaces.tools.declaration import outline
 from vademecum.memory import connect
 from vademecum.transcripts import Message, Role, Text
 from vademecum.transcripts.events import Said
@@ -98,6 +99,7 @@ class Talk:
             declaration = OPERATIONS[given["operation"]].answer
             name = f"{name} {given['operation']}"
         Draft202012Validator(strict(declaration)).validate(answer)
+        Draft202012Validator(TOOLS[name.split()[0]].offered["outputSchema"]).validate(answer)
         self.sent.setdefault(name, set()).update(fields(answer, declaration))
         return answer
 
@@ -164,11 +166,16 @@ def test_a_field_that_no_declaration_names_is_seen() -> None:
     assert not Draft202012Validator(strict(schema)).is_valid(answer)
 
 
-def test_clients_are_told_the_same_schemas(folder: Path) -> None:
+def test_clients_are_told_the_same_schemas_those_of_answers_in_outline(folder: Path) -> None:
     async def conversation() -> None:
         async with in_process(folder) as client:
             for each in (await client.list_tools()).tools:
-                assert each.output_schema == TOOLS[each.name].answer
+                whole = TOOLS[each.name].answer
+                assert each.output_schema == outline(whole)
+                told = each.output_schema.get("properties", {})
+                assert bool(told) == bool(whole.get("required"))
+                assert all(whole["properties"][name]["type"] == told[name]["type"] for name in told)
+                assert set(told) <= set(whole.get("required", ()))
                 assert each.input_schema == TOOLS[each.name].parameters
 
     talk(conversation)

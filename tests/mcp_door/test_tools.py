@@ -154,6 +154,32 @@ def test_every_tool_says_when_to_use_it_and_gives_an_example_that_it_takes(famil
     assert "proactively" in next(t for t in FAMILIES["co-cli"] if t.name == "recall_memory").description
 
 
+def test_the_list_of_tools_leaves_room_for_the_work() -> None:
+    """Every agent pays for it in every session: characters / 4 is close to tokens for text like this."""
+
+    def tokens(value: Any) -> float:
+        return len(json.dumps(value, ensure_ascii=False, separators=(",", ":"))) / 4
+
+    told = [each.offered for each in FAMILIES["core"]]
+    read = [{name: each[name] for name in ("name", "description", "inputSchema")} for each in told]
+    assert sum(map(tokens, read)) <= 2_600
+    assert tokens(told) <= 3_100
+
+
+def test_every_argument_is_explained_by_its_schema_or_by_the_text_of_its_tool() -> None:
+    """What has no words of its own is named in the description, or is one of the names that say it all."""
+    plain = {
+        *("content", "query", "limit", "scope", "tags", "mode", "search_mode", "lines", "session", "place"),
+        *("operation", "id", "ids", "title", "minScore", "max_sessions", "max_results", "memory_type"),
+    }
+    for tool in FAMILIES["core"]:
+        for name, each in schema(tool.arguments)["properties"].items():
+            assert "description" in each or f"`{name}`" in tool.description or name in plain, (
+                tool.name,
+                name,
+            )
+
+
 def test_hints_tell_reads_from_writes_and_what_takes_away(folder: Path) -> None:
     async def conversation() -> None:
         async with in_process(folder) as client:

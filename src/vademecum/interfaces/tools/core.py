@@ -22,6 +22,7 @@ from vademecum.interfaces.present.to_json import (
 from vademecum.interfaces.tools.declaration import (
     Items,
     LineOrId,
+    Numbers,
     Read,
     Span,
     Texts,
@@ -51,10 +52,10 @@ MODES = ("hybrid", "bm25", "vector", "metadata")
 TODO_OPERATIONS = ("write", "update", "add", "list", "done")
 
 _WHERE = ", ".join(f"{each} ({each.rule.meaning})" for each in Scope)
-Kept = Annotated[str, f"Where it is kept: {_WHERE}.", SCOPES]
-OnlyScope = Annotated[str | None, "Only this scope; without it, everything in sight.", SCOPES]
-Tags = Annotated[Texts | None, 'Labels to find it by, such as "testing,pytest" or ["testing", "pytest"].']
-Retry = Annotated[str | None, "A random text of your own. A retry with the same key is never written twice."]
+Kept = Annotated[str, "", SCOPES]  # what each of them is, memory_store says for all
+OnlyScope = Annotated[str | None, "", SCOPES]
+Tags = Annotated[Texts | None, ""]
+Retry = Annotated[str | None, "A random text that makes a retry safe."]
 
 # ---------------------------------------------------------------- answers
 
@@ -103,26 +104,17 @@ TODO = JsonShape("todo_list", "items text", items=many(JsonShape("todo_item", "i
 @tool("Remember something", stored, postponed_json)
 def memory_store(
     *,
-    content: Annotated[str, "One or two sentences that stand on their own."],
-    key: Annotated[
-        str | None,
-        "The topic, as in `testing-framework`; made from the content when left out. A topic that is"
-        " known gets the content as a new dated entry.",
-    ] = None,
-    scope: Kept = "project",
+    content: Annotated[str, ""],
+    key: Annotated[str | None, "The topic; made from the content when left out."] = None,
+    scope: Annotated[str, f"{_WHERE}.", SCOPES] = "project",
     memory_type: Annotated[
         str | None,
-        "A label: project (conventions, decisions), user (who the person is and how they like to"
-        " work), feedback (corrections), reference (where something is found). Left out, a new topic"
-        " is project and a known one stays what it is.",
+        "project (conventions, decisions), user (who the person is, how they work), feedback"
+        " (corrections), reference (where something is found); left out, a known topic keeps its own.",
         TYPES,
     ] = None,
     tags: Tags = None,
-    mode: Annotated[
-        str,
-        "append adds an entry; replace also marks the one before it as superseded.",
-        ("append", "replace"),
-    ] = "append",
+    mode: Annotated[str, "", ("append", "replace")] = "append",
     idempotency_key: Retry = None,
 ) -> Write:
     """Keep a record."""
@@ -140,18 +132,17 @@ def memory_store(
 @tool("Recall what was remembered", found_json, read_only=True)
 def memory_recall(
     *,
-    query: Annotated[str | None, "What you want to know; without it, the newest."] = None,
+    query: Annotated[str | None, "What you want to know; left out, the newest."] = None,
     scope: OnlyScope = None,
-    memory_type: Annotated[str | None, "Only this type.", TYPES] = None,
-    limit: Annotated[int, "How many at most.", Span(1, 100)] = 10,
-    search_mode: Annotated[str, "How to search.", MODES] = "hybrid",
+    memory_type: Annotated[str | None, "", TYPES] = None,
+    limit: Annotated[int, "", Span(1, 100)] = 10,
+    search_mode: Annotated[str, "", MODES] = "hybrid",
     sort_by: Annotated[
         str | None,
-        "Another order than that of relevance: newest first, relevance with recency and use, or"
-        " most used first.",
+        "Instead of relevance; score is relevance with recency and use.",
         ("recency", "score", "usage"),
     ] = None,
-    include_related: Annotated[bool, "Also what the records found point to."] = False,
+    include_related: Annotated[bool, "Also what they point to."] = False,
 ) -> Read:
     """Records that answer a question, or the newest."""
 
@@ -184,16 +175,14 @@ def memory_forget(
 def memory_search(
     *,
     query: Annotated[str, "A question, or words to look for."],
-    maxResults: Annotated[int | None, "How many passages at most; 6 when left out.", Span(1, 100)] = None,
-    minScore: Annotated[
-        float | None, "Hide results with less relevance; 0 when left out.", Span(0, 1)
-    ] = None,
-    mode: Annotated[str | None, "How to search; hybrid when left out.", MODES] = None,
+    maxResults: Annotated[int | None, "6 when left out.", Span(1, 100)] = None,
+    minScore: Annotated[float | None, "", Span(0, 1)] = None,
+    mode: Annotated[str | None, "hybrid when left out.", MODES] = None,
     scope: OnlyScope = None,
     sources: Annotated[
-        Texts | None, "Only these: memory, journal, pinned, transcript, or an attached folder."
+        Texts | None, "Only these: memory, journal, pinned, transcript, an attached folder."
     ] = None,
-    as_of: Annotated[str | None, "Answer as memory stood on this date, such as 2026-05-02."] = None,
+    as_of: Annotated[str | None, "As memory stood on a day such as 2026-05-02."] = None,
 ) -> Read:
     """Passages of everything in sight that answer a question."""
 
@@ -214,10 +203,10 @@ def memory_search(
 
 @tool("Read lines of memory", LINES, read_only=True)
 def memory_get(
-    path: Annotated[str, "A path as a search gave it, or the key of a record."],
-    from_: Annotated[int | None, "The first line, counted from 1.", Span(1)] = None,
-    startLine: Annotated[int | None, "Another name for `from`.", Span(1)] = None,
-    lines: Annotated[int | None, "How many lines; all when left out.", Span(0)] = None,
+    path: Annotated[str, ""],
+    from_: Annotated[int | None, "The first line.", Span(1)] = None,
+    startLine: Annotated[int | None, "The same as `from`.", Span(1)] = None,
+    lines: Annotated[int | None, "All when left out.", Span(0)] = None,
 ) -> Read:
     """Lines of a file; one that is not there is an empty text."""
     if from_ is not None and startLine is not None:
@@ -235,10 +224,8 @@ def memory_get(
 
 @tool("Note something in today's journal", noted, postponed_json)
 def memory_note(
-    content: Annotated[str, "What happened, in a few sentences."],
-    scope: Annotated[
-        str, f"Whose journal: {', '.join(JOURNALS[:-1])} or {JOURNALS[-1]}.", JOURNALS
-    ] = "project",
+    content: Annotated[str, ""],
+    scope: Annotated[str, "", JOURNALS] = "project",
     idempotency_key: Retry = None,
 ) -> Write:
     """Append to today's journal."""
@@ -248,20 +235,20 @@ def memory_note(
 @tool("Keep a lesson", stored, postponed_json)
 def memory_learn(
     *,
-    type: Annotated[str, "What kind of lesson.", LESSONS],
-    fact: Annotated[str | None, "discovery: the fact."] = None,
-    error: Annotated[str | None, "solution: the error or problem."] = None,
-    solution: Annotated[str | None, "solution: what solved it."] = None,
-    pattern: Annotated[str | None, "pattern: the convention."] = None,
-    sequence: Annotated[Texts | None, "workflow: the steps, in order."] = None,
-    success_rate: Annotated[float | None, "workflow: how often it works.", Span(0, 1)] = None,
-    what: Annotated[str | None, "failure: what went wrong."] = None,
-    impact: Annotated[str | None, "failure: what it cost."] = None,
-    prevention: Annotated[str | None, "failure: how to avoid it."] = None,
-    path: Annotated[str | None, "rule: the files it is about."] = None,
-    rule: Annotated[str | None, "rule: the rule."] = None,
-    confidence: Annotated[float | None, "How sure you are.", Span(0, 1)] = None,
-    examples: Annotated[Texts | None, "Paths of files that show it."] = None,
+    type: Annotated[str, "", LESSONS],
+    fact: Annotated[str | None, ""] = None,
+    error: Annotated[str | None, ""] = None,
+    solution: Annotated[str | None, ""] = None,
+    pattern: Annotated[str | None, ""] = None,
+    sequence: Annotated[Texts | None, ""] = None,
+    success_rate: Annotated[float | None, "", Span(0, 1)] = None,
+    what: Annotated[str | None, ""] = None,
+    impact: Annotated[str | None, ""] = None,
+    prevention: Annotated[str | None, ""] = None,
+    path: Annotated[str | None, ""] = None,
+    rule: Annotated[str | None, ""] = None,
+    confidence: Annotated[float | None, "", Span(0, 1)] = None,
+    examples: Annotated[Texts | None, ""] = None,
     tags: Tags = None,
     scope: Kept = "project",
     idempotency_key: Retry = None,
@@ -285,9 +272,9 @@ def memory_learn(
 
 @tool("Search earlier sessions", RECALLED, read_only=True)
 def session_search(
-    query: Annotated[str, "What was talked about."],
-    max_sessions: Annotated[int, "In how many sessions at most.", Span(1, 50)] = 10,
-    max_results: Annotated[int, "How many messages at most.", Span(1, 20)] = 5,
+    query: Annotated[str, ""],
+    max_sessions: Annotated[int, "", Span(1, 50)] = 10,
+    max_results: Annotated[int, "", Span(1, 20)] = 5,
 ) -> Read:
     """What was said in earlier sessions."""
 
@@ -299,9 +286,9 @@ def session_search(
 
 @tool("Read an earlier session", EVENTS, read_only=True)
 def session_get(
-    session: Annotated[str, "The id or name of the session."],
-    place: Annotated[LineOrId, "The number of a line, or the id of a message or call."],
-    lines: Annotated[int, "How many lines.", Span(1, 200)] = 1,
+    session: Annotated[str, ""],
+    place: Annotated[LineOrId, ""],
+    lines: Annotated[int, "", Span(1, 200)] = 1,
 ) -> Read:
     """Lines of a session whole."""
 
@@ -314,14 +301,12 @@ def session_get(
 @tool("Keep a list of things to do", TODO)
 def todo(
     *,
-    operation: Annotated[str, "What to do with the list.", TODO_OPERATIONS] = "list",
-    items: Annotated[
-        Items | None, 'For write, add and update: ["text"], or [{"id": 3, "status": "done"}].'
-    ] = None,
-    id: Annotated[int | None, "For update and done: the number of one item."] = None,
-    ids: Annotated[Items | None, "For done: the numbers of several items, as texts."] = None,
-    title: Annotated[str | None, "For add and update: its words."] = None,
-    status: Annotated[str | None, "For update: pending, in-progress, blocked or done."] = None,
+    operation: Annotated[str, "", TODO_OPERATIONS] = "list",
+    items: Annotated[Items | None, '["text"], or [{"id": 3, "status": "done"}].'] = None,
+    id: Annotated[int | None, ""] = None,
+    ids: Annotated[Numbers | None, ""] = None,
+    title: Annotated[str | None, ""] = None,
+    status: Annotated[str | None, "pending, in-progress, blocked or done."] = None,
     idempotency_key: Retry = None,
 ) -> Read:
     """The session's list of things to do.

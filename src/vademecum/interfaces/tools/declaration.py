@@ -75,21 +75,23 @@ class Tool:
         return answer_schema(*self.shapes)
 
     @property
+    def hints(self) -> dict[str, bool]:
+        """What a client may want to know before it lets a model call this; what is not said is the usual."""
+        if self.read_only:
+            return {"readOnlyHint": True, "openWorldHint": False}
+        again = {"idempotentHint": True} if self.idempotent else {}
+        return {"destructiveHint": self.destructive, **again, "openWorldHint": False}
+
+    @property
     def offered(self) -> dict[str, Any]:
-        """The tool as a client is told of it."""
+        """The tool as a client is told of it, in as few words as will do: a model reads them every time."""
         return {
             "name": self.name,
             "title": self.title,
             "description": self.description,
             "inputSchema": self.parameters,
-            "outputSchema": self.answer,
-            "annotations": {
-                "title": self.title,
-                "readOnlyHint": self.read_only,
-                "destructiveHint": self.destructive,
-                "idempotentHint": self.idempotent or self.read_only,
-                "openWorldHint": False,
-            },
+            "outputSchema": outline(self.answer),
+            "annotations": self.hints,
         }
 
     def planned(self, given: Mapping[str, Any] | None) -> Read | Write:
@@ -158,6 +160,7 @@ def _split(value: str | list[str]) -> list[str]:
 Texts = list[str]
 Items = list[str | dict[str, Any]]
 LineOrId = int | str
+Numbers = list[int]
 _KINDS: Mapping[Any, _Kind] = {
     str: _Kind({"type": "string"}, "a text", lambda value: isinstance(value, str)),
     int: _Kind(
@@ -178,6 +181,11 @@ _KINDS: Mapping[Any, _Kind] = {
         {"type": "array", "items": {"anyOf": [{"type": "string"}, {"type": "object"}]}},
         "a list of texts or objects",
         lambda value: _is_list(value, str | dict),
+    ),
+    Numbers: _Kind(
+        {"type": "array", "items": {"type": "integer"}},
+        "a list of numbers",
+        lambda value: _is_list(value, int | str | dict),  # as earlier versions took them
     ),
     LineOrId: _Kind(
         {"anyOf": [{"type": "integer"}, {"type": "string"}]},
@@ -225,7 +233,9 @@ def input_schema(arguments: Collection[Argument]) -> dict[str, Any]:
 
 
 def _property(argument: Argument) -> dict[str, Any]:
-    made: dict[str, Any] = {**_KINDS[argument.kind].schema, "description": argument.meaning}
+    made: dict[str, Any] = dict(_KINDS[argument.kind].schema)
+    if argument.meaning:  # the tool's own text may say it already
+        made["description"] = argument.meaning
     if argument.choices:
         made["enum"] = list(argument.choices)
     if argument.span is not None:
@@ -253,7 +263,8 @@ def _checked(argument: Argument, value: Any) -> Any:
     name, kind = argument.name, _KINDS[argument.kind]
     if value is None:
         if argument.required:
-            raise UsageError(f"`{name}` is missing", hint=f"pass `{name}`: {argument.meaning}")
+            more = f": {argument.meaning}" if argument.meaning else ""
+            raise UsageError(f"`{name}` is missing", hint=f"pass `{name}`{more}")
         return argument.default
     if not kind.fits(value):
         raise UsageError(f"`{name}` must be {kind.wanted}, not {quoted(value)}")
@@ -292,6 +303,14 @@ def answer_schema(*shapes: JsonShape) -> dict[str, Any]:
         "properties": properties,
         "required": [name for name in properties if name in always],
     }
+
+
+def outline(schema: Schema) -> dict[str, Any]:
+    """A schema shortened to the lists that every answer has, or else its fields; what fits it fits this."""
+    kinds = {name: schema["properties"][name]["type"] for name in schema.get("required", ())}
+    told = [name for name in kinds if kinds[name] == "array"] or [*kinds]
+    short = {name: {"type": kinds[name]} for name in told}
+    return {"type": "object", "properties": short} if short else {"type": "object"}
 
 
 def _as_sent(schema: Schema, known: Schema) -> dict[str, Any]:
