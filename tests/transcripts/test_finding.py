@@ -843,6 +843,23 @@ def test_processes_that_write_and_search_at_once_find_their_own_words_at_once(tm
     assert held(index_of(tmp_path)) == made_anew(tmp_path)
 
 
+def test_a_look_that_began_before_a_log_grew_leaves_what_others_took_in_meanwhile_in_place(
+    tmp_path: Path,
+) -> None:
+    mine, other = opened(tmp_path), opened(tmp_path)
+    log = talk(mine, "x")
+    view = following.View(tuple(mine.home.names("transcripts")), "robin")
+    there, wrong = following.listed(mine.home, view)
+    log.append(Said(Message(Role.USER, (Text("The otter swims in the river."),))))
+    assert found(other, "otter")
+    index = SqliteIndex(index_of(tmp_path), SESSIONS)
+    before = index.match((), EVERYTHING, None)
+    seen = following.bring(mine.home, index, view, there, wrong, until=None, progress=None)
+    assert (seen.changed, seen.pending) == (0, 0)
+    assert index.match((), EVERYTHING, None).keys() == before.keys()  # not taken out and in again
+    index.close()
+
+
 # -------------------------------------------------------------------- parts
 
 

@@ -224,9 +224,12 @@ def bring(
         if key not in there and (view.sessions is None or log.session in view.sessions)
     ]
     # One may have come, and have been taken in by somebody else, since the folder was listed.
-    gone = [log for log in missing if _is_gone(home, log)]
+    gone = [log for log in missing if _stamp_now(home, log.key) is None]
     if gone:
         index.drop([log.id for log in gone])
+    # And one may have grown and been taken in since: its old stamp would look like a log written anew.
+    for key in [key for key in known.keys() & there.keys() if behind(known[key], there[key], view)]:
+        there[key] = _stamp_now(home, key) or there[key]
     newest = sorted(there, key=lambda key: (there[key][1], key), reverse=True)
     waiting = [key for key in newest if behind(known.get(key), there[key], view)]
     changed, logs = 0, dict(known)
@@ -277,12 +280,13 @@ def _in_sight(view: View, there: Iterable[Key], known: Mapping[Key, FollowedLog]
     return [key for key in there if (log := known.get(key)) is None or not log.begun or view.shows(log)]
 
 
-def _is_gone(home: Home, log: FollowedLog) -> bool:
+def _stamp_now(home: Home, key: Key) -> Stamp | None:
     try:
-        with home.folder(FOLDER, log.project) as folder:
-            return folder.stat(f"{log.session}{ENDING}") is None
+        with home.folder(FOLDER, key[0]) as folder:
+            state = folder.stat(f"{key[1]}{ENDING}")
+            return None if state is None else stamp_of(state)
     except (FileNotFoundError, NotADirectoryError, OutsideMemory):
-        return True
+        return None
 
 
 def path_of(key: Key) -> str:
