@@ -25,8 +25,9 @@ types: $(READY)
 unit: $(READY)
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "not soak"
 
+# The long runs have the disk; the tests above have memory, where there is room.
 soak: $(READY)
-	$(BIN)/python -m pytest -n auto --dist worksteal -m soak
+	TMPDIR=$${TMPDIR:-/tmp} $(BIN)/python -m pytest -n auto --dist worksteal -m soak
 
 bench: $(READY)
 	$(BIN)/python -m bench

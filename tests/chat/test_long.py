@@ -122,7 +122,7 @@ def live_through(room: Room, turns: int) -> None:
 
 
 def test_a_long_session_keeps_task_decisions_and_facts_in_a_small_window(room: Room) -> None:
-    live_through(room, 60)
+    live_through(room, 35)  # two decisions and a few cycles; the long run has ten times as many
 
 
 @pytest.mark.soak

@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import shutil
 import tempfile
 from dataclasses import dataclass
@@ -175,6 +176,20 @@ def lost(tree: Tree, texts: tuple[str, ...]) -> Iterator[str]:
     for text in texts:
         if text.encode() not in whole:
             yield f"lost: {text!r}"
+
+
+_WHO = re.compile(r"(?<=/\.vade-)\d+-[0-9a-f]+")  # the process and the chance in the name of what is staged
+_HOLDER = re.compile(rb"^process \d+")
+
+
+def likeness(tree: Tree) -> int:
+    """A number for a tree, the same for another process's: what follows from both is looked at once."""
+    return hash(
+        frozenset(
+            (_WHO.sub("", name), _HOLDER.sub(b"", content) if content and name.endswith(".lock") else content)
+            for name, content in tree.items()
+        )
+    )
 
 
 def holding(tree: Tree, text: str) -> Iterator[str]:

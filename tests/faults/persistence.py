@@ -126,6 +126,18 @@ class Disk:
         """What is there when nothing that was not synced has reached the disk."""
         return self._tree({}, {})
 
+    def unsure(self) -> Tree:
+        """What a reader sees, and below each name what of it is sure."""
+        found: Tree = {}
+        for name, content in self.seen().items():
+            node = self.nodes[self._find(f"{self.top}/{name}") or 0]
+            found[name] = content
+            if isinstance(node, File):
+                found[f"{name}/"] = node.sure
+            else:
+                found |= {f"{name}//{each}": b"sure" for each in node.sure}
+        return found
+
     def crashes(self, chance: random.Random) -> Iterator[Tree]:
         """What may be there after a power cut at this moment."""
         folders = [

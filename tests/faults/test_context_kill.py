@@ -175,6 +175,7 @@ class Kills:
     points: int = 0
     killed: int = 0
     problems: list[str] = field(default_factory=list)
+    looked_at: set[int] = field(default_factory=set)  # trees from which the session was taken up
 
 
 class Session:
@@ -247,8 +248,12 @@ def kill_at(here: Ground, script: Script, start: operations.Tree, point: int, ki
     kills.points += 1
     kills.killed += killed
     folders._cleared.clear()  # as a fresh process, which looks once for what dead ones left
-    for problem in (*left_behind(here, script, acknowledged), *goes_on(here, script, acknowledged)):
-        kills.problems.append(f"{script.name} killed at {point}: {problem}")
+    problems = [*left_behind(here, script, acknowledged)]
+    left = operations.likeness(here.tree())
+    if left not in kills.looked_at:  # most calls read: many kills leave the same
+        kills.looked_at.add(left)
+        problems += goes_on(here, script)
+    kills.problems += [f"{script.name} killed at {point}: {problem}" for problem in problems]
 
 
 def held(log: Log) -> list[Any]:
@@ -283,7 +288,7 @@ def left_behind(here: Ground, script: Script, acknowledged: set[str]) -> Iterato
     yield from operations.alarms(here)
 
 
-def goes_on(here: Ground, script: Script, acknowledged: set[str]) -> Iterator[str]:
+def goes_on(here: Ground, script: Script) -> Iterator[str]:
     """What is wrong after a new process has taken the session up."""
     session = Session(here, script, FOLLOW)
     flushed = [event for event in session.log.events() if isinstance(event, Flushed)]

@@ -18,7 +18,7 @@ from faults.operations import FOLLOW, LAST, OPERATIONS, RUN, Course, Ground, Ope
 from faults.persistence import Disk
 from faults.syscalls import Call, Tap
 from vademecum.errors import VadeError
-from vademecum.store import files
+from vademecum.store import files, folders
 from vademecum.store.folders import Folder
 
 if TYPE_CHECKING:
@@ -84,6 +84,7 @@ class Failures:
     cases: int = 0
     returned: int = 0
     problems: list[str] = field(default_factory=list)
+    looked_at: set[object] = field(default_factory=set)  # states from which the same process went on
 
 
 def _concerns(call: Call, error: int) -> bool:
@@ -133,13 +134,22 @@ def fail(here: Ground, operation: Operation, course: Course, case: Case, failure
     failures.returned += raised is None
     for call in tap.trace:
         disk.do(call)
-    found = [
-        *_left_behind(here, operation, course, case=case, disk=disk, raised=raised),
-        *_afterwards(here, operation, case, disk),
-    ]
+    found = [*_left_behind(here, operation, course, case=case, disk=disk, raised=raised)]
+    left = _state(here, disk, lasting=case.lasting)
+    if left not in failures.looked_at:  # most calls read: many failures leave the same
+        failures.looked_at.add(left)
+        found += _afterwards(here, operation, case, disk)
     if len(os.listdir("/proc/self/fd")) > open_before:
         found.append("a descriptor was left open")
     failures.problems += [f"{operation.name}, {case}: {each}" for each in found]
+
+
+def _state(here: Ground, disk: Disk, *, lasting: bool) -> object:
+    """All that decides what becomes of it: the files, how sure they are, and what the process remembers."""
+    tree = here.tree()
+    given_up: operations.Tree = {each: b"" for each in tree if each.rpartition("/")[2] in files._abandoned}
+    cleared: operations.Tree = dict.fromkeys(folders._cleared)
+    return *map(operations.likeness, (tree, disk.unsure(), given_up, cleared)), lasting
 
 
 def _left_behind(

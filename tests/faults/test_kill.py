@@ -43,6 +43,7 @@ class Kills:
     killed: int = 0
     problems: list[str] = field(default_factory=list)
     slowest: float = 0.0
+    looked_at: set[int] = field(default_factory=set)  # trees after which the next writer was tried
 
 
 @dataclass(slots=True)
@@ -117,8 +118,12 @@ def kill_at(here: Ground, operation: Operation, course: Course, point: int, kill
     ended = fork_and_run(here, operation, point)
     kills.points += 1
     kills.killed += ended.killed
-    for problem in (*_left_behind(here, operation, course, ended), *_next_writer(here, operation, kills)):
-        kills.problems.append(f"{operation.name} killed at {point}: {problem}")
+    problems = [*_left_behind(here, operation, course, ended)]
+    left = operations.likeness(here.tree())
+    if left not in kills.looked_at:  # most calls read: many kills leave the same, whoever comes next
+        kills.looked_at.add(left)
+        problems += _next_writer(here, operation, kills)
+    kills.problems += [f"{operation.name} killed at {point}: {problem}" for problem in problems]
 
 
 def _left_behind(here: Ground, operation: Operation, course: Course, ended: Ended) -> Iterator[str]:
@@ -239,7 +244,7 @@ def test_a_writer_that_writes_in_place_is_caught() -> None:
 
     append = next(each for each in OPERATIONS if each.name == "store-append")
     with mock.patch.object(files, "update", in_place):
-        problems = run(append, lambda total: list(range(total))).problems
+        problems = run(append, lambda total: list(range(0, total, 3))).problems
     assert any("torn or lost: home/memory/project" in each for each in problems)
     assert any("lost: 'The build runs on ninja with eight jobs.'" in each for each in problems)
 

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="counts the calls of Linux")
 
+SHARE = 160  # states of each operation in an ordinary run: of most that is all
+
 
 @dataclass(frozen=True, slots=True)
 class Recording:
@@ -83,38 +85,38 @@ def _record(here: Ground, operation: Operation) -> Recording:
     return Recording(*calls, (before, after, here.tree()))
 
 
-def cut_everywhere(here: Ground, operation: Operation, *, seed: int = 0) -> Cuts:
-    """Cut the power after every call that changes anything, and look at all that may be left."""
+def cut_everywhere(here: Ground, operation: Operation, *, share: int | None = None) -> Cuts:
+    """Cut the power after every call that changes anything, and look at all that may be left, or at some."""
     cuts = Cuts()
     recording = record(here, operation)
     before, after, followed = recording.trees
     disk = Disk(os.fspath(here.top), before)
-    chance = random.Random(seed)
-    looked_at: set[tuple[int, int]] = set()
+    chance = random.Random(0)
+    found: dict[tuple[int, int], tuple[Tree, tuple[Tree, ...]]] = {}
 
-    def look(phase: int, *versions: Tree) -> None:
+    def cut(phase: int, *versions: Tree) -> None:
         cuts.moments += 1
         for tree in disk.crashes(chance):
-            state = phase, hash(frozenset(tree.items()))
-            if state not in looked_at:
-                looked_at.add(state)
-                cuts.problems += [
-                    f"{operation.name}: {each}" for each in _wrong(here, operation, tree, versions)
-                ]
+            found.setdefault((phase, hash(frozenset(tree.items()))), (tree, versions))
 
     for call in recording.first:
         disk.do(call)
         if call.name in CHANGING:
-            look(0, before, after)
+            cut(0, before, after)
     assert disk.seen() == after, "the model and the file system disagree"
-    look(1, after)
+    cut(1, after)
     for call in recording.second:
         disk.do(call)
         if call.name in CHANGING:
-            look(1, after, followed)
+            cut(1, after, followed)
     assert disk.seen() == followed, "the model and the file system disagree"
-    look(2, followed)
-    cuts.states = len(looked_at)
+    cut(2, followed)
+    states = list(found.values())
+    if share is not None and len(states) > share:
+        states = chance.sample(states, share)
+    for tree, versions in states:
+        cuts.problems += [f"{operation.name}: {each}" for each in _wrong(here, operation, tree, versions)]
+    cuts.states = len(states)
     return cuts
 
 
@@ -146,16 +148,24 @@ def cut_append() -> list[str]:
     """The problems of one ordinary write, for writers with a planted bug."""
     append = next(each for each in OPERATIONS if each.name == "store-append")
     with operations.ground() as here:
-        return cut_everywhere(here, append).problems
+        return cut_everywhere(here, append, share=SHARE).problems
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda each: each.name)
 def test_what_was_acknowledged_survives_a_power_cut_at_any_moment(operation: Operation) -> None:
     with operations.ground() as here:
         operations.course(here, operation)
-        cuts = cut_everywhere(here, operation)
+        cuts = cut_everywhere(here, operation, share=SHARE)
     assert cuts.problems == []
     assert cuts.states > 20
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda each: each.name)
+def test_what_was_acknowledged_survives_a_power_cut_in_every_state_it_may_leave(operation: Operation) -> None:
+    with operations.ground() as here:
+        operations.course(here, operation)
+        assert cut_everywhere(here, operation).problems == []
 
 
 def test_a_writer_that_does_not_sync_the_file_is_caught() -> None:

@@ -190,9 +190,10 @@ def run(callers: dict[str, Memory], seed: int, count: int) -> None:
     assert all(each > count // 50 for each in found.values()), "the questions were about nothing"
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(5))
 def test_any_string_is_a_question_about_what_is_ones_own(callers: dict[str, Memory], seed: int) -> None:
-    run(callers, seed, 5_000)
+    """A part of the million below, with every kind of question hundreds of times."""
+    run(callers, seed, 2_400)
 
 
 @pytest.mark.soak

@@ -182,8 +182,9 @@ def in_order(texts: list[str], writers: int) -> bool:
 
 @pytest.mark.parametrize(
     ("writers", "each"),
-    [(16, 60), pytest.param(16, 500, marks=pytest.mark.soak)],
-    ids=["16 x 60", "16 x 500"],
+    # Without the lock, 8 x 25 lose entries already (below); a record that grows makes each more cost more.
+    [(16, 25), pytest.param(16, 500, marks=pytest.mark.soak)],
+    ids=["16 x 25", "16 x 500"],
 )
 @pytest.mark.parametrize("kind", ["store", "note"])
 def test_every_append_of_sixteen_processes_is_there(
