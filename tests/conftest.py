@@ -51,6 +51,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(tier)
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Import no other files when only the fast ones are asked for."""
+    here = Path(__file__).parent
+    if config.option.markexpr != "fast" or not collection_path.match("test_*.py"):
+        return None
+    return collection_path.relative_to(here).as_posix() not in TIERS["fast"] or None
+
+
 @pytest.fixture
 def tmp_path(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
     """The folder of a test, on the disk for those that are about what a file system does."""
