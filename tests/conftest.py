@@ -30,7 +30,7 @@ json_contract.hold()
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 MEMORY, ROOM = "/dev/shm", 4 << 30  # bytes; a whole run leaves less than one behind
-DISK = tempfile.gettempdir()
+DISK = os.environ.setdefault("TESTS_ON_DISK", tempfile.gettempdir())  # for a worker, which is told both
 if "TMPDIR" not in os.environ and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ROOM:
     os.environ["TMPDIR"] = tempfile.tempdir = MEMORY  # for what tests start as well
 

@@ -25,6 +25,12 @@ def test_every_figure_has_a_limit(figures: dict[str, int]) -> None:
     assert set(figures) == set(LIMITS)
 
 
+def test_every_file_that_a_tier_of_tests_names_is_there() -> None:
+    here = Path(__file__).parent
+    tiers = tomllib.loads((here / "tiers.toml").read_text("utf-8"))
+    assert [name for names in tiers.values() for name in names if not (here / name).is_file()] == []
+
+
 def small(folder: Path, **files: str) -> Path:
     """A package with these modules."""
     for name, text in files.items():
