@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.lint import markdown_folder
-from vademecum.lifecycle import contradictions
+from vademecum.lifecycle import contradictions, passes
 from vademecum.lifecycle.passes import SeenRecord
 from vademecum.memory import connect
-from vademecum.store import scopes
+from vademecum.store import document, scopes
 from vademecum.text import meaning, statement
 from vademecum.text.vocabulary import stem
 from vademecum.types import Origin
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from vademecum.lifecycle.contradictions import Clash
+    from vademecum.memory import Memory
+    from vademecum.types import Place
 
 SETS = Path(__file__).parent / "sets"
 FIELDS = ("subject", "attribute", "value", "polarity", "modality", "condition", "tense", "said")
@@ -70,7 +72,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def measure(chosen: argparse.Namespace) -> dict[str, list[dict[str, object]]]:
-    found = {"sentences, share read right": sentences(), "contradictions": pairs()}
+    found = {
+        "sentences, share read right": sentences(),
+        "contradictions": pairs(),
+        "a record, and a page or a later day": beside(),
+    }
     if chosen.data is not None:
         found["contradictions in real text"] = real(chosen.data)
     return found
@@ -99,6 +105,37 @@ def pairs() -> list[dict[str, object]]:
     return rows
 
 
+def beside() -> list[dict[str, object]]:
+    """What is found of a record and a pinned document or a day of the journal, of which heal does nothing."""
+    rows: list[dict[str, object]] = []
+    with tempfile.TemporaryDirectory() as scratch:
+        seen, page = maker(Path(scratch)), pager(Path(scratch))
+        for half in (True, False):
+            for where in ("pinned", "journal"):
+                mine = [row for row in read("beside") if held_out(row) is half and row["where"] == where]
+                found = [
+                    (row, contradictions.find_clashes([seen("topic", row["record"], day=10)], [page(row)]))
+                    for row in mine
+                ]
+                rows.append({"half": _half(held=half), "where": where, **scored(found)})
+    return rows
+
+
+def pager(folder: Path) -> Callable[..., SeenRecord]:
+    """What makes a pinned document, or a day of the journal, of a row, without writing it."""
+    memory = connect(home=folder / "home", cwd=folder, origin=Origin.USER, environ={})
+    shelf = next(iter(scopes.shelves(memory.workspace.records.home, memory.caller, _project(memory))))
+
+    def made(row: dict[str, Any], name: str = "context.md") -> SeenRecord:
+        text = row["page"]
+        if row["where"] == "journal":
+            at = f"2026-01-{row['day']:02}T09:00:00Z"
+            text = f"# {at[:10]}\n\n## {at}\n{document.escape(text)}\n<!-- origin: user -->\n"
+        return passes.beside_record(shelf, name, name, text.encode(), kind=row["where"])
+
+    return made
+
+
 def scored(found: list[tuple[dict[str, Any], list[Clash]]]) -> dict[str, object]:
     """Recall and precision, of what is told and of what heal does by itself."""
     told = [row["contradicts"] for row, clashes in found if clashes]
@@ -122,7 +159,7 @@ def maker(folder: Path) -> Callable[..., SeenRecord]:
     """What makes a record of texts, a day apart, without writing it."""
     memory = connect(home=folder / "home", cwd=folder, origin=Origin.USER, environ={})
     records = memory.workspace.records
-    shelf = next(iter(scopes.shelves(records.home, memory.caller, scopes.visible(memory.caller)[0])))
+    shelf = next(iter(scopes.shelves(records.home, memory.caller, _project(memory))))
 
     def seen(key: str, *texts: str, day: int = 1) -> SeenRecord:
         entries = "".join(
@@ -133,6 +170,10 @@ def maker(folder: Path) -> Callable[..., SeenRecord]:
         return SeenRecord(records.parse(shelf, f"{key}.md", content), shelf, f"{key}.md", content)
 
     return seen
+
+
+def _project(memory: Memory) -> Place:
+    return scopes.visible(memory.caller)[0]
 
 
 def finder(folder: Path) -> Callable[[str, str, bool], list[Clash]]:
@@ -170,7 +211,34 @@ def real(data: Path) -> list[dict[str, object]]:
             rows += [
                 {"half": _half(held=half), "records": way, **_told(stores)} for way, stores in ways.items()
             ]
+            mine = [paths[name] for name in paths if held_out({"id": name}) is half]
+            rows += [
+                {"half": _half(held=half), "records": f"every other file, the rest as {where}s", **told}
+                for where in ("pinned", "journal")
+                for told in [_told_beside(mine, where, seen, pager(Path(scratch)))]
+            ]
     return rows
+
+
+def _told_beside(
+    files: list[Path], where: str, seen: Callable[..., SeenRecord], page: Callable[..., SeenRecord]
+) -> dict[str, object]:
+    """What is told when every other file is records, a sentence each, and the rest pages or later days."""
+    texts = [*dict.fromkeys(text for file in files[::2] for text in _sentences(file))]
+    others = [
+        page({"where": where, "day": 20, "page": file.read_text("utf-8", errors="replace")}, name=file.name)
+        for file in files[1::2]
+    ]
+    count = len(texts) + sum(len(_sentences(file)) for file in files[1::2])
+    told = [
+        clash
+        for clash in contradictions.find_clashes(
+            [seen(f"r{n}", text) for n, text in enumerate(texts)], others
+        )
+        if clash.newer.beside
+    ]
+    shown = {"sentences": count, "told": len(told), "told per 1,000": round(len(told) * 1000 / count, 2)}
+    return {**shown, "heal would mark": sum(not contradictions.needs_person(each) for each in told)}
 
 
 def _sentences(path: Path) -> list[str]:

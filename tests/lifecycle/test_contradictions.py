@@ -257,3 +257,90 @@ def test_what_one_release_took_says_nothing_of_the_next(world: World) -> None:
     said(world, "Release 1.4 took 3 days.", "Release 1.5 took 5 days.")
     assert found(world) == []
     assert not world.memory().care.heal(apply=True).proposals
+
+
+# -------------------------------------------------------------------- pinned documents and journals
+
+
+def pinned(world: World, text: str, *, name: str = "context.md") -> None:
+    project = world.memory().caller.project
+    assert project is not None
+    folder = world.home / "memory" / "project" / str(project.id)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text(text)
+
+
+def test_lint_tells_a_record_and_a_pinned_page_that_cannot_both_be_true_and_heal_leaves_both(
+    world: World,
+) -> None:
+    world.memory().store("The staging database is PostgreSQL 15.", key="databases")
+    pinned(world, "## Systems\n\n- The staging database is PostgreSQL 16.\n- Ines runs the warehouse.\n")
+    memory = world.memory()
+    (finding,) = [each for each in memory.care.lint() if each.what == "contradiction"]
+    assert finding.severity == "warning"
+    assert "context.md#L3" in finding.why
+    assert "stands in a pinned document" in finding.why
+    before = world.tree()
+    memory.care.heal(apply=True)
+    assert world.tree() == before
+
+
+def test_a_later_day_of_the_journal_is_told_and_an_earlier_one_is_not(world: World) -> None:
+    world.memory().note("The search index lives on node-4.")
+    world.clock.forward(days=1)
+    world.memory().store("The search index lives on node-9.", key="hosts")
+    assert [each for each in world.memory().care.lint() if each.what == "contradiction"] == []
+    world.clock.forward(days=1)
+    world.memory().note("The search index lives on node-2.")
+    (finding,) = [each for each in world.memory().care.lint() if each.what == "contradiction"]
+    assert "node-2" in finding.why
+    assert "the other one stands in the journal" in finding.why
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "## Staging\n\nThe API listens on port 9090.\n",
+        "## History\n\nThe API listens on port 9090.\n",
+        "> The API listens on port 9090.\n",
+        "```\nThe API listens on port 9090.\n```\n",
+        "It was moved. It listens on port 9090.\n",
+        "## API\n\nThe port is 9090.\n",
+    ],
+)
+def test_a_page_that_speaks_of_something_else_is_left_in_peace(page: str, world: World) -> None:
+    world.memory().store("The API listens on port 8080.", key="api")
+    pinned(world, page)
+    assert [each for each in world.memory().care.lint() if each.what == "contradiction"] == []
+
+
+def test_what_an_assistant_said_in_a_sessions_note_contradicts_nobody(world: World) -> None:
+    world.memory().store("The standby host is build-3.", key="hosts")
+    world.clock.forward(days=1)
+    world.memory().note(
+        "Session s1: the last 2 messages (claude s1).\n\n**User**: which host stands by?\n\n"
+        "**Assistant**: The standby host is build-5."
+    )
+    assert [each for each in world.memory().care.lint() if each.what == "contradiction"] == []
+
+
+def test_a_person_may_let_a_page_or_a_day_have_the_last_word_and_take_that_back(world: World) -> None:
+    world.memory().store("Paula owns the importer.", key="owners")
+    world.clock.forward(days=1)
+    world.memory().note("Omar owns the importer.")
+    memory = world.memory()
+    before = world.tree()
+    (item,) = memory.review.inbox(["contradiction"]).items
+    assert item.text.startswith("in the record: Paula owns the importer.\nin memory/")
+    _, (decided,) = memory.review.decide([item], yes=True)
+    assert decided.done
+    assert [each.text for each in memory.show("owners").live] == ["Omar owns the importer."]
+    assert memory.review.inbox(["contradiction"]).items == ()
+    memory.care.undo()
+    assert world.tree() == before
+
+
+def test_pages_and_days_are_not_held_against_each_other(world: World) -> None:
+    pinned(world, "Paula owns the importer.\n")
+    world.memory().note("Omar owns the importer.")
+    assert [each for each in world.memory().care.lint() if each.what == "contradiction"] == []

@@ -454,6 +454,35 @@ def test_a_draft_made_by_hand_is_checked_as_any_other(world: World, line: str) -
     assert not path_of(world).exists()
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "- Wants every command run without being asked (12 of 12 messages)",
+        "- Says: “run whatever you like without asking” (9 of 12 messages)",
+        "- Says please (1 of 12 messages)",
+    ],
+)
+def test_an_agent_keeps_only_what_the_messages_show(world: World, line: str) -> None:
+    agent = world.memory(origin=Origin.AGENT)
+    say(agent, TERSE)
+    draft = agent.knowledge.draft_profile()
+    with pytest.raises(UsageError, match="the messages do not show this line"):
+        agent.knowledge.keep_profile(draft._replace(lines=(*draft.lines, line)))
+    assert not path_of(world).exists()
+    agent.knowledge.keep_profile(draft)
+    assert path_of(world).exists()
+
+
+def test_nobody_keeps_a_draft_that_says_two_opposite_things(world: World) -> None:
+    lines = (
+        "- Gives orders rather than asking (8 of 12 messages)",
+        "- Asks questions (9 of 12 messages)",
+    )
+    with pytest.raises(UsageError, match="and the opposite"):
+        world.memory().knowledge.keep_profile(ProfileDraft(lines, 12, 1))
+    assert not path_of(world).exists()
+
+
 def test_it_stays_within_its_budget_beside_what_is_there(world: World) -> None:
     world.settings["VADE_INJECT_PROFILE_CHARS"] = "400"
     memory = world.memory()

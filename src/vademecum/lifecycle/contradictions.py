@@ -1,25 +1,29 @@
 """Contradictions: two living entries of one place that cannot both be true, and what mends them.
 
 What excludes what is decided by `text.conflict` alone; here statements are brought together across all
-records of a place. A claim whose words do not tell what it is about ("the port is 80") is held only against
-records about the same. A model may be asked what it thinks of a pair; it finds nothing, and decides nothing.
+records of a place, and records are held against its pinned documents and the newer days of its journal. A
+claim whose words do not tell what it is about ("the port is 80") is held only against records about the same.
+A model may be asked what it thinks of a pair; it finds nothing, and decides nothing.
 """
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.knowledge.statements import split_entries
+from vademecum.lifecycle import statements
 from vademecum.lifecycle.passes import Proposal
 from vademecum.llm.base import read_prompt
 from vademecum.store import clock, document, secrets
+from vademecum.store.archive import JOURNAL, PINNED
 from vademecum.store.document import decode
 from vademecum.store.merge import is_consolidation, may_supersede
-from vademecum.text import conflict, meaning
+from vademecum.text import WORD, conflict, meaning, split_sentences, statement
 from vademecum.text.statement import SENTENCE
 from vademecum.text.vocabulary import stem
-from vademecum.types import Origin
+from vademecum.types import Entry, Origin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -30,13 +34,28 @@ if TYPE_CHECKING:
     from vademecum.store import Edit
     from vademecum.text.conflict import Assertion
     from vademecum.text.vocabulary import Quantity
-    from vademecum.types import Entry
 
 CONTRADICTION = "contradiction"
 MOST_CLASHES = 200  # the newest pairs of one run
 _CROWD = 40  # claims about one thing that are held against each other, the newest
 _COLUMN = 3  # values of one field in one record, from which on it is a list and no change of mind
 _QUOTED = 100
+_BESIDE = {PINNED: "a pinned document", JOURNAL: "the journal"}
+# Words of a heading below which a page speaks of one system, of another time, or of what is not so.
+_RESTRICTING = frozenset(
+    stem(word)
+    for word in """staging production prod preview canary sandbox demo local test tests testing dev
+    development experiment trial legacy old former history historic past archive archived deprecated retired
+    plan planned plans idea ideas future roadmap proposal draft option options alternative alternatives
+    question questions todo example examples competitor testsystem abnahme produktion entwicklung geplant
+    pläne ideen früher verlauf archiv veraltet vorschlag entwurf
+    beispiel beispiele fragen offen""".split()
+)
+_THINGS = frozenset(  # of which a heading of more words names one
+    stem(word)
+    for word in """service app application system host server client customer module vendor kunde dienst
+    anwendung""".split()
+)
 
 
 class SaidEntry(NamedTuple):
@@ -49,6 +68,11 @@ class SaidEntry(NamedTuple):
     share: float  # how much of its entry it is
     headings: tuple[str, ...] = ()
     follows: bool = False  # whether it says nothing without the one before it
+
+    @property
+    def beside(self) -> str:
+        """What it stands in when that is no record: `pinned` or `journal`."""
+        return self.seen.record.type if self.seen.record.type in _BESIDE else ""
 
     @property
     def where(self) -> str:
@@ -87,10 +111,13 @@ class _Held(NamedTuple):
 # -------------------------------------------------------------------- finding
 
 
-def find_clashes(seen: Iterable[SeenRecord]) -> list[Clash]:
-    """All pairs of living entries of one place that contradict each other, the newest first."""
+def find_clashes(seen: Iterable[SeenRecord], beside: Iterable[SeenRecord] = ()) -> list[Clash]:
+    """All pairs of living entries of one place that contradict each other, the newest first.
+
+    What stands `beside` the records, pages and days, is held against them and not against each other.
+    """
     found: dict[tuple[object, ...], Clash] = {}
-    for bucket in _gathered(seen):
+    for bucket in _gathered(itertools.chain(seen, beside)):
         for clash in _pairs(bucket):
             both = tuple(sorted((_entry_key(clash.older), _entry_key(clash.newer))))
             known = found.get(both)
@@ -133,20 +160,45 @@ def _pairs(bucket: Sequence[_Held]) -> Iterator[Clash]:
     for at, one in enumerate(sure):
         for other in sure[at + 1 :]:
             if conflict.excludes(one.claim.value, other.claim.value) and _is_comparable(one, other):
-                first, second = sorted((one.said, other.said), key=_age)
-                yield Clash(first, second, one.claim.rule, one.claim.certain and other.claim.certain)
+                first, second = sorted(
+                    (one.said, other.said), key=lambda said: (bool(said.beside), _age(said))
+                )
+                certain = one.claim.certain and other.claim.certain and not second.beside
+                yield Clash(first, second, one.claim.rule, certain)
 
 
 def _is_comparable(one: _Held, other: _Held) -> bool:
     """Whether two claims with the same words are about the same."""
+    if one.said.beside or other.said.beside:
+        return _is_beside(*sorted((one, other), key=lambda held: bool(held.said.beside)))
     specific = _stands_alone(one) and _stands_alone(other)
     if one.said.seen.record.path == other.said.seen.record.path:
         same_part = specific or one.said.headings == other.said.headings
         return same_part and _entry_key(one.said) != _entry_key(other.said)
     if specific:
         return True
-    tags = {tag for tag in one.said.seen.record.tags if not tag.startswith("_")}
-    return bool(tags & set(other.said.seen.record.tags) or _topic(one.said) & _topic(other.said))
+    return _shares_topic(one.said, other.said)
+
+
+def _shares_topic(one: SaidEntry, other: SaidEntry) -> bool:
+    tags = {tag for tag in one.seen.record.tags if not tag.startswith("_")}
+    return bool(tags & set(other.seen.record.tags) or _topic(one) & _topic(other))
+
+
+def _is_beside(held: _Held, page: _Held) -> bool:
+    """Whether a record is to be held against a page: all is told by the words, and a day is a later one."""
+    if held.said.beside or not (_stands_alone(held) and _stands_alone(page)):
+        return False
+    if page.said.beside == JOURNAL and _age(page.said)[0] <= _age(held.said)[0]:
+        return False  # it tells what was so then
+    known = meaning.read(held.said.text).everything
+    headings = ({stem(word.casefold()) for word in WORD.findall(name)} for name in page.said.headings)
+    return not any(_restricts(words) and not words <= known for words in headings)
+
+
+def _restricts(heading: set[str]) -> bool:
+    """Whether what stands below a heading holds for one thing, another time, or not at all."""
+    return bool(heading & _RESTRICTING or (len(heading) > 1 and heading & _THINGS))
 
 
 def _stands_alone(held: _Held) -> bool:
@@ -167,6 +219,9 @@ def _age(said: SaidEntry) -> tuple[float, str, int]:
 
 
 def _said(seen: SeenRecord) -> Iterator[SaidEntry]:
+    if seen.record.type == JOURNAL:
+        yield from _noted(seen)
+        return
     living = seen.record.live
     if not living:
         return
@@ -180,6 +235,18 @@ def _said(seen: SeenRecord) -> Iterator[SaidEntry]:
             yield SaidEntry(
                 seen, entry, text, each.line, 1 / counts[entry.start], each.headings, each.follows
             )
+
+
+def _noted(seen: SeenRecord) -> Iterator[SaidEntry]:
+    """What a day of a journal says in somebody's own words, and nothing that was made of them."""
+    record = seen.record
+    for each in statements.split_day(
+        decode(seen.content), place=record.place, path=record.path, day=seen.name[:10]
+    ):
+        if len(each.text) <= meaning.LONGEST and not (each.whole and len(split_sentences(each.text)) > 1):
+            entry = Entry(each.text, each.time, each.origin, start=each.start, end=each.end)
+            refers = statement.refers(each.text)
+            yield SaidEntry(seen, entry, each.text, each.start, 1.0, follows=refers)
 
 
 # -------------------------------------------------------------------- mending
@@ -226,18 +293,26 @@ class Contradictions:
 
 
 def settle_clash(clash: Clash, *, at: str) -> Edit:
-    """The edit by which a person lets the newer statement hold: the older entry is marked superseded."""
+    """The edit by which a person lets the newer statement hold: the older entry is marked superseded.
+
+    What stands in no record is added to this one, so that it goes on to say something.
+    """
     seen = clash.older.seen
     parsed = document.parse(decode(seen.content))
     index = next(n for n, entry in enumerate(seen.record.entries) if entry.start == clash.older.entry.start)
     signed = parsed.sections[index].signed is not None
     origin = None if signed else clash.older.entry.origin
-    return seen.revised(document.sign(parsed, index, origin=origin, superseded=clash.newer.entry.time or at))
+    text = document.sign(parsed, index, origin=origin, superseded=clash.newer.entry.time or at)
+    if clash.newer.beside:
+        text = document.append(text, Entry(clash.newer.text, at, clash.newer.entry.origin or Origin.USER))
+    return seen.revised(text)
 
 
 def needs_person(clash: Clash, verified: Callable[[Entry], bool] = lambda entry: False) -> str:
     """Why this contradiction is left to a person; empty when it is not."""
     older, newer = clash.older, clash.newer
+    if newer.beside:
+        return f"the other one stands in {_BESIDE[newer.beside]}"
     if not (older.seen.shelf.trusted and newer.seen.shelf.trusted):
         return "its folder is not trusted"
     # In one record entries follow each other; across records only the time tells.

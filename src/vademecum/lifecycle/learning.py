@@ -13,14 +13,14 @@ from vademecum.store.records import key_of
 from vademecum.types import Finding, Record, Scope, Stored
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from vademecum.knowledge.finder import Finder
     from vademecum.knowledge.signals import SignalReading
     from vademecum.knowledge.trust import LessonStats
     from vademecum.lifecycle import passes
     from vademecum.lifecycle.passes import Proposal
-    from vademecum.lifecycle.profile import ProfileDraft
+    from vademecum.lifecycle.profile import ProfileDraft, Spoken
     from vademecum.llm.base import Model
     from vademecum.store import Pinned, Workspace
     from vademecum.store import runs as running
@@ -219,11 +219,21 @@ class Learning:
     def keep_profile(self, draft: ProfileDraft) -> tuple[str, running.Told]:
         """Keep a draft that was shown under its own heading of `profile.md`; `undo` takes the run back.
 
-        Returns the run and what became of it. Kept by an agent it waits for `verify`.
+        Returns the run and what became of it. Kept by an agent it waits for `verify`, and must be what the
+        messages show: nothing is kept of a draft that says more, or two opposite things.
         """
         from vademecum.lifecycle import profile as profiling
 
         self._work.not_in_group("keep a profile")
         self._work.may_write()
         with self._work.reported("keep the profile"):
-            return profiling.keep_draft(self._work.documents, draft)
+            return profiling.keep_draft(self._work.documents, draft, heard=self._heard)
+
+    def _heard(self) -> Iterator[Sequence[Spoken]]:
+        """What a person said in this project's sessions, without and with those of other agents."""
+        from vademecum.lifecycle import profile as profiling
+
+        for imported in (False, True):
+            logs = self._finder.newest_logs(profiling.SESSIONS)
+            zone = self._work.now().tzinfo
+            yield profiling.read_messages(self._work.home, logs, imported=imported, zone=zone).messages

@@ -81,7 +81,7 @@ def find_contradictory(material: Material, around: LintContext) -> Iterator[Find
     """What contradicts what, with a model's second opinion where one was asked for."""
     budget = _OPINIONS_SECONDS
     for clash in contradictions.find_clashes(
-        material.watch.each(material.seen, contradictions.CONTRADICTION)
+        material.watch.each(material.seen, contradictions.CONTRADICTION), material.beside
     ):
         record = clash.older.seen.record
         left = contradictions.needs_person(clash, around.verified)

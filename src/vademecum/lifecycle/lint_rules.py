@@ -24,11 +24,9 @@ from vademecum.knowledge import citations
 from vademecum.knowledge.citations import Standing
 from vademecum.knowledge.graph import LINK, WIKI, import_paths, without_code
 from vademecum.knowledge.statements import first_line
-from vademecum.lifecycle.passes import SeenRecord, is_countable
+from vademecum.lifecycle.passes import SeenRecord, beside_record, is_beside, is_countable
 from vademecum.store import archive, names, outgoing, scopes, secrets, short_numbers, sources
 from vademecum.store.document import decode
-from vademecum.store.journal import is_day
-from vademecum.store.pinned import CONTEXT
 from vademecum.store.records import is_record, key_of
 from vademecum.text import fences, may_cite
 from vademecum.types import Finding, Scope
@@ -114,6 +112,7 @@ class Material:
     root: Path | None = None  # of the project
     project: Place | None = None  # whose records speak of that root
     watch: Stopwatch = field(default_factory=Stopwatch)
+    beside: tuple[SeenRecord, ...] = ()  # pinned documents and days of the journal
 
     @cached_property
     def page_of(self) -> dict[str, Page]:
@@ -176,6 +175,7 @@ def read_material(
         root,
         project,
         reader.watch,
+        tuple(reader.beside),
     )
 
 
@@ -185,6 +185,7 @@ class _Reader:
     def __init__(self, records: Records, watch: Stopwatch) -> None:
         self.records, self.watch = records, watch
         self.seen: list[SeenRecord] = []
+        self.beside: list[SeenRecord] = []
         self.pages: list[Page] = []
         self.unreadable: list[Finding] = []
         self.listings: list[Page] = []
@@ -209,18 +210,17 @@ class _Reader:
         here = folder.names()
         if below == (archive.RECORDS,):
             kind, names = RECORD, [name for name in here if is_record(name)]
-        elif below:
-            kind, names = JOURNAL, [name for name in here if is_day(name)]
         else:
-            own = shelf.place.scope.rule.documents
-            kind = PINNED
-            names = [name for name in here if name in own and (not shelf.shared or name == CONTEXT)]
+            kind = JOURNAL if below else PINNED
+            names = [name for name in here if is_beside(shelf, name, kind)]
         for name in self.watch.each(names, f"{kind}s of {shelf.place}"):
             path = shelf.name_of(*below, name)
             file = str(shelf.top.joinpath(*shelf.parts, *below, name))
             page = self._page(folder, name, Page(path, kind, shelf.place, name, "", file, ours=shelf.trusted))
             if page is not None and kind == RECORD:
                 self._record(shelf, page)
+            elif page is not None:
+                self.beside.append(beside_record(shelf, name, path, page.text.encode(), kind=kind))
         if kind == RECORD and outgoing.LISTING in here:
             path = shelf.name_of(*below, outgoing.LISTING)
             file = str(shelf.top.joinpath(*shelf.parts, *below, outgoing.LISTING))

@@ -5,6 +5,7 @@ A run is dry unless told otherwise, writes before it removes, and can be undone.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from dataclasses import dataclass
 from datetime import timedelta
@@ -18,6 +19,7 @@ from vademecum.store import (
     Told,
     archive,
     clock,
+    document,
     frontmatter,
     merge,
     names,
@@ -26,17 +28,19 @@ from vademecum.store import (
     short_numbers,
 )
 from vademecum.store.document import decode
+from vademecum.store.journal import is_day
 from vademecum.store.merge import Part, is_consolidation
+from vademecum.store.pinned import CONTEXT
 from vademecum.store.records import is_record, key_of
 from vademecum.store.runs import Run
-from vademecum.types import LEARNED, Finding, Origin, RecordType, Scope
+from vademecum.types import LEARNED, Finding, Origin, Record, RecordType, Scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from datetime import datetime
 
     from vademecum.store import Records, Shelf
-    from vademecum.types import Place, Record
+    from vademecum.types import Place
 
 # What a person says about themselves and about the work stays until a person takes it away.
 LASTING = frozenset({str(RecordType.USER), str(RecordType.FEEDBACK)})
@@ -57,6 +61,43 @@ class SeenRecord(NamedTuple):
     def retired(self) -> Edit:
         """The edit that moves it to the archive."""
         return Edit(self.shelf, archive.RECORDS, self.name, self.content, None)
+
+
+def beside_record(shelf: Shelf, name: str, path: str, content: bytes, *, kind: str) -> SeenRecord:
+    """A pinned document or a day of the journal, seen as what stands beside the records."""
+    entries = document.blocks(decode(content)) if kind == archive.PINNED else ()
+    return SeenRecord(Record(name, shelf.place, path, kind, name, tuple(entries)), shelf, name, content)
+
+
+def read_beside(records: Records, places: Iterable[Place]) -> Iterator[SeenRecord]:
+    """The pinned documents and journals of these places; what cannot be read is none of them."""
+    for place in places:
+        for shelf in scopes.shelves(records.home, records.caller, place):
+            for below, kind in (((), archive.PINNED), ((archive.JOURNAL,), archive.JOURNAL)):
+                if not (shelf.shared and kind == archive.JOURNAL):
+                    yield from _read_beside(shelf, below, kind)
+
+
+def _read_beside(shelf: Shelf, below: tuple[str, ...], kind: str) -> Iterator[SeenRecord]:
+    with contextlib.suppress(OutsideMemory, NotADirectoryError):
+        folder = shelf.open(*below)
+        if folder is None:
+            return
+        with folder:
+            for name in folder.names():
+                if is_beside(shelf, name, kind):
+                    with contextlib.suppress(Malformed, OutsideMemory, PermissionError, IsADirectoryError):
+                        content = folder.read(name)
+                        if content is not None:
+                            path = shelf.name_of(*below, name)
+                            yield beside_record(shelf, name, path, content, kind=kind)
+
+
+def is_beside(shelf: Shelf, name: str, kind: str) -> bool:
+    """Whether a file is a pinned document of a shelf, or a day of its journal."""
+    if kind == archive.JOURNAL:
+        return is_day(name)
+    return name in shelf.place.scope.rule.documents and (not shelf.shared or name == CONTEXT)
 
 
 def last_renewed(record: Record) -> datetime | None:

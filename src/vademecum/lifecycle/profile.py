@@ -477,6 +477,7 @@ _LEAST_WORDS = 3
 _SHOWN_BY = 2  # messages
 _ANSWER = 1500  # tokens
 
+_QUOTE = re.compile("“([^”]*)”")
 _SECTION = re.compile(r"(?m)^##[ \t]+Observed style[ \t#]*\r?$")
 _ANY_HEADING = re.compile(r"(?m)^#{1,6}[ \t]")
 _SIGNATURE = re.compile(r"<!--[ \t]*origin:[^\n]*-->[ \t]*")
@@ -769,11 +770,40 @@ def _unfit(text: str) -> str:
 # -------------------------------------------------------------------- keeping
 
 
-def keep_draft(documents: Documents, given: ProfileDraft) -> tuple[str, Told]:
+def find_unshown(lines: Sequence[str], messages: Sequence[Spoken]) -> list[str]:
+    """The lines that these messages do not show: neither counted in them, nor quoted from them."""
+    counted = habit_lines(messages)
+    samples = sample_statements(messages)
+    numbers = {each.text: at for at, each in reversed([*enumerate(samples, 1)])}
+    return [line for line in lines if line not in counted and not _is_quoted(line, samples, numbers, counted)]
+
+
+def _is_quoted(
+    line: str, samples: Sequence[SampledStatement], numbers: Mapping[str, int], counted: Sequence[str]
+) -> bool:
+    """Whether a line is what would be written for the statements that it quotes."""
+    quotes = _QUOTE.findall(line)
+    if not quotes or not numbers.keys() >= {*quotes}:
+        return False
+    group = PlannedGroup([numbers[text] for text in quotes], line[2:].partition(": “")[0])
+    return line in write_quotes(samples, [group], counted)[0]
+
+
+def _opposed(lines: Sequence[str]) -> str:
+    """A line of which another says the opposite; nothing when there is none."""
+    said = [line[2:].rpartition(" (")[0] for line in lines]
+    found = [line for line in said if _OPPOSITE.get(line) in said]
+    found += [said[at] for at in conflict.find_opposed(said)]
+    return found[0] if found else ""
+
+
+def keep_draft(
+    documents: Documents, given: ProfileDraft, *, heard: Callable[[], Iterable[Sequence[Spoken]]] = tuple
+) -> tuple[str, Told]:
     """Put a draft into the profile as one run, signed with what its keeper's word is worth.
 
     Through a person's door it is the person's word, since it was shown; through any other it is what it was
-    made from, and waits until a person verifies it.
+    made from, and waits until a person verifies it. So each of its lines must be shown by what was `heard`.
     """
     if not given.lines:
         raise UsageError("this draft has no lines", hint="draft one with `profile_draft` first")
@@ -781,6 +811,18 @@ def keep_draft(documents: Documents, given: ProfileDraft) -> tuple[str, Told]:
         wrong = "has no count" if not COUNTED.fullmatch(line) else _unfit(line)
         if wrong or len(line) > _LONGEST_LINE:
             raise UsageError(f"a line of the draft cannot be kept: it {wrong or 'is too long'}")
+    opposed = _opposed(given.lines)
+    if opposed:
+        raise UsageError(f"the draft says “{opposed}” and the opposite", hint="draft it again")
+    if documents.caller.origin is not Origin.USER:
+        unshown = [find_unshown(given.lines, messages) for messages in heard()]
+        if all(unshown):
+            raise UsageError(
+                f"the messages do not show this line of the draft: {min(unshown, key=len)[0][2:]}"
+                if unshown
+                else "there are no messages that show this draft",
+                hint="keep what `draft_profile` returns, unchanged",
+            )
     shelf, name, _ = documents.find(pinned.PROFILE, scope=Scope.GLOBAL)
     origin = Origin.USER if documents.caller.origin is Origin.USER else Origin.TOOL
     text = "" if given.before is None else decode(given.before)

@@ -67,6 +67,7 @@ class JournalStatement(NamedTuple):
     session: str  # of a session's note; else nothing
     origin: Origin
     whole: bool  # a line or paragraph of its own, not a sentence out of one
+    time: str | None = None
 
     @property
     def source(self) -> str:
@@ -112,7 +113,7 @@ def split_day(text: str, *, place: Place, path: str, day: str) -> Iterator[Journ
         for start, end, said in split_blocks(own, spoken=noted is not None):
             origin, lines = entry.origin or Origin.USER, (first + start, first + end)
             for each, whole in _parts(said):
-                yield JournalStatement(each, place, path, *lines, day, session, origin, whole)
+                yield JournalStatement(each, place, path, *lines, day, session, origin, whole, entry.time)
 
 
 def _parts(said: str) -> Iterator[tuple[str, bool]]:

@@ -30,7 +30,7 @@ KINDS = {  # in the order in which they are shown, and what a yes does
     "write": "Writes that agents asked for: yes makes the write",
     "folder": "A .vade folder that is not trusted: yes trusts it",
     "text": "Unverified texts: yes verifies them, and agents are told them",
-    "contradiction": "Contradictions: yes lets the newer statement replace the older one",
+    "contradiction": "Contradictions: yes lets the second statement replace the first one",
     "conflict": "Conflict copies left by a sync tool: yes merges them into the record and archives the copy",
     "promotion": "Statements that journals repeat: yes saves them as memories",
     "signal": "Things you said that are worth saving: yes saves them as memories",
@@ -232,10 +232,14 @@ class Review:
         from vademecum.lifecycle import contradictions as clashing
         from vademecum.lifecycle import passes
 
-        seen, _ = passes.read_places(self._work.records, self._work.places(scope))
-        for clash in clashing.find_clashes(seen)[: clashing.MOST_CLASHES]:
+        places = self._work.places(scope)
+        seen, _ = passes.read_places(self._work.records, places)
+        beside = passes.read_beside(self._work.records, places)
+        for clash in clashing.find_clashes(seen, beside)[: clashing.MOST_CLASHES]:
             if clash.older.seen.shelf.trusted:
-                text = f"older: {clash.older.text}\nnewer: {clash.newer.text}"
+                newer = f"in {clash.newer.where}" if clash.newer.beside else "newer"
+                older = "in the record" if clash.newer.beside else "older"
+                text = f"{older}: {clash.older.text}\n{newer}: {clash.newer.text}"
                 mark = decisions.mark_of("contradiction", clash.older.where, clash.newer.where, text)
                 key, path = clash.older.seen.record.key, clash.older.seen.record.path
                 place = str(clash.older.seen.record.place.scope)

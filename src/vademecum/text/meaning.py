@@ -105,6 +105,7 @@ _FUTURE_TIME = re.compile(r"(?i)\bnext (?:week|month|year|sprint|quarter|release
 _SINCE = re.compile(
     r"\b(?i:since|as of|seit)\s+(?:\w+ )?(?:(?:19|20)\d\d(?:-\d\d){0,2}|[A-Z]\w+)\b,?"
     r"|\b(?i:from|ab) (?:19|20)\d\d(?:-\d\d){0,2}\b"
+    r"|\b(?i:as of (?:today|now)|from (?:today|now) on|ab (?:heute|sofort|jetzt))\b,?"
 )
 
 

@@ -164,7 +164,7 @@ class _Splitter:
         block = self.text[self.begun : end]
         first = True
         for start, stop in _sentence_spans(block):
-            bound = self.bound if first else _refers(block[start:stop])
+            bound = self.bound if first else refers(block[start:stop])
             yield from self._made(lines, self.begun + start, self.begun + stop, follows=bound)
             self.marker, first = "", False
         # A colon at the end of an item announces only what stands below that item; an item leaves the
@@ -204,7 +204,7 @@ def _sentence_spans(block: str) -> Iterator[tuple[int, int]]:
         yield start, len(block.rstrip())
 
 
-def _refers(sentence: str) -> bool:
+def refers(sentence: str) -> bool:
     """Whether a sentence speaks of something that the one before it names."""
     word = _FIRST.search(sentence)
     return word is not None and word[0].lower() in _REFERRING and not _NO_REFERENCE.match(sentence)

@@ -145,7 +145,8 @@ turkish türkisch
 swedish schwedisch""")
 CODING: Final = _set(
     """python go golang rust java kotlin typescript javascript ruby php bash c c++
-    c# scala swift perl elixir haskell lua dart clojure zig"""
+    c# scala swift perl elixir haskell lua dart clojure zig julia ocaml erlang nim groovy fortran cobol
+    markdown asciidoc restructuredtext latex"""
 )
 # Values that only exclude others of their own kind: AWS is no answer to Linux.
 KINDS: Final = {
@@ -157,7 +158,7 @@ CONTRASTS: Final = {
     word: f"contrast{at}"
     for at, line in enumerate(
         """tab space|single double|dark light|snake_case camelcase kebab-case pascalcase|utc local
-        |squash rebase""".split("|")
+        |squash rebase|short long|brief detailed|kurz lang|knapp ausführlich""".split("|")
     )
     for word in line.split()
 }
