@@ -53,6 +53,31 @@ def test_how_a_claim_stands(text: str, expected: dict[str, str], root: Path) -> 
 
 
 @pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("src/db/pool.py allows four retries (the limit of RetryPolicy).", {"limit = 4": "changed"}),
+        ("The limit is 3 in src/db/pool.py.", {}),  # as it is
+        ("The server listens on port 8080 (config/web.yaml).", {"port = 8080": "changed"}),
+        ("config/web.yaml: the cache backend is `redis`.", {"backend = redis": "changed"}),
+        ("config/web.yaml lists 12 hosts, and each has a name.", {}),
+        ("There are 4 of them in src/db/pool.py, so mind the time limit of the shell.", {}),
+        ("In src/db/pool.py the pool is a `semaphore` of ours.", {}),
+        ("`RetryPolicy` in docs/setup.md is explained.", {"RetryPolicy": "moved"}),
+        ("Everything below attic/ is built by hand.", {"attic/": "gone"}),
+        ("Django keeps its models in django/db/models.py.", {}),
+    ],
+)
+def test_of_a_text_of_which_nothing_was_kept_values_names_and_folders_are_told(
+    text: str, expected: dict[str, str], root: Path
+) -> None:
+    (root / "config").mkdir()
+    (root / "config" / "web.yaml").write_text("port: 9090\ncache:\n  backend: memcached\n")
+    (root / "docs" / "setup.md").write_text("# Setup\n")
+    found = {cited: how for cited, how in standings(text, root).items() if how != "verified"}
+    assert found == expected
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "TCP/IP and/or UDP; see https://example.org/src/old/gone.py or example.org/page.html",

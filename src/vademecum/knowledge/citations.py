@@ -18,7 +18,7 @@ from vademecum.store.document import decode
 from vademecum.text import fences, may_cite, statement
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from vademecum.search.base import Passage
@@ -73,6 +73,14 @@ _SAYS = re.compile(
     r"(?P<value>\d\w*(?:\.\w+)*|\"[^\"\n]{1,60}\"|`[^`\n]{1,60}`|true|false|on|off)(?![\w-])",
     re.IGNORECASE,
 )
+# "`round_cents` in src/billing/invoice.py": where a name is said to be.
+_SAID_IN = re.compile(
+    r"`(?P<code>[^`\n]{1,200})`\s+(?:\w+\s+){0,2}(?:in|at|from|of|aus)\s+`?(?P<path>[\w./-]+/[\w.-]*\w)"
+)
+_BELOW = re.compile(r"(?i)\b(?:below|under|inside|beneath|unterhalb(?: von)?|unter)\s+`?\Z")
+_SETTINGS = re.compile(r"\.(?:ya?ml|json|toml|ini|cfg|conf|env|properties)$")
+_WORD = re.compile(r"[\w./:+-]+")
+_NEAR = 4  # words between a value and the name of what has it
 _MARKED_VALUE = re.compile(r"(?P<name>[A-Za-z_][\w.-]*) = (?P<value>.+)")
 _GENERIC = frozenset("max min default num no count the of in on is a an by to per all set size value".split())
 
@@ -201,15 +209,74 @@ def _located(
             found.setdefault(claim, match.span())
     files = [claim.path for claim in found if claim.kind == "path" and _FILE.search(claim.path)]
     said_in = files[0] if len(files) == 1 else ""
+    homes = {match["code"]: match["path"].removeprefix("./") for match in _SAID_IN.finditer(plain)}
     for code in _CODE.finditer(plain):
         claim = _symbol_claim(code[1].strip(), said_in, marks)
         if claim is not None:
-            found.setdefault(claim, code.span())
+            placed = not marks and bool(said_in) and homes.get(code[1]) == said_in
+            found.setdefault(claim._replace(path=said_in) if placed else claim, code.span())
     for name, value, span in _explicit_values(plain):
         cited = f"{name.rpartition('.')[2]} = {value}"
         if cited not in marks:
             found.setdefault(Claim("value", cited, said_in, symbol=name, value=value), span)
+    if said_in and not marks:
+        valued = {each.symbol for each in found if each.kind == "value"}
+        found |= {claim: span for claim, span in _by_hand(plain, said_in, tree) if claim.symbol not in valued}
     yield from found.items()
+
+
+def _by_hand(text: str, path: str, tree: ProjectTree) -> Iterator[tuple[Claim, tuple[int, int]]]:
+    """The values that a text of which nothing was kept says a file that it cites has.
+
+    One counts only beside the one constant of the file that the words name, and when it is the only one.
+    """
+    every: dict[str, set[str]] = {}
+    for each, given in tree.assigned(path):
+        every.setdefault(each.rpartition(".")[2], set()).add(given)
+    apart = _PATH.sub(lambda match: " " * len(match[0]) if "/" in match[0] else match[0], text)
+    given_now = set[str]().union(*every.values())
+    for number in (True, False):
+        told = [each for each in _told_values(apart, every) if _is_number(each[0]) is number]
+        name = ""
+        if len(told) == 1 and told[0][0] not in given_now:
+            alone = [each for each in every if _is_alone(every[each], number=number)]
+            # In code a word behind a name may be its type, or another name.
+            name = _beside(apart, told[0][1], alone, only_named=not number and not _SETTINGS.search(path))
+        if name:
+            yield Claim("value", f"{name} = {told[0][0]}", path, symbol=name, value=told[0][0]), told[0][1]
+
+
+def _told_values(text: str, names: Collection[str]) -> Iterator[tuple[str, tuple[int, int]]]:
+    """The values that a text names, and where; names of constants are none."""
+    for match in _VALUE.finditer(text):
+        value = normal_value(match[0].rstrip(","))
+        if value not in names and _WORD.fullmatch(value):
+            yield value, match.span()
+    for match in re.finditer(r"[^\W\d_]+", text.lower()):
+        if match[0] in _NUMBER_WORDS:
+            yield _NUMBER_WORDS[match[0]], match.span()
+
+
+def _is_alone(values: Collection[str], *, number: bool) -> bool:
+    return len(values) == 1 and all(_is_number(each) is number and _WORD.fullmatch(each) for each in values)
+
+
+def _is_number(value: str) -> bool:
+    return value.replace(".", "").isdigit()
+
+
+def _beside(text: str, at: tuple[int, int], names: Sequence[str], *, only_named: bool) -> str:
+    """The constant that a text speaks of where it names a value; nothing when it may be another."""
+    codes = {match[1].strip() for match in _CODE.finditer(text)}
+    given = [name for name in names if name in codes]
+    if given or only_named:
+        return given[0] if len(given) == 1 else ""
+    before, after = text[: at[0]].split()[-_NEAR:], text[at[1] :].split()[:_NEAR]
+    near = _words_of(" ".join((*before, *after)))
+    fits = [name for name in names if _words_of(name) and _words_of(name) <= near]
+    most = max((len(_words_of(name)) for name in fits), default=0)
+    best = [name for name in fits if len(_words_of(name)) == most]
+    return best[0] if len(best) == 1 else ""
 
 
 def _excused(sentence: str, at: tuple[int, int], *, known: bool) -> bool:
@@ -243,10 +310,13 @@ def _path_claim(
     known = bool(mark) or "#L" in match[0] or tree.holds(path)
     if len(parts) == 1:
         # A word with a dot is a file only where it is one, or where lines of it are named.
-        if not known and not (bare and "/" not in match["path"] and path in tree.named):
+        folder = not marks and match["path"].endswith("/") and _BELOW.search(match.string, 0, match.start())
+        if not (known or folder) and not (bare and "/" not in match["path"] and path in tree.named):
             return None
     elif not known and not tree.has_folder(parts[0]) and not _may_be_file(parts, tree):
         return None
+    elif not known and not tree.has_folder(parts[0]) and re.search(rf"\b{parts[0].title()}\b", match.string):
+        return None  # "Django keeps its models in django/db/models.py"
     if match["first"]:
         first = int(match["first"])
         last = int(match["last"] or first)
@@ -528,12 +598,21 @@ def _lines(claim: Claim, tree: ProjectTree) -> CheckedClaim:
 
 def _symbol(claim: Claim, tree: ProjectTree, here: Mapping[str, str]) -> CheckedClaim | None:
     """A name of which no file is known: it stands somewhere, or nowhere."""
+    others = _now_in(claim, tree) if claim.symbol in here else []
+    if others:
+        return CheckedClaim(claim, Standing.MOVED, f"`{claim.symbol}` is now in {others[0]}")
     if claim.symbol in here:
         tree.proofs.add(here[claim.symbol])
         return CheckedClaim(claim, Standing.VERIFIED, here[claim.symbol])
     if claim.owner and not claim.mark and not (tree.has_part(claim.owner) or tree.defining(claim.owner)):
         return None  # of a library, of which nothing is known here
     return CheckedClaim(claim, Standing.GONE, f"`{claim.symbol}` stands in no file of the project")
+
+
+def _now_in(claim: Claim, tree: ProjectTree) -> list[str]:
+    """The files that define a name which the file that a text says it is in does not even mention."""
+    content = tree.read(claim.path) if claim.path else None
+    return [] if content is None or claim.symbol.encode() in content else tree.defining(claim.symbol)
 
 
 def _defined(claim: Claim, tree: ProjectTree) -> CheckedClaim:
