@@ -6,6 +6,7 @@ words. Each is kept, reworded, dropped or invented, and no change is written tha
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -62,6 +63,12 @@ class RewordRow(NamedTuple):
     def after(self) -> str:
         """The new words, below their headings."""
         return _shown(self.new)
+
+    @property
+    def shown(self) -> str:
+        """Both, line by line, marked with which they are."""
+        lines = [f"- {line}" for line in self.before.split("\n")] if self.old else []
+        return "\n".join([*lines, *(f"+ {line}" for line in self.after.split("\n") if self.new)])
 
 
 class Rewording(NamedTuple):
@@ -130,19 +137,12 @@ def accept_rows(rewording: Rewording, accepted: Collection[int], *, now: datetim
     origins = {rewording.rows[at].origin for at in taken}
     if not taken:
         raise Refused("nothing of the rewording was accepted, so nothing was changed")
-    pieces = [unit for at, row in enumerate(rewording.rows) for unit in _chosen(row, taken=at in taken)]
-    pieces = [unit for unit in pieces if unit.origin in origins]
-    articles = {
-        origin: rewrite.lay_out([(unit.headings, unit) for unit in pieces if unit.origin is origin])
-        for origin in origins
-    }
-    covered = [
-        entry for origin, entries in _by_origin(seen).items() if origin in origins for entry in entries
-    ]
-    ordered = {origin: articles[origin] for origin in Origin if origin in articles}
-    text = rewrite.joined(seen, covered, ordered, now, by=rewording.model)
-    stands = [entry.text for entry in document.parse(text).entries[-len(ordered) :]]
-    if not rewrite.is_proved(pieces, set(), articles) or stands != [*ordered.values()]:
+    pieces = [unit for unit in _pieces(rewording.rows, taken) if unit.origin in origins]
+    articles = {each: _article(pieces, each) for each in Origin if each in origins}
+    covered = [entry for each, entries in _by_origin(seen).items() if each in origins for entry in entries]
+    text = rewrite.joined(seen, covered, articles, now, by=rewording.model)
+    stands = [entry.text for entry in document.parse(text).entries[-len(articles) :]]
+    if not rewrite.is_proved(pieces, set(), articles) or stands != [*articles.values()]:
         raise Refused(
             "these statements cannot be joined so that each stands once; nothing was changed",
             hint=f"edit it with `vade edit {seen.record.key}`",
@@ -155,13 +155,10 @@ def show_rows(rows: Sequence[RewordRow]) -> str:
     """The difference, statement by statement, as lines of text."""
     lines: list[str] = []
     for row in rows:
-        for sign, text in (("-", row.before), ("+", row.after)):
-            if row.kind == KEPT and sign == "+":
-                continue
-            mark = " " if row.kind == KEPT else sign
-            lines += [f"{mark} {line}" for line in text.split("\n") if text]
-        if row.kind != KEPT:
-            lines.append(f"  ({row.kind}{f'; {row.warning}' if row.warning else ''})")
+        if row.kind == KEPT:
+            lines += [f"  {line}" for line in row.before.split("\n")]
+        else:
+            lines += [row.shown, f"  ({row.kind}{f'; {row.warning}' if row.warning else ''})"]
     return "\n".join(lines)
 
 
@@ -201,8 +198,8 @@ def _wrong_text(entries: Sequence[Entry], text: str, largest: int) -> str:
         return "is empty"
     if len(text) > before * _MUCH + _MORE or len(text.encode(errors="replace")) > largest:
         return "is much longer than what it rewords"
-    shown = {"\n", "\t", *(char for entry in entries for char in entry.text)}
-    if any(not char.isprintable() and char not in shown for char in text):
+    known = set("\n\t").union(*(entry.text for entry in entries))
+    if not "".join(set(text) - known).isprintable():
         return "holds characters that nobody sees"
     if secrets.find(text):
         return "holds a secret"
@@ -335,27 +332,31 @@ def _said(unit: TopicUnit) -> str:
 
 def _warning(old: Sequence[TopicUnit], new: Sequence[TopicUnit]) -> str:
     """What a person should look at: that the two exclude each other, and the words that came and went."""
-    rules = (
-        conflict.contradiction(mine, theirs)
-        for one in old
-        for other in new
-        for mine in one.parts
-        for theirs in other.parts
-    )
-    rule = next((each for each in rules if each), "")
-    mine = {stem(word.casefold()): word for unit in old for word in WORD.findall(_said(unit))}
-    theirs = {stem(word.casefold()): word for unit in new for word in WORD.findall(_said(unit))}
-    gone = [word for base, word in mine.items() if base not in theirs]
-    came = [word for base, word in theirs.items() if base not in mine]
+    parts = [[part for unit in units for part in unit.parts] for units in (old, new)]
+    rules = (conflict.contradiction(*pair) for pair in itertools.product(*parts))
+    rule = next(filter(None, rules), "")
+    mine, theirs = (_spelled(each) for each in parts)
+    gone = [mine[base] for base in mine if base not in theirs]
+    came = [theirs[base] for base in theirs if base not in mine]
     if not rule and any(similarity.is_negation(word.casefold()) for word in (*gone, *came)):
         rule = conflict.DENIED
-    words = [f"without {', '.join(gone)}" if gone else "", f"new: {', '.join(came)}" if came else ""]
-    return "; ".join(each for each in (f"contradicts it: {rule}" if rule else "", *words) if each)
+    told = (("contradicts it: ", [rule]), ("without ", gone), ("new: ", came))
+    return "; ".join(f"{label}{', '.join(words)}" for label, words in told if any(words))
 
 
-def _chosen(row: RewordRow, *, taken: bool) -> tuple[TopicUnit, ...]:
-    """What stands in the text for a row: the new words only where they were accepted."""
-    return row.new if taken and row.kind != KEPT else row.old
+def _spelled(parts: Sequence[str]) -> dict[str, str]:
+    """The words of some statements, by their plainest forms."""
+    return {stem(word.casefold()): word for word in WORD.findall(" ".join(parts))}
+
+
+def _pieces(rows: Sequence[RewordRow], taken: Collection[int]) -> Iterator[TopicUnit]:
+    """What stands in the text: the new words only where they were accepted."""
+    for at, row in enumerate(rows):
+        yield from row.new if at in taken and row.kind != KEPT else row.old
+
+
+def _article(pieces: Sequence[TopicUnit], origin: Origin) -> str:
+    return rewrite.lay_out([(unit.headings, unit) for unit in pieces if unit.origin is origin])
 
 
 def _shown(units: Sequence[TopicUnit]) -> str:

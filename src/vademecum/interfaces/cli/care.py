@@ -216,9 +216,7 @@ def ask_rows(found: Rewording) -> list[int]:
         row = found.rows[at]
         output.line(f"\n[{number}/{len(found.open)}] {row.kind}{f': {row.warning}' if row.warning else ''}")
         with output.revealed():
-            for sign, text in (("-", row.before), ("+", row.after)):
-                for line in spelled(text).split("\n") if text else ():
-                    output.line(f"  {sign} {line}")
+            output.line(spelled(row.shown))
         if everything and row.kind == "reworded":
             accepted.append(at)
             continue
