@@ -32,6 +32,7 @@ from bench import (
     start,
     statements,
     stores,
+    summary,
     times,
 )
 
@@ -48,6 +49,7 @@ BENCHES: dict[str, Callable[[], Rows]] = {
     "same": same.measure,
     "times": times.measure,
     "claims": claims.measure,
+    "summary": summary.measure,
     "mcp": mcp.measure,
     "start": start.measure,
     "hooks": hooks.measure,
