@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from context.replaying import replay
 from vademecum.context.engine import ContextEngine
-from vademecum.context.summary import request_text
+from vademecum.context.extraction import is_task, request_text
 from vademecum.context.units import estimate_request, gather
 from vademecum.store.outgoing import clean_value
-from vademecum.transcripts import Message, Role, ToolCall, ToolResult, is_substantive, to_json
+from vademecum.transcripts import Message, Role, ToolCall, ToolResult, to_json
 from vademecum.transcripts.events import TAKEN_BACK, Compacted, Flushed, Said, Summary, Trimmed, Used
 from vademecum.transcripts.log import InMemory, Log
 
@@ -89,7 +89,7 @@ class Hosting:
         """Add a message to the thread."""
         self.thread.append(message)
         text = request_text(message)
-        if text and is_substantive(text):
+        if text and is_task(message):
             self.tasks.append(text)
 
     def call(self, usage: Used | None = None, *, deep: bool = True) -> Prepared:

@@ -45,7 +45,7 @@ def test_both_tasks_are_whole_in_every_block_that_can_hold_them(
     room = summary.least_tokens(known, todo, ratio) + more
     text = summary.render_block(known, words, todo=todo, git=GIT, tokens=room, ratio=ratio)
     assert tokens_of(text, ratio) <= room
-    assert f"[original] {TASK}" in text
+    assert f"task: {TASK}" in text
     assert f"Current task: {known.task}" in text
     assert parse_summary(text).task == known.task
     assert not things or "thing number 0" in text

@@ -94,7 +94,7 @@ def test_a_long_session_never_overflows_and_never_forgets(seed: int, context: in
         if session.known:
             assert session.known.original == TASK
             assert session.known.task
-            assert f"- [original] {TASK}" in sent[0].text or f"- [original] {TASK}" in sent[1].text
+            assert f"task: {TASK}" in sent[0].text or f"task: {TASK}" in sent[1].text
     assert session.cycles >= (50 if context == 4_000 else 10)
     assert session.cycles <= session.flushes <= session.cycles + 1
 

@@ -76,7 +76,7 @@ def test_after_fifty_cycles_both_tasks_are_still_there(reply: Callable[[Asked], 
         engine.observe(Used(input=sent.tokens.total))
         if sent.tokens.summary:
             block = sent.messages[1].text
-            assert f"[original] {TASK}" in block
+            assert f"task: {TASK}" in block
             assert "Current task: Please inspect module number" in block
             sizes.append(len(block))
     assert len(cycles(log)) > 50
@@ -138,14 +138,14 @@ def test_what_a_narrow_block_left_out_is_in_the_next_one_that_has_room(again: bo
     engine.prepare(talk)
     for _ in range(3):
         narrow = engine.overflowed("prompt is too long").messages[1].text
-        assert f"[original] {TASK}" in narrow
+        assert f"task: {TASK}" in narrow
     if again:
         engine = ContextEngine(log, ScriptedHost(), 16_000, NO_MODEL)
     engine.observe(Used(input=2_000))
     for at in range(80):
         talk.append(user(f"Please inspect module number {at}: " + "word " * 100))
         sent = engine.prepare(talk)
-    assert f"[original] {TASK}" in sent.messages[1].text
+    assert f"task: {TASK}" in sent.messages[1].text
     assert "keep both readers until spring" in sent.messages[1].text
     assert "keep both readers until spring" not in narrow
 
@@ -173,7 +173,7 @@ def test_a_failed_compaction_falls_back_to_the_extraction_and_after_three_is_not
     assert any("compaction skipped: 3 failures in a row" in why for why in whys)
     summaries = [event for event in log.events() if isinstance(event, Summary)]
     assert summaries[0].extra["compaction"].startswith("failed:the heading")
-    assert f"[original] {TASK}" in summaries[-1].text
+    assert f"task: {TASK}" in summaries[-1].text
     assert engine.prepare(talk).messages == replay(log.events())
 
 
@@ -241,7 +241,7 @@ def test_killed_at_any_write_the_next_process_has_lost_nothing(reply: Callable[[
         assert not orphans(replay(log.events()))
         sent = engine.prepare(talk)
         check(engine, log, sent, talk)
-        assert f"[original] {TASK}" in sent.messages[1].text
+        assert f"task: {TASK}" in sent.messages[1].text
         assert host.journal().count("db7") <= 1
         assert all(len(each) == 1 for each in cycles(log)[:-1])
         if finished:

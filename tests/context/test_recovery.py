@@ -18,15 +18,18 @@ BLOCK = render_recovery(
 
 def test_it_holds_summary_task_todo_and_git_activity() -> None:
     assert parse_summary(BLOCK) == SUMMARY
-    assert (
-        "\nCurrent task: Make the reader stream its tables.\n\nTodo list:\n[ ] 1. write the test\n" in BLOCK
-    )
+    assert "\nCurrent task: Make the reader stream its tables.\nFirst task: Look at the reader.\n" in BLOCK
+    assert "\n\nTodo list:\n[ ] 1. write the test\n" in BLOCK
     assert "Recent git activity: (branch main)\n- abc1234 read from a stream\nWorking tree:\n- M src" in BLOCK
 
 
 def test_it_says_where_the_rest_is_and_asks_to_continue() -> None:
-    for words in ("system prompt", "session_search", "session_progress", "Continue with the current task"):
+    for words in ("system prompt", "session_search", "session_progress", "go on with the current"):
         assert words in BLOCK
+
+
+def test_the_task_stands_in_it_once() -> None:
+    assert BLOCK.count("Make the reader stream its tables.") == 1
 
 
 @pytest.mark.parametrize("word", ["lost", "trimmed", "truncated", "dropped", "recover", "overflow", "error"])

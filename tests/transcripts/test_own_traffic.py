@@ -189,13 +189,15 @@ def test_calls_through_a_dispatcher_or_a_namespace_are_ours_too() -> None:
 def test_what_memory_was_asked_is_not_summed_up() -> None:
     said = [
         Message(Role.USER, (Text("Please move the parser to the new tokenizer"),)),
-        Message(Role.ASSISTANT, (ToolCall("a", "vade_memory_get", '{"path": "memory/global/x.md"}'),)),
-        Message(Role.TOOL, (ToolResult("a", (Text("abcdef1 a commit that somebody remembered"),)),)),
+        Message(
+            Role.ASSISTANT, (ToolCall("a", "vade_memory_store", '{"path": "x.md", "content": "commit"}'),)
+        ),
+        Message(Role.TOOL, (ToolResult("a", (Text("[main abcdef1] remembered\n 1 file changed"),)),)),
         Message(Role.ASSISTANT, (ToolCall("b", "edit", '{"path": "src/parser.py"}'),)),
+        Message(Role.TOOL, (ToolResult("b", (Text("ok"),)),)),
     ]
     made = summarize(said)
-    assert dict(made.tools) == {"edit": 1}
-    assert made.files == ("src/parser.py",)
+    assert (made.commits, made.files) == ((), ("src/parser.py",))
 
 
 def test_only_what_is_ours_leaves_a_message() -> None:

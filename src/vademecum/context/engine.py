@@ -16,7 +16,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
-from vademecum.context import prune, summary, turns
+from vademecum.context import extraction, prune, summary, turns
 from vademecum.context import todo as todos
 from vademecum.context.budget import FlushSettings, Move, Stage, TrimSettings, keep_recent, next_step, points
 from vademecum.context.host import GitActivity, HostFunctions, ask_for
@@ -226,7 +226,7 @@ class Exit:
 def _checkpoint(shown: Sequence[Message], plan: Plan, todo: todos.TodoList, iteration: int) -> Checkpoint:
     calls = [call for message in shown for call in message.calls][-_RECENT_CALLS:]
     words = (" ".join(f"{call.name} {call.arguments[:1000]}".split())[:_CALL_CHARS] for call in calls)
-    task = plan.known.task if plan.known else summary.find_task(shown)
+    task = plan.known.task if plan.known else extraction.find_task(shown)
     items = tuple(todos.to_json(todo)["items"])
     return Checkpoint(task=task, todo=items, tools=tuple(words), iteration=iteration)
 
@@ -400,9 +400,14 @@ class ContextEngine:
         return make_plan(self._thread, self._past, self._scale, target, self._render, words=told, share=share)
 
     def _render(self, known: summary.ThreadSummary, words: str, tokens: int) -> str:
-        """The block that stands for what leaves, in so many tokens, or in what both tasks need at least."""
+        """The block that stands for what leaves, in so many tokens, or in what tasks and rules need at least.
+
+        A small window gives a fifth of itself for them: what the user laid down is worth more than the
+        last tool result, which can be had again.
+        """
         todo, ratio = self._things_to_do(), self._scale.ratio
-        needed = min(summary.least_tokens(known, todo, ratio), self._context // 5)
+        least = summary.least_tokens(known, todo, ratio) + self._context // 20
+        needed = min(least, self._context // 5)
         room = max(tokens, needed)
         return summary.render_block(known, words, todo=todo, git=self._recent_git(), tokens=room, ratio=ratio)
 

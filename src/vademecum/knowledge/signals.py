@@ -102,14 +102,14 @@ class Mood(NamedTuple):
 def read_signals(text: str) -> SignalReading:
     """What of a message is worth keeping."""
     weighed = [weigh(each) for each in split_sentences(text)]
-    mood = _mood(weighed)
+    mood = read_mood(weighed)
     found: list[tuple[float, Signal]] = []
     hidden: list[secrets.Secret] | None = None  # looked for in the whole text, once there is what may show it
     for at, each in enumerate(weighed):
         value = score(each, mood)
         if value < THRESHOLD:
             continue
-        start, end = _statement(at, weighed)
+        start, end = statement_span(at, weighed)
         words = " ".join(visible(text[start:end]).split())
         hidden = secrets.find(text) if hidden is None else hidden
         if any(start < one.end and one.start < end for one in hidden) or secrets.find(words):
@@ -362,7 +362,7 @@ def score(weighed: WeighedSentence, mood: Mood) -> float:
     value = best + 0.25 * sum(others)
     if against:
         value -= against[0] + 0.3 * sum(against[1:])
-    own = _mood([weighed])
+    own = read_mood([weighed])
     value -= 2.5 * (mood.uncertain > own.uncertain)
     value -= 1.0 * (mood.asking > own.asking)
     value -= 1.0 * (mood.speculating > own.speculating)
@@ -370,7 +370,9 @@ def score(weighed: WeighedSentence, mood: Mood) -> float:
     return value - 1.5 * (mood.sentences > _PASTED)
 
 
-def _mood(message: Sequence[WeighedSentence]) -> Mood:
+def read_mood(message: Sequence[WeighedSentence]) -> Mood:
+    """How many sentences of a message doubt, ask, speculate or speak of the moment."""
+
     def count(reason: DeclineReason) -> int:
         return sum(each.reasons.get(reason, 0) >= 5 for each in message)
 
@@ -466,7 +468,7 @@ def _states(rest: str) -> bool:
 # ---------------------------------------------------------------- wording
 
 
-def _statement(at: int, message: Sequence[WeighedSentence]) -> tuple[int, int]:
+def statement_span(at: int, message: Sequence[WeighedSentence]) -> tuple[int, int]:
     """Where the statement begins and ends: "It is called accounts." needs the sentence before it."""
     sentence = message[at].sentence
     start, end = sentence.start, sentence.end

@@ -1,0 +1,435 @@
+"""What messages say, found without a model: tasks, rules, answers, findings, and what was changed.
+
+Reads what leaves the window; what stays only tells how it goes on (which task there is by now, whether a
+question was answered). Every text is on one line and has a length, whatever was said.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from vademecum.context.rules import ORDER, find_rules
+from vademecum.context.units import is_request
+from vademecum.knowledge.signals import DeclineReason, split_sentences, weigh
+from vademecum.text import fences, sentence_spans
+from vademecum.transcripts import ASIDE, OwnCalls, Role, is_command, is_substantive, telling
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from vademecum.transcripts import Message, ToolCall, ToolResult
+
+RULE_CHARS = 240
+TASK_CHARS = 300
+EXCHANGE_CHARS = 300
+FINDING_CHARS = 220
+SUBJECT_CHARS = 120
+PATH_CHARS = 200
+COMMAND_CHARS = 100
+_SCAN = 100_000  # of a long text, what is looked at from each end
+_OPENINGS = ("[original] ", "earlier: ", "Q: ", "A: ", "`")  # what the lines of a summary may begin with
+_TAG = re.compile(r"<(?=/?\s*thread_summary)", re.IGNORECASE)
+
+
+class Commit(NamedTuple):
+    """A commit: its hash and what it said."""
+
+    hash: str
+    subject: str
+
+
+class Exchange(NamedTuple):
+    """A question of the agent's and what the user answered; without an answer it is open."""
+
+    question: str
+    answer: str = ""
+
+
+class FailedCommand(NamedTuple):
+    """A command that failed, what it said, and whether it works by now."""
+
+    command: str
+    error: str = ""
+    solved: bool = False
+
+
+class Tasks(NamedTuple):
+    """What the user asks for now, and asked for before that."""
+
+    now: str = ""
+    before: str = ""
+
+
+_NO_TASKS = Tasks()
+
+# ------------------------------------------------------------ lines
+
+
+def safe_line(text: str) -> str:
+    """A text on one line that cannot be taken for a part of a summary's wrapper."""
+    words = " ".join(text.split())
+    while words.startswith(_OPENINGS):
+        words = words.removeprefix(next(each for each in _OPENINGS if words.startswith(each))).strip()
+    return _TAG.sub("‹", words)
+
+
+def clip_line(text: str, chars: int) -> str:
+    """A line, cut where it is longer."""
+    return text if len(text) <= chars + 3 else f"{text[:chars]}..."
+
+
+def _ends(text: str) -> str:
+    """A text, or both ends of a very long one: a log of 50 MB must not stop the conversation."""
+    return text if len(text) <= 2 * _SCAN else f"{text[:_SCAN]}\n{text[-_SCAN:]}"
+
+
+# ------------------------------------------------------------ tasks
+
+_WRAPPED = re.compile(r"<([a-z][\w-]*)[\s>]")
+_ADDS = re.compile(
+    r"(?:also|and|plus|but|with|without|only|additionally|besides|in|be|außerdem|auch|und|mit|ohne|aber)\b"
+    r"|(?:please )?(?:make|keep|do|run|test|call|put|let|mach|lass) (?:it|them|that|this|es|das)\b",
+    re.IGNORECASE,
+)
+_ADDED_WORDS = 12
+_AGREES = re.compile(
+    r"(?:and|but|und|in|be|also|with)\b.*\b(?:why|right back|the meantime|general)\b|.*\?\s*$"
+)
+
+
+def request_text(message: Message) -> str:
+    """What the user says in it, on one line; nothing for commands and what a host wrapped in tags."""
+    if not is_request(message):
+        return ""
+    text = message.text.replace(ASIDE, "").strip()
+    wrapped = _WRAPPED.match(text)
+    if is_command(text) or (wrapped and text.endswith(f"</{wrapped[1]}>")):
+        return ""
+    return safe_line(text)
+
+
+def find_task(messages: Iterable[Message], previous: str = "", *, chars: int = TASK_CHARS) -> str:
+    """The current task: the newest message in which the user really asks for something, and what adds to it.
+
+    A short confirmation never is one, nor what only lays down a rule. When no message qualifies, the task
+    known before stays; when there is none, the newest request that is not small talk.
+    """
+    return follow_tasks(messages, Tasks(previous), chars=chars).now
+
+
+def follow_tasks(messages: Iterable[Message], known: Tasks = _NO_TASKS, *, chars: int = TASK_CHARS) -> Tasks:
+    """The task after all of these messages, and the one before it."""
+    now, before = known
+    fallback = ""
+    for message in messages:
+        text = request_text(message)
+        if not text or not telling(text):
+            continue
+        words = clip_line(text, chars)
+        if now and (now == words or now.startswith(f"{words}; ") or f"; {words}" in now):
+            continue
+        if now and _is_addition(text):
+            now = clip_line(f"{now}; {words}", chars)
+        elif is_task(message):
+            now, before = words, now or before
+        else:
+            fallback = words
+    return Tasks(now or fallback, before)
+
+
+def _is_addition(text: str) -> bool:
+    """Whether a message goes on with the task before it: "also make it idempotent"."""
+    return len(text.split()) <= _ADDED_WORDS and bool(_ADDS.match(text)) and not _AGREES.match(text)
+
+
+def is_task(message: Message) -> bool:
+    """Whether a message asks for something, or is long and does not only lay down rules."""
+    line, whole = request_text(message), message.text.replace(ASIDE, "")
+    if not line or not telling(line):
+        return False
+    rules = [" ".join(each.split()) for each in find_rules(whole)]
+    rest = " ".join(whole.split())
+    for rule in rules:
+        rest = rest.replace(rule, " ")
+    if any(_is_order(each) for each in (rest, *rules)):
+        return True
+    return is_substantive(line if not rules else rest)
+
+
+_FEW = 3  # telling words of an order that says no more than a verb and its things
+
+
+def _is_order(text: str) -> bool:
+    """Whether a sentence orders a piece of work, in at least three words."""
+    words = len(telling(text))
+    if not ORDER.match(text) or words < _FEW - 1:
+        return False
+    return words > _FEW or any(
+        DeclineReason.REQUEST in weigh(each).reasons for each in split_sentences(text)[:3]
+    )
+
+
+# ------------------------------------------------------------ what was said
+
+
+def find_said_rules(messages: Iterable[Message]) -> Iterator[str]:
+    """What the user lays down, oldest first."""
+    for message in messages:
+        if request_text(message):
+            for rule in find_rules(message.text.replace(ASIDE, "")):
+                line = safe_line(rule)
+                if line:
+                    yield clip_line(line, RULE_CHARS)
+
+
+_ASKING = frozenset(
+    """interact ask ask_user askuserquestion ask_user_question ask_question ask_followup_question
+    request_user_input user_collaboration""".split()
+)
+_QUESTION = re.compile(r'"(?:question|message|prompt)"\s{0,4}:\s{0,4}("(?:[^"\\]|\\.){1,4000}")', re.DOTALL)
+_CLOSING = re.compile(r"[\s*_)\"'`]{0,8}$")
+_IDLE = re.compile(
+    r"(?i)(?:anything else|what(?:'s| is) next|what would you like|how can i help|ready\?|sounds good"
+    r"|ok(?:ay)?\?|shall i (?:go on|continue|proceed)|does that (?:help|make sense)|noch etwas)"
+)
+
+
+def find_exchanges(dropped: Sequence[Message], kept: Sequence[Message], pending: str = "") -> list[Exchange]:
+    """Questions of the agent's with the user's answers; one that nobody answered is open.
+
+    `pending` is a question that was asked before: the first request here answers it.
+    """
+    calls: dict[str, ToolCall] = {}
+    found: list[Exchange] = []
+    question = pending
+    for at, message in enumerate((*dropped, *kept)):
+        for call in message.calls:
+            calls[call.id] = call
+        for result in message.results:
+            asked = calls.get(result.id)
+            if asked is not None and asked.name.lower() in _ASKING and at < len(dropped):
+                found.append(_exchange(_asked_by(asked.arguments), result.text))
+        if message.role is Role.ASSISTANT and not message.calls and at < len(dropped):
+            question = last_question(message.text)
+        elif request_text(message) or (is_request(message) and message.text.strip()):
+            if question:
+                found.append(_exchange(question, message.text))
+            question = ""
+            if at >= len(dropped):
+                break
+    if question:
+        found.append(_exchange(question, ""))
+    return [each for each in found if each.question]
+
+
+def last_question(text: str) -> str:
+    """The question a text ends with, whole: no full stop inside a number, a name or a bracket ends it."""
+    tail = _CLOSING.sub("", text[-2_000:])
+    if not tail.endswith(("?", "？")):
+        return ""
+    line = tail.rstrip().splitlines()[-1]
+    spans = [*sentence_spans(line)]
+    start = spans[-1][0] if spans else 0
+    while len(spans) > 1 and _is_broken(line, start):
+        spans.pop()
+        start = spans[-1][0]
+    question = line[start:].strip(" -*>#")
+    return "" if _IDLE.match(question) else question
+
+
+_SHORTEST_QUESTION = 6  # words; a shorter one ("Which one?") asks about the sentence before it
+
+
+def _is_broken(line: str, start: int) -> bool:
+    """Whether a question cannot begin here: inside brackets or code, in small letters, or too short."""
+    before = line[:start]
+    inside = before.count("(") > before.count(")") or before.count("`") % 2 == 1
+    return inside or line[start : start + 1].islower() or len(line[start:].split()) < _SHORTEST_QUESTION
+
+
+def _exchange(question: str, answer: str) -> Exchange:
+    return Exchange(
+        clip_line(safe_line(question[: EXCHANGE_CHARS * 4]), EXCHANGE_CHARS),
+        clip_line(safe_line(answer[: EXCHANGE_CHARS * 4]), EXCHANGE_CHARS),
+    )
+
+
+def _asked_by(arguments: str) -> str:
+    match = _QUESTION.search(arguments[:_SCAN])
+    try:
+        return str(json.loads(match[1], strict=False)) if match else arguments[:_SCAN]
+    except ValueError:
+        return arguments[:_SCAN]
+
+
+_CAUSE = re.compile(
+    r"(?i)\b(?:because|caused?|causes|comes? from|due to|since|turns? out|root cause|happens? when"
+    r"|whenever|disagree|the (?:bug|problem|reason|cause|fix|leak|answer) (?:is|was)|differs?|leaks?|missing"
+    r"|not the|neither|instead of|found|measured|confirmed|weil|liegt an|komm(?:t|en) daher|ursache)\b"
+)
+_LEAST_WORDS = 6
+_ROUTINE = re.compile(
+    r"(?i)(?:done|ok|okay|sure|great|let me|i'll|i will|shall i|would you|all (?:tests|checks)"
+    r"|tests (?:pass|are)|going on|next)\b|.*\?\s*$"
+)
+
+
+def find_findings(dropped: Sequence[Message], kept: Sequence[Message]) -> Iterator[str]:
+    """What the agent said last before each of the user's turns: what it found out, in a sentence or two."""
+    said = ""
+    for message in dropped:
+        if request_text(message):
+            yield from _finding(said)
+            said = ""
+        elif message.role is Role.ASSISTANT and message.text.strip() and not message.calls:
+            said = message.text
+    if said and any(request_text(message) for message in kept[:1]):
+        yield from _finding(said)
+
+
+def _finding(text: str) -> Iterator[str]:
+    own = fences.blank(text[-_SCAN // 10 :])
+    sentences = [
+        " ".join(own[start:end].split()).lstrip("#>*- ") for start, end in sentence_spans(own, lines=True)
+    ]
+    telling_ = [each for each in sentences if len(each.split()) >= _LEAST_WORDS and not _ROUTINE.match(each)]
+    causes = [each for each in telling_ if _CAUSE.search(each)]
+    chosen = causes[-2:] or telling_[-1:]
+    line = safe_line(" ".join(chosen))
+    if line:
+        yield clip_line(line, FINDING_CHARS)
+
+
+def is_cause(finding: str) -> bool:
+    """Whether a finding says why something is as it is, and not only that it was done."""
+    return bool(_CAUSE.search(finding))
+
+
+# ------------------------------------------------------------ what was changed
+
+_COMMITTED = re.compile(
+    r"^\[(?:[^\]\n]{1,100} )?(?:\(root-commit\) )?([0-9a-f]{7,40})\] (\S.*)$", re.MULTILINE
+)
+_STAT = re.compile(r"^ \d+ files? changed|^ (?:create|delete|rename) |^ Date: |^ Author: ", re.MULTILINE)
+_COMMITS = re.compile(r"\b(?:commit|merge|cherry-pick|revert|rebase|am|release|publish)\b")
+_READING = re.compile(r"read|view|cat|grep|search|fetch|open|get|list|glob", re.IGNORECASE)
+_WRITING = re.compile(
+    r"write|edit|patch|create|replace|insert|delete|move|rename|update|save|notebook", re.IGNORECASE
+)
+_CONTENT = re.compile(
+    r'(?<!\\)"(?:contents?|new_string|old_string|new_str|file_text|insert_text|edits|patch|diff|new_path)"'
+    r"\s{0,4}:"
+)
+_PATH = re.compile(
+    r'(?<!\\)"(?:path|new_path|old_path|file_path|filePath|notebook_path|filename)"\s{0,4}:\s{0,4}'
+    r'("(?:[^"\\\n]|\\.){1,400}")'
+)
+_PATCHED = re.compile(r"\*\*\* (?:Update|Add|Delete) File: ([^\n\\\"]{1,400})")
+_COMMAND = re.compile(
+    r'(?<!\\)"(?:command|cmd|script)"\s{0,4}:\s{0,4}(\[[^\]]{1,4000}\]|"(?:[^"\\]|\\.){1,4000}")'
+)
+_FAILED = re.compile(
+    r"exit (?:code|status):? [1-9]|exited with (?:code )?[1-9]|^Traceback|command not found|^make: \*\*\*"
+    r"|\b[1-9]\d* failed\b|^(?:fatal|error)[:\[]",
+    re.IGNORECASE | re.MULTILINE,
+)
+_LOOKING = re.compile(r"(?:e?grep|rg|ls|test|diff|cat|which|find)\b")  # fails to say that there is nothing
+_TELLS = re.compile(r"error|fail|exception|fatal|not found|denied|cannot|panic", re.IGNORECASE)
+
+
+class Changes(NamedTuple):
+    """What was done: commits newest first, the rest oldest first."""
+
+    commits: tuple[Commit, ...] = ()
+    files: tuple[str, ...] = ()
+    failures: tuple[FailedCommand, ...] = ()
+
+
+def find_changes(messages: Iterable[Message], failing: Sequence[FailedCommand] = ()) -> Changes:
+    """Commits that git said it made, files that were written, and commands that failed, solved or not."""
+    calls: dict[str, ToolCall] = {}
+    files: dict[str, None] = {}
+    commits: dict[str, Commit] = {}
+    failures = {each.command: each for each in failing}
+    own = OwnCalls()
+    for message in map(own.without, messages):
+        for call in message.calls:
+            calls[call.id] = call
+        for result in message.results:
+            call_ = calls.get(result.id)
+            for commit in _commits(result, call_):
+                commits.setdefault(commit.hash[:7], commit)
+            if call_ is not None:
+                if not result.error:
+                    for path in written_paths(call_):
+                        files.pop(path, None)
+                        files[path] = None
+                _note_outcome(failures, call_, result)
+    return Changes(tuple(reversed(commits.values())), tuple(files), tuple(failures.values()))
+
+
+def _commits(result: ToolResult, call: ToolCall | None) -> Iterator[Commit]:
+    """Commits that git says it made, oldest first; those a listing or a file names do not count."""
+    if result.error or (call is not None and _READING.search(call.name)):
+        return
+    text = _ends(result.text)
+    asked = call is not None and _COMMITS.search(call.arguments[:_SCAN]) is not None
+    for match in _COMMITTED.finditer(text):
+        following = text[match.end() : match.end() + 300].split("\n", 3)[1:3]
+        if asked or any(_STAT.match(line) for line in following):
+            yield Commit(match[1], clip_line(safe_line(match[2]), SUBJECT_CHARS))
+
+
+def written_paths(call: ToolCall) -> Iterator[str]:
+    """The files a call writes; one that only reads names none."""
+    text = _ends(call.arguments)
+    for match in _PATCHED.finditer(text):
+        yield from _path(match[1])
+    if not (_CONTENT.search(text) or (_WRITING.search(call.name) and not _READING.match(call.name))):
+        return
+    for match in _PATH.finditer(text):
+        try:
+            path = json.loads(match[1], strict=False)
+        except ValueError:
+            continue
+        yield from _path(path)
+
+
+def _path(text: str) -> Iterator[str]:
+    path = safe_line(text).removeprefix("./")
+    if path.strip("./") and len(path) <= PATH_CHARS:
+        yield path
+
+
+def _note_outcome(failures: dict[str, FailedCommand], call: ToolCall, result: ToolResult) -> None:
+    """Remember that a command failed, or that one which failed works by now."""
+    command = _command(call.arguments)
+    if not command:
+        return
+    failed = (result.error or bool(_FAILED.search(result.text[-4_000:]))) and not _LOOKING.match(command)
+    known = failures.pop(command, None)
+    if failed:
+        failures[command] = FailedCommand(command, _telling_line(result.text))
+    elif known is not None:
+        failures[command] = known._replace(solved=True)
+
+
+def _command(arguments: str) -> str:
+    match = _COMMAND.search(arguments[:_SCAN])
+    if match is None:
+        return ""
+    try:
+        value = json.loads(match[1], strict=False)
+    except ValueError:
+        return ""
+    words = " ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return clip_line(safe_line(words.replace("`", "'").replace(": ", " ")), COMMAND_CHARS)
+
+
+def _telling_line(text: str) -> str:
+    """The last line of an output that says what is wrong."""
+    lines = [line for line in text[-8_000:].splitlines() if line.strip()]
+    found = [line for line in lines if _TELLS.search(line)] or lines
+    return clip_line(safe_line(found[-1]), SUBJECT_CHARS) if found else ""
