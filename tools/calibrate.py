@@ -1,10 +1,14 @@
 """Fit what each sign of relevance weighs (`src/vademecum/search/relevance.json`), for each kind of embedder.
 
-    python -m tools.calibrate --data FOLDER [--embedder local]... [--write]
+    python -m tools.calibrate --data FOLDER [--embedder local]... [--spoken] [--write]
 
 Fitted on the halves for tuning of the sets in `bench/sets`, on generated notes and on the development part of
 LongMemEval (MIT); told for the other halves, and for LoCoMo and SciFact, which nothing is fitted to. A sign
 never counts against an answer, so that more evidence never lowers the relevance.
+
+What somebody says has curves of its own (`--spoken`), fitted on the conversations of our own set and on
+LongMemEval. Questions about nothing are few there, so each conversation is asked again without the turns that
+answer, half of the questions at a time: names and topics are right, and the answer is not there.
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from bench import nothing, realistic, small_sets
+from bench import nothing, own, realistic, retrieval, small_sets
 from bench.scoring import auc
 
 from vademecum.search.relevance import CURVES, LIKELY, STRONG, Signs, is_sure
@@ -39,6 +43,8 @@ SURE = 9.0
 STEPS, RATE, DECAY = 20_000, 0.05, 0.05
 # By name of the embedder: what its curve is called. Words alone are asked of any store.
 KINDS = {"static": "static", "local": "read", "minilm": "minilm"}
+SPOKEN_SIGNS = ("topic", "states", "tells")  # which the curves of what is spoken know alone
+TALK, QUARTER = "talk", 0.75  # in conversations, no more than this share of what is about nothing is likely
 # What reading is for stands in the set of paraphrases: of a question that was read, words say little.
 READ, ONLY_READ = "read", "paraphrases tune"
 # A question that was read has no strong match by words, as most questions about nothing have none: on the
@@ -52,6 +58,7 @@ class Sample(NamedTuple):
     signs: Floats
     right: NDArray[np.bool_]
     answerable: bool
+    spoken: NDArray[np.bool_]  # by somebody
 
 
 # ---------------------------------------------------------------- what was asked
@@ -84,17 +91,60 @@ def gathered(data: Path | None, embedder: str, mode: str) -> Iterator[tuple[str,
         for load in nothing.SETS.values() if data is not None else ():
             settings += load(data)  # type: ignore[arg-type]  # a folder was given
         for number, setting in enumerate(settings):
+            yield setting.name, _setting(setting, folder / str(number), embedder, mode)
+
+
+def spoken(data: Path | None, embedder: str, mode: str) -> Iterator[tuple[str, list[Sample]]]:
+    """Conversations with all that is asked of them, with their answers and without."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name).resolve()
+        texts = [each for each in own.read(small_sets.TUNE) if each.language == "en"]
+        for number, (some, missing) in enumerate(
+            (some, missing) for _, some in own.stores(texts) for missing in (None, 0, 1)
+        ):
+            yield TALK, _talk(some, missing, folder / f"talk-{number}", embedder, mode)
+        for number, setting in enumerate(nothing.longmemeval(data) if data is not None else ()):
+            # Claims of SciFact are asked of it, too: nothing is fitted to those.
+            mine = {kind: some for kind, some in setting.nothing.items() if kind != "another field"}
             place = folder / str(number)
-            place.mkdir()
-            store = nothing.Store(place, setting, embedder)
-            stack.enter_context(closing(store.memory.care.searcher))
-            asked = [(each.text, each.gold) for some in setting.answerable.values() for each in some]
-            asked += [(text, frozenset()) for some in setting.nothing.values() for text in some]
+            yield setting.name, _setting(setting._replace(nothing=mine), place, embedder, mode)
 
-            def ids(passage: Passage, store: nothing.Store = store) -> frozenset[str]:
-                return frozenset({store.note_at(passage.path, passage.key, passage.end)})
 
-            yield setting.name, _asked(store.memory, asked, ids, mode)
+def _setting(setting: nothing.Setting, place: Path, embedder: str, mode: str) -> list[Sample]:
+    place.mkdir()
+    store = nothing.Store(place, setting, embedder)
+    asked = [(each.text, each.gold) for some in setting.answerable.values() for each in some]
+    asked += [(text, frozenset()) for some in setting.nothing.values() for text in some]
+
+    def ids(passage: Passage) -> frozenset[str]:
+        return frozenset({store.note_at(passage.path, passage.key, passage.end)})
+
+    with closing(store.memory.care.searcher):
+        return _asked(store.memory, asked, ids, mode)
+
+
+def _talk(
+    texts: Sequence[own.Text], missing: int | None, place: Path, embedder: str, mode: str
+) -> list[Sample]:
+    """What is asked of conversations; of one half of the questions all answers may be missing."""
+    chosen = [
+        (each.text, frozenset().union(*each.answers))
+        for text in texts
+        for number, each in enumerate(text.questions)
+        if missing is None or (each.answers and number % 2 == missing)
+    ]
+    gone = frozenset().union(*(gold for _, gold in chosen)) if missing is not None else frozenset()
+    place.mkdir()
+    documents = [left for text in texts for each in text.documents if (left := _without(each, gone)).turns]
+    product = retrieval.Product(place, documents, environ={"VADE_EMBEDDER": embedder})
+    with closing(product.memory.care.searcher):
+        asked = [(text, gold - gone) for text, gold in chosen]
+        return _asked(product.memory, asked, lambda each: frozenset({product.turn(each)}), mode)
+
+
+def _without(document: retrieval.Document, gone: frozenset[str]) -> retrieval.Document:
+    kept = [each for each in zip(document.turns, document.turn_ids, strict=True) if each[1] not in gone]
+    return document._replace(turns=[turn for turn, _ in kept], turn_ids=[id_ for _, id_ in kept])
 
 
 def _key(passage: Passage) -> frozenset[str]:
@@ -117,10 +167,16 @@ def _asked(
             [(each.arithmetic or {}).get(f"sign_{name}", 0.0) for name in Signs._fields] for each in results
         ]
         right = [bool(ids(each) & gold) for each in results]
-        found.append(
-            Sample(np.array(signs, float).reshape(-1, len(Signs._fields)), np.array(right, bool), bool(gold))
-        )
+        said = [bool((each.arithmetic or {}).get("spoken")) for each in results]
+        rows = np.array(signs, float).reshape(-1, len(Signs._fields))
+        found.append(Sample(rows, np.array(right, bool), bool(gold), np.array(said, bool)))
     return found
+
+
+def _said(sample: Sample) -> Sample:
+    """What somebody says among the results of a question."""
+    at = sample.spoken
+    return Sample(sample.signs[at], sample.right[at], sample.answerable, at[at])
 
 
 # ---------------------------------------------------------------- the fit
@@ -156,17 +212,22 @@ def fit(sets: Sequence[Sequence[Sample]], used: Sequence[str]) -> tuple[float, F
     return base, weights
 
 
-def settled(sets: Sequence[Sequence[Sample]], base: float, weights: Floats) -> tuple[float, Floats]:
+def settled(
+    sets: Sequence[Sequence[Sample]], base: float, weights: Floats, *, talk: bool = False
+) -> tuple[float, Floats]:
     """Shift and stretch the scale so that the two limits fall where they should.
 
     Seven of eight right results are likely on the average over the sets, and in no set has more than one
-    question about nothing in twenty-five a strong result.
+    question about nothing in twenty-five a strong result. Of talk, in no set has more than a quarter of these
+    a likely one, however many right results that costs.
     """
     right = [np.concatenate([_odds(each, base, weights)[each.right] for each in samples]) for samples in sets]
     tops = [
         np.array([_top(each, base, weights) for each in samples if not each.answerable]) for samples in sets
     ]
     likely = float(np.mean([np.quantile(each, 0.12) for each in right]))
+    if talk:
+        likely = float(np.max([np.quantile(each, QUARTER) for each in tops]))
     # What needs no weighing is strong wherever the limit lies.
     strong = float(np.max([np.quantile(each[each < SURE], 0.96) for each in tops]))
     odds = [float(np.log(p / (1 - p))) for p in (LIKELY, STRONG)]
@@ -217,6 +278,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--data", type=Path, help="the folder with LoCoMo, LongMemEval and SciFact")
     parser.add_argument("--embedder", choices=sorted(KINDS), action="append")
+    parser.add_argument("--spoken", action="store_true", help="the curves of what somebody says alone")
     parser.add_argument("--write", action="store_true", help="keep what was fitted")
     parser.add_argument("--cache", type=Path, help="keep what was asked in this folder, and use it again")
     chosen = parser.parse_args()
@@ -229,25 +291,38 @@ def main() -> None:
             sets = _sets(chosen, embedder, mode)
             unknown = {"none": (*meaning, *reading), READ: ()}.get(kind, reading)
             used = [name for name in Signs._fields if name not in unknown]
-            fitted[kind] = _fitted(kind, sets, used)
+            if not chosen.spoken:
+                used = [name for name in used if name not in SPOKEN_SIGNS]
+            fitted[kind] = _fitted(kind, sets, used, talk=chosen.spoken)
             if kind not in ("none", READ):
                 everything |= {f"{kind} {name}": samples for name, samples in sets.items()}
     # For models that nobody measured: what holds for all of them, without the cosine's own scale.
-    if len({kind.split()[0] for kind in everything}) > 1:
-        fitted["other"] = _fitted(
-            "other", everything, [name for name in Signs._fields if name not in ("alike", "both", *reading)]
-        )
+    if len({kind.split()[0] for kind in everything}) > (0 if chosen.spoken else 1):
+        left_out = ("alike", "both", *reading, *(() if chosen.spoken else SPOKEN_SIGNS))
+        used = [name for name in Signs._fields if name not in left_out]
+        fitted["other"] = _fitted("other", everything, used, talk=chosen.spoken)
     if chosen.write:
-        kept = json.loads(CURVES.read_text()) | fitted
+        kept = json.loads(CURVES.read_text())
+        for kind, made in fitted.items():
+            kept[kind] |= {"spoken": made} if chosen.spoken else made
         CURVES.write_text(json.dumps(dict(sorted(kept.items())), indent=2) + "\n")
 
 
-def _fitted(kind: str, sets: dict[str, list[Sample]], used: Sequence[str]) -> dict[str, object]:
+def _fitted(
+    kind: str, sets: dict[str, list[Sample]], used: Sequence[str], *, talk: bool
+) -> dict[str, object]:
+    if talk:
+        sets = {name: [_said(each) for each in some if each.spoken.any()] for name, some in sets.items()}
+        return _told(kind, sets, *settled([*sets.values()], *fit([*sets.values()], used), talk=True))
     fitting = [samples for name, samples in sets.items() if samples and name.endswith(FITTED)]
     more = [samples for name, samples in sets.items() if kind == READ and name.endswith(ONLY_READ)]
     # The limits are those of everyday questions: a paraphrase and a question about nothing look alike.
     base, weights = settled(fitting, *fit([*fitting, *more], used))
-    base -= LESS_SURE if kind == READ else 0.0
+    return _told(kind, sets, base - LESS_SURE if kind == READ else base, weights)
+
+
+def _told(kind: str, sets: dict[str, list[Sample]], base: float, weights: Floats) -> dict[str, object]:
+    """Say how good a curve is, and how it is kept."""
     print(
         f"\n{kind}: base {base:.2f} "
         + " ".join(f"{n} {w:.2f}" for n, w in zip(Signs._fields, weights, strict=True))
@@ -259,11 +334,13 @@ def _fitted(kind: str, sets: dict[str, list[Sample]], used: Sequence[str]) -> di
 
 
 def _sets(chosen: argparse.Namespace, embedder: str, mode: str) -> dict[str, list[Sample]]:
-    file = None if chosen.cache is None else chosen.cache / f"{embedder}-{mode}.pickle"
+    name = f"{embedder}-{mode}{'-spoken' if chosen.spoken else ''}.pickle"
+    file = None if chosen.cache is None else chosen.cache / name
     if file is not None and file.exists():
         return pickle.loads(file.read_bytes())  # type: ignore[no-any-return]  # our own file
     sets: dict[str, list[Sample]] = {}
-    for name, samples in gathered(chosen.data, embedder, mode):
+    ask = spoken if chosen.spoken else gathered
+    for name, samples in ask(chosen.data, embedder, mode):
         sets.setdefault(name, []).extend(samples)
     if file is not None:
         file.parent.mkdir(parents=True, exist_ok=True)

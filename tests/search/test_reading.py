@@ -241,7 +241,9 @@ def generous(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let all that reading finds be a strong match."""
     sure = relevance.Curve(9.0, (0.0,) * len(relevance.Signs._fields))
     curve = relevance.curve
-    monkeypatch.setattr(relevance, "curve", lambda family: sure if family == "read" else curve(family))
+    monkeypatch.setattr(
+        relevance, "curve", lambda family, **how: sure if family == "read" else curve(family, **how)
+    )
 
 
 @pytest.mark.usefixtures("generous")

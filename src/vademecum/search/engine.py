@@ -240,7 +240,7 @@ class Engine:
                 arithmetic = self._arithmetic(id_, legs, merged, *own, lowered=query.as_of is None)
                 arithmetic["score"] = scored[id_]
                 arithmetic |= {f"sign_{name}": sign for name, sign in signs._asdict().items()}
-                arithmetic["relevance"] = relevant
+                arithmetic |= {"spoken": float(rows[id_].speech.speaker is not None), "relevance": relevant}
             shown = snippet(rows[id_].body, legs.asked.words, query.phrases)
             hit = RankedRow(rows[id_], scored[id_], relevant, merged.of(id_), shown, arithmetic)
             found.hits.append(hit)
@@ -504,9 +504,9 @@ class _Weigh:
         alike = self._engine.alike(list(chunks), legs)
         # Words alone do without the embedder: naming it would load it.
         embedder = None if alike is None else self._engine.embedder
-        curve = relevance.curve("none" if embedder is None else family(embedder))
+        kind = "none" if embedder is None else family(embedder)
         if legs.read is not None:
-            curve = relevance.curve("read")
+            kind = "read"
         found = {}
         for id_, row in chunks.items():
             signs = self._weigh(
@@ -519,7 +519,9 @@ class _Weigh:
                 apart=0.0 if alike is None else legs.apart(id_),
                 read=0.0 if legs.read is None else legs.read.cosines.get(id_, 0.0),
                 clear=legs.clear(id_),
+                said=row.speech,
             )
+            curve = relevance.curve(kind, spoken=row.speech.speaker is not None)
             found[id_] = Weighed(curve(signs), signs)
         return found
 

@@ -15,6 +15,7 @@ from vademecum.index.base import JOURNAL, MEMORY
 from vademecum.index.embed.base import family
 from vademecum.index.languages import is_english, language_of
 from vademecum.search import relevance
+from vademecum.text import WORD
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -226,6 +227,7 @@ class Legs:
             count=self.count,
             scores=self.narrow.values(),
             rank=words.commonness,
+            cues=words.cues_of(question, WORD.findall(question.lower())),
         )
 
     def held(self, id_: int, words: Sequence[bool]) -> tuple[bool, ...]:

@@ -1,7 +1,8 @@
 """How likely a passage answers a question, from 0 to 1, whatever its place among others.
 
 A few signs, each from 0 to 1 and each such that more of it never makes an answer less likely, are summed on
-the scale of log odds. What each weighs was fitted for each kind of embedder on several kinds of stores
+the scale of log odds. What each weighs was fitted for each kind of embedder on several kinds of stores, and
+apart for what somebody says in a conversation: there the right names stand in every line
 (`tools/calibrate.py`); docs/retrieval.md says how far to believe it. Knows words and numbers; knows nothing
 of records, legs or databases.
 """
@@ -16,8 +17,12 @@ from operator import mul
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from vademecum.index.words import NUMBER, SILENT, TIME, QuestionCues
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
+
+    from vademecum.index.words import Speech
 
 STRONG, LIKELY = 0.75, 0.4  # from which relevance on a match is called so
 MATCHES = ("strong", "likely", "weak")
@@ -35,6 +40,8 @@ CURVES = Path(__file__).with_name("relevance.json")
 
 # A word, and what shows that a sentence begins with it: there a capital says nothing.
 _BEGUN = re.compile(r"(^\W*|[.!?]\s+)?([^\W_]+)")
+_ASKS = re.compile(r"[?？]|^\W*(?:who|whom|whose|what|when|where|why|how|which)\b", re.IGNORECASE)
+NOTHING_ASKED = QuestionCues()
 
 
 class Asked(NamedTuple):
@@ -64,6 +71,9 @@ class Signs(NamedTuple):
     both: float = 0.0  # words and meaning together
     read: float = 0.0  # how like the question it is to a model that read both
     clear: float = 0.0  # how far that stands out from the rest of what was read
+    topic: float = 1.0  # how much it holds of the words that are no names, 1 when there are none
+    states: float = 1.0  # how many of its sentences ask nothing
+    tells: float = 1.0  # whether it tells of a time or a number when that is asked for
 
 
 class Curve(NamedTuple):
@@ -82,20 +92,22 @@ class Curve(NamedTuple):
         return 1 / (1 + math.exp(-self.base - sum(map(mul, self.weights, signs))))
 
 
-def curve(family: str) -> Curve:
+def curve(family: str, *, spoken: bool = False) -> Curve:
     """The curve of a family of embedders: `static`, `minilm`, `none` for words alone, and one for others.
 
-    `read` is that of a question which was read, after words and static vectors had no strong match.
+    `read` is that of a question which was read, after words and static vectors had no strong match. Each has
+    another for what is `spoken`.
     """
-    return _curves()[family]
+    return _curves()[family, spoken]
 
 
 @functools.cache
-def _curves() -> dict[str, Curve]:
+def _curves() -> dict[tuple[str, bool], Curve]:
     kept = json.loads(CURVES.read_bytes())
     return {
-        kind: Curve(each["base"], tuple(each["weights"].get(name, 0.0) for name in Signs._fields))
-        for kind, each in kept.items()
+        (kind, spoken): Curve(each["base"], tuple(each["weights"].get(name, 0.0) for name in Signs._fields))
+        for kind, both in kept.items()
+        for spoken, each in ((False, both), (True, both["spoken"]))
     }
 
 
@@ -166,6 +178,7 @@ class _Held(NamedTuple):
     names: float
     several: float
     rare: float
+    topic: float
 
 
 class Weigher:
@@ -180,7 +193,9 @@ class Weigher:
         count: int,
         scores: Collection[float],
         rank: Callable[[str], int],
+        cues: QuestionCues = NOTHING_ASKED,
     ) -> None:
+        self._cues, self._asks = cues, _ASKS.search(question) is not None
         self._asked = weigh(question, words, frequency=frequency, count=count, rank=rank)
         top = math.log(1 + max(1, count))
         seen = [frequency.get(word, 0) for word in words]
@@ -204,18 +219,19 @@ class Weigher:
         apart: float = 0.0,
         read: float = 0.0,
         clear: float = 0.0,
+        said: Speech = SILENT,
     ) -> Signs:
         """Gather the signs of a passage.
 
         Which words it holds, how many it has, the BM25 of its file (`around`) and its own (`score`), its
-        meaning, and what reading says.
+        meaning, what reading says, and who says it how. In talk, every word of a question is no answer yet.
         """
         words = self._known.get(held)
         if words is None:
             words = self._known[held] = self._held(held)
         alike = _share(alike)
         return Signs(
-            words.share,
+            min(words.share, WHOLE) if said.speaker and self._asks else words.share,
             words.heaviest,
             words.names,
             1 - self._asked.unknown,
@@ -230,23 +246,33 @@ class Weigher:
             math.sqrt(words.share * alike) if alike else 0.0,
             _share(read),
             _share(clear / 8),
+            words.topic,
+            1 - said.asks / 100,
+            float(not self._lacks(said.says)),
         )
 
+    def _lacks(self, says: int) -> bool:
+        """Whether a passage tells of no time or number that is asked for."""
+        return (self._cues.when and not says & TIME) or (self._cues.how_many and not says & NUMBER)
+
     def _held(self, held: tuple[bool, ...]) -> _Held:
-        share = lacking = rare = 0.0
+        share = lacking = rare = topic = plain = 0.0
         names = named = 0
         for weight, has, name, rareness in zip(
             self._asked.weights, held, self._asked.names, self._rarity, strict=True
         ):
             names += name
+            plain += 0.0 if name else weight
             if has:
                 share += weight
+                topic += 0.0 if name else weight
                 named += name
                 rare = max(rare, rareness)
             else:
                 lacking = max(lacking, weight)
-        share = min(share, 1.0)
-        return _Held(share, 1 - lacking, named / names if names else 1.0, min(sum(held), 4) / 4, rare)
+        share, topic = min(share, 1.0), _share(topic / plain) if plain else 1.0
+        named_share = named / names if names else 1.0
+        return _Held(share, 1 - lacking, named_share, min(sum(held), 4) / 4, rare, topic)
 
 
 def _share(value: float) -> float:

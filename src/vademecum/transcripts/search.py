@@ -246,10 +246,8 @@ class Earlier:
         """The messages that answer at all, the best first, each text once, from so many sessions at most."""
         rows = index.rows({*legs.narrow, *legs.exact, *legs.vector, *legs.timely}, filter)
         scores = _scores(legs, rows, words.cues_of(wanted.text, WORD.findall(wanted.text.lower())))
-        weigh, curve = (
-            legs.weigher(wanted.text),
-            relevance.curve("none" if legs.nearest is None else "static"),
-        )
+        weigh = legs.weigher(wanted.text)
+        curve = relevance.curve("none" if legs.nearest is None else "static", spoken=True)
         chosen: list[_Scored] = []
         sessions: set[int] = set()
         seen: set[object] = set()
@@ -272,6 +270,7 @@ class Earlier:
                     exact=legs.identified(id_),
                     alike=alike.get(id_, 0.0),
                     apart=legs.apart(id_),
+                    said=row.speech,
                 )
                 weight = curve(signs)
                 answers = any(held) or id_ in legs.exact or alike.get(id_, 0.0) >= _ALIKE
