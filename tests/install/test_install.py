@@ -18,7 +18,7 @@ from vademecum.interfaces.install.runner import BEGIN, END
 if TYPE_CHECKING:
     from pathlib import Path
 
-AGENTS = ("claude-code", "codex", "cursor", "gemini", "kiro")
+AGENTS = ("claude-code", "codex", "cursor", "gemini", "kiro", "opencode", "qwen-code")
 SCOPES = ("user", "project")
 
 CLAUDE = """\
@@ -198,7 +198,7 @@ def test_every_hook_that_is_installed_answers(place: Place, monkeypatch: pytest.
     commands = []
     for path in place.project.rglob("*.json"):
         commands += [each for each in hooks_in(json.loads(path.read_text())) if " hook " in each]
-    assert len(commands) == 17
+    assert len(commands) == 22
     for command in commands:
         given = {"cwd": str(place.project), "session_id": command[-20:], "prompt": "Which port has staging?"}
         done = subprocess.run(

@@ -61,7 +61,7 @@ def test_a_module_in_the_folder_is_an_agent_and_nothing_else_has_to_name_it(
     registry.known.cache_clear()
     assert list(registry.having("instructions")) == [
         *("claude-code", "codex", "cursor", "gemini", "kiro"),
-        "owl",
+        *("opencode", "owl", "qwen-code"),
     ]
 
 
@@ -74,7 +74,9 @@ def test_what_is_no_agent_is_found_nowhere(name: str) -> None:
 
 def test_a_list_of_messages_is_the_last_format_that_is_tried() -> None:
     names = [each.name for each in registry.transcript_formats()]
-    assert names == ["claude-code", "codex", "openclaw", "gemini-cli", "clio", "messages"]
+    assert names == [
+        *("qwen-code", "claude-code", "codex", "openclaw", "opencode", "gemini-cli", "clio", "messages"),
+    ]
 
 
 def test_an_agent_with_hooks_is_recognised_by_a_variable_of_its_environment() -> None:

@@ -176,6 +176,7 @@ class JsonServer(NamedTuple):
 
     path: Path
     entry: Mapping[str, Any]
+    below: str = "mcpServers"  # what the list of servers is called
 
 
 class TomlServer(NamedTuple):

@@ -73,8 +73,8 @@ class ConfigEdit(NamedTuple):
 def edit_of(part: Part, agent: Agent, program: Program) -> ConfigEdit:
     """A part of an agent's description, as it is put into its file."""
     match part:
-        case JsonServer(path, entry):
-            return _server(path, entry)
+        case JsonServer(path, entry, below):
+            return _server(path, entry, below)
         case TomlServer(path, command):
             return _toml_server(path, command)
         case HookList():
@@ -88,9 +88,9 @@ def edit_of(part: Part, agent: Agent, program: Program) -> ConfigEdit:
 # -------------------------------------------------------------------- the server
 
 
-def _server(path: Path, value: Mapping[str, Any]) -> ConfigEdit:
+def _server(path: Path, value: Mapping[str, Any], below: str) -> ConfigEdit:
     """Our server among an agent's, in JSON."""
-    keys = ("mcpServers", NAME)
+    keys = (below, NAME)
 
     def put(text: str) -> str:
         found = json_edit.find(json_edit.parse(text), keys) if text.strip() else None
@@ -181,8 +181,8 @@ def _toml(text: str) -> Any:
 
 
 def _is_ours(value: object) -> bool:
-    arguments = value.get("args") if isinstance(value, dict) else None
-    return isinstance(arguments, list) and "mcp" in arguments
+    words = (value.get("args"), value.get("command")) if isinstance(value, dict) else ()
+    return any(isinstance(each, list) and "mcp" in each for each in words)
 
 
 # -------------------------------------------------------------------- the hooks

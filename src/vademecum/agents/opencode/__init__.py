@@ -1,0 +1,76 @@
+"""opencode: `opencode.json`, a plugin that calls our hooks, `AGENTS.md`, and sessions as it exports them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vademecum.agents import base
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+
+_FILES = "vademecum.agents.opencode.files"
+
+
+def _parts(where: base.Where, folder: Path, program: base.Program) -> list[base.Part]:
+    """A project has its configuration in its root, and plugins in `.opencode`."""
+    top = folder if where.is_personal else where.project
+    plugins = (folder if where.is_personal else where.project / ".opencode") / "plugin"
+    with_comments = top / "opencode.jsonc"
+    config = with_comments if with_comments.exists() else top / "opencode.json"
+    entry = {"type": "local", "command": list(program.server), "enabled": True}
+    return [
+        base.JsonServer(config, entry, "mcp"),
+        base.OwnFile(base.HOOKS, plugins / "vade.js", _plugin(program)),
+        base.Words(top / "AGENTS.md"),
+    ]
+
+
+def _root(where: base.Where, folder: Path) -> Path:
+    """The home folder, in which `.config` may have to be made, or the project."""
+    return where.root
+
+
+def _plugin(program: base.Program) -> str:
+    """Our plugin, which starts this very program."""
+    text = Path(__file__).with_name("plugin.js").read_text("utf-8")
+    home = ["--home", program.home] if program.home else []
+    return text.replace("__WORDS__", json.dumps(program.words)).replace("__HOME__", json.dumps(home))
+
+
+def _read(given: Mapping[str, Any], environ: Mapping[str, str]) -> base.HookInput:
+    """What the plugin says; `opencode run` puts a prompt of several words into quotation marks."""
+    found = base.read_common(given, environ)
+    prompt = found.prompt
+    quoted = len(prompt) > 1 and prompt[0] == prompt[-1] == '"'
+    return found._replace(prompt=prompt[1:-1] if quoted else prompt)
+
+
+AGENT = base.Agent(
+    "opencode",
+    hooks=base.Hooks(
+        {
+            base.HookEvent.SESSION_START: "chat.message",
+            base.HookEvent.USER_PROMPT: "chat.message",
+            base.HookEvent.PRE_COMPACT: "experimental.session.compacting",
+            base.HookEvent.STOP: "session.idle",
+        },
+        {base.HookEvent.SESSION_END: "opencode does not tell a plugin that it ends"},
+        read=_read,
+        render=lambda event, told: told,
+    ),
+    setup=base.Setup(("opencode",), ".config/opencode", _parts, root_of=_root),
+    instructions=base.InstructionFile(("AGENTS.md",)),
+    transcripts=base.TranscriptFormat(
+        "opencode",
+        {".local/share/opencode/vade": "*.json"},
+        base.later(_FILES, "recognises"),
+        base.later(_FILES, "read"),
+        moved=("XDG_DATA_HOME", ("opencode/vade",)),
+        rank=3,
+    ),
+)

@@ -1,0 +1,65 @@
+// Memory for opencode: runs `vade hook opencode EVENT`. `vade uninstall opencode` takes this file away.
+import { spawn } from "node:child_process"
+import { mkdirSync, writeFileSync } from "node:fs"
+import { homedir } from "node:os"
+import { join } from "node:path"
+
+const WORDS = __WORDS__
+const HOME = __HOME__
+const DATA = join(process.env.XDG_DATA_HOME || join(homedir(), ".local", "share"), "opencode", "vade")
+
+// What a hook answers, or nothing: whatever goes wrong, opencode goes on.
+const ask = (event, given) =>
+  new Promise((resolve) => {
+    try {
+      const child = spawn(WORDS[0], [...WORDS.slice(1), "hook", "opencode", event, ...HOME], {
+        stdio: ["pipe", "pipe", "ignore"],
+        timeout: 5000,
+      })
+      let told = ""
+      child.stdout.on("data", (chunk) => (told += chunk))
+      child.on("error", () => resolve(""))
+      child.on("close", () => resolve(told))
+      child.stdin.on("error", () => {})
+      child.stdin.end(JSON.stringify(given))
+    } catch {
+      resolve("")
+    }
+  })
+
+export const Vade = async ({ client, directory }) => {
+  const told = new Map() // what each session was told, oldest first
+  const about = (id, more = {}) => ({ session_id: id, cwd: directory, ...more })
+
+  // The session as `opencode export` writes it, where the hook may read it.
+  const keep = async (event, id) => {
+    try {
+      const info = (await client.session.get({ path: { id } })).data
+      const messages = (await client.session.messages({ path: { id } })).data
+      if (!info || !messages || info.parentID) return
+      mkdirSync(DATA, { recursive: true, mode: 0o700 })
+      const path = join(DATA, `${id}.json`)
+      writeFileSync(path, JSON.stringify({ info, messages }), { mode: 0o600 })
+      await ask(event, about(id, { transcript_path: path }))
+    } catch {}
+  }
+
+  return {
+    "chat.message": async ({ sessionID }, { parts }) => {
+      const prompt = parts.filter((part) => part.type === "text" && !part.synthetic).map((part) => part.text)
+      if (!told.has(sessionID)) told.set(sessionID, [await ask("session-start", about(sessionID))])
+      const more = await ask("user-prompt", about(sessionID, { prompt: prompt.join("\n") }))
+      if (more) told.get(sessionID).push(more)
+    },
+    "experimental.chat.system.transform": async ({ sessionID }, { system }) => {
+      system.push(...(told.get(sessionID) || []).filter(Boolean))
+    },
+    "experimental.session.compacting": async ({ sessionID }) => {
+      told.delete(sessionID)
+      await keep("pre-compact", sessionID)
+    },
+    event: async ({ event }) => {
+      if (event.type === "session.idle") await keep("stop", event.properties.sessionID)
+    },
+  }
+}

@@ -1,0 +1,37 @@
+"""Qwen Code: `settings.json`, which has both servers and hooks, `QWEN.md`, and `~/.qwen`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vademecum.agents import base, claude_code
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+_FILES = "vademecum.agents.qwen_code.files"
+
+
+def _parts(where: base.Where, folder: Path, program: base.Program) -> list[base.Part]:
+    return [
+        base.JsonServer(folder / "settings.json", program.entry),
+        base.HookList(folder / "settings.json", base.wrapped_command),
+        base.Words(base.folder_or_project(where, folder) / "QWEN.md"),
+    ]
+
+
+AGENT = base.Agent(
+    "qwen-code",
+    hooks=claude_code.AGENT.hooks,
+    setup=base.Setup(("qwen",), ".qwen", _parts, variable="QWEN_HOME", root_of=base.folder_or_project),
+    instructions=base.InstructionFile(("QWEN.md",)),
+    transcripts=base.TranscriptFormat(
+        "qwen-code",
+        {".qwen/projects": "*/chats/*.jsonl"},
+        base.later(_FILES, "recognises"),
+        base.later(_FILES, "read"),
+        moved=("QWEN_HOME", ("projects",)),
+        rank=0,
+    ),
+)

@@ -1,0 +1,42 @@
+"""Qwen Code: installed from npm, a session with memory, resumed and compressed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from real_agents import play, programs
+from real_agents.model_server import ModelServer
+from real_agents.world import World
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_qwen_with_memory(tmp_path: Path) -> None:
+    qwen = str(programs.program("qwen"))
+    with ModelServer(play.SCRIPT, log=tmp_path / "requests.jsonl") as server:
+        world = World(tmp_path, server, _environ(server))
+        play.prepared(world)
+        world.write(".qwen/settings.json", {"security": {"auth": {"selectedType": "openai"}}})
+        world.vademecum("install", "qwen-code")
+        for number, prompt in enumerate((play.REMEMBER, play.ASK, play.AGAIN)):
+            done = world.run([qwen, "--yolo", *(["--continue"] if number else []), "-p", prompt])
+            assert done.code == 0, done.err
+        world.run([qwen, "--yolo", "--continue", "-p", "/compress"])  # says so when it is not worth it
+        play.check_tools(server, first=False)  # it hides the tools of servers, and calls them by name
+        play.check_told(server)
+        # Without a terminal it ends without a word.
+        play.check_hooks(world, {"session-start", "user-prompt", "pre-compact", "stop"})
+        play.check_kept(world)
+        world.settled()
+        play.check_copy(world, play.REMEMBER, play.ASK, play.AGAIN)
+        play.check_found(world)
+        world.check_uninstall("qwen-code")
+
+
+def _environ(server: ModelServer) -> dict[str, str]:
+    return {
+        "OPENAI_API_KEY": "scripted",
+        "OPENAI_BASE_URL": f"{server.url}/v1",
+        "OPENAI_MODEL": "scripted",
+    }
