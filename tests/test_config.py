@@ -133,6 +133,7 @@ def test_the_defaults_are_those_of_the_design() -> None:
         "search.candidate_multiplier": 4,
         "search.max_results": 6,
         "search.min_score": 0.0,
+        "search.now": None,
         "search.rerank": "none",
         "search.rerank_model": None,
         "search.rerank_key_env": None,

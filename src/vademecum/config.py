@@ -204,6 +204,13 @@ def _parse_name(value: object) -> str:
     return name
 
 
+def _parse_moment(value: object) -> str:
+    from datetime import datetime  # most commands ask for no moment
+
+    datetime.fromisoformat(_parse_name(value))
+    return _parse_name(value)
+
+
 def _parse_reset(value: object) -> str:
     words = value.strip().lower() if isinstance(value, str) else ""
     kind, colon, rest = words.partition(":")
@@ -234,6 +241,7 @@ def _plain_patterns(text: str) -> list[str]:
 
 BOOLEAN = Kind("boolean", "true or false", _parse_boolean, _plain_boolean, lambda value: str(value).lower())
 NAME = Kind("name", "a name: one line of printable text, at most 200 characters", _parse_name)
+MOMENT = Kind("moment", "a date or time as 2026-11-15 or 2026-11-15T08:00", _parse_moment)
 TEXT = Kind("text", "a text of at most 20,000 printable characters, on one line or several", _parse_text)
 PATTERNS = Kind(
     "list",
@@ -453,6 +461,13 @@ class Search(SettingsGroup):
     max_results: int = setting(6, "How many passages are returned.", whole(1, 1000), LOWER)
     min_score: float = setting(
         0.0, "The relevance below which a match is hidden; 0 hides nothing.", share(0, 1), HIGHER
+    )
+    now: str | None = setting(
+        None,
+        "The moment that questions are seen from (`yesterday`), unless a call says another; not set, the "
+        "clock's.",
+        MOMENT,
+        NEVER,
     )
     rerank: str = setting(
         "none",

@@ -329,6 +329,17 @@ def test_what_an_agent_reads_hides_nothing(folder: Path) -> None:
     assert hidden in read_record(folder, "drinks")
 
 
+def test_a_host_can_say_from_which_moment_questions_are_seen(folder: Path) -> None:
+    async def conversation() -> None:
+        async with in_process(folder, environ={"VADE_SEARCH_NOW": "2026-11-12T08:00"}) as client:
+            await call(client, "memory_note", content="The plumber came.")
+            for tool in ("memory_search", "session_search"):
+                found = await call(client, tool, query="what did the plumber do yesterday")
+                assert '"yesterday" understood as 2026-11-11' in str(found), tool
+
+    talk(conversation)
+
+
 def test_what_was_recalled_and_stored_again_gains_nothing(folder: Path) -> None:
     """An agent that keeps what it was told adds no entry and no trust, however often."""
 

@@ -108,7 +108,7 @@ class Conversations:
                 min_score=self._work.settings.search.min_score,
                 seconds=self._work.settings.limits.open,
                 all=all,
-                now=moment_of(now, self._work.now()),
+                now=moment_of(now or self._work.settings.search.now, self._work.now()),
             )
 
     def get(self, which: str, place: int | str, *, lines: int = 1, all: bool = False) -> Sequence[Line]:

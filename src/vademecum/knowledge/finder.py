@@ -116,7 +116,7 @@ class Finder:
                 notes=(*asked.notes, *self._unknown_to_group(wanted)),
                 as_of=moment,
             )
-        at = moment_of(now, self._work.now())
+        at = moment_of(now or self._work.settings.search.now, self._work.now())
         asked = asked._replace(times=times_asked(asked.text, at))
         if asked.scope is not None:
             scopes.place_for(self._work.caller, asked.scope)
