@@ -320,8 +320,60 @@ def test_vectors_of_another_length_have_no_vote(memory: Memory) -> None:
     assert not was_read(answer)
 
 
+@pytest.mark.parametrize(
+    "written",
+    [
+        "update reads set vector = x'0102' where chunk % 2",
+        "update reads set vector = hex(randomblob(192))",  # as long as a vector, and no blob
+        "update reads set vector = 7",
+        "insert into reads(chunk, vector) select id, 'read' from chunks",
+    ],
+)
+def test_what_another_program_writes_beside_is_not_taken_for_read_and_is_read_anew(
+    memory: Memory, written: str
+) -> None:
+    memory.care.index()
+    assert first(memory) == "refunds"
+    with contextlib.closing(apsw.Connection(str(memory.care.searcher.path))) as other:
+        other.execute(written)  # while the index is open here
+        answer = memory.search(ASKED)
+        assert answer.results
+        assert answer.coverage.unread > 0
+        assert memory.care.index().unread == 0  # or, on a page without its checksum, the index is made anew
+    with contextlib.closing(apsw.Connection(str(memory.care.searcher.path))) as other:
+        wrong = "select count(*) from reads where typeof(vector) != 'blob' or length(vector) != 384"
+        assert list(other.execute(wrong)) == [(0,)]
+    assert first(memory) == "refunds"
+    assert memory.search(ASKED).coverage.unread == 0
+
+
+def test_an_index_that_is_made_anew_keeps_nothing_that_another_program_wrote(memory: Memory) -> None:
+    memory.care.index()
+    with contextlib.closing(apsw.Connection(str(memory.care.searcher.path))) as other:
+        other.execute("update reads set vector = x'0102'")
+        other.execute("insert into reads(chunk, vector) values(1, 'read')")
+        memory.care.index(rebuild=True)
+        assert list(other.execute("select distinct typeof(vector), length(vector) from reads")) == [
+            ("blob", 384)
+        ]
+    assert first(memory) == "refunds"
+
+
 def test_a_model_that_gives_no_numbers_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     reader = Reader()
     monkeypatch.setattr(reader._model, "read", lambda tokens: np.full((len(tokens), 384), np.nan))
     with pytest.raises(EmbedderFailed, match="no number"):
         reader.embed(["a text"])
+
+
+def test_a_command_that_reads_mends_what_another_program_wrote_while_nobody_looked(
+    memory: Memory, tmp_path: Path
+) -> None:
+    memory.care.index()
+    memory.close()
+    with contextlib.closing(apsw.Connection(str(memory.care.searcher.path))) as other:
+        other.execute("update reads set vector = 'read'")
+    with opened(tmp_path) as again:
+        assert again.care.searcher.read() == 0
+        assert first(again) == "refunds"
+        assert again.search(ASKED).coverage.unread == 0

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from search import tiny_onnx
+from vademecum.index.embed import local
 from vademecum.llm.scripted import Scripted
 from vademecum.memory import Memory, connect
 from vademecum.search import rerank
@@ -245,6 +246,28 @@ def test_a_damaged_or_foreign_model_is_told_and_the_answer_comes(tmp_path: Path,
         found = memory.search("heron in the pond")
         assert len(found.results) == 3
         assert found.degraded[0].startswith("not reranked: ")
+
+
+def test_a_cross_encoder_that_takes_too_long_is_given_up_and_the_answer_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Slow:
+        def __init__(self, real: Any) -> None:
+            self.get_inputs = real.get_inputs
+
+        def run(self, names: object, given: object, running: Any) -> None:
+            while not running.terminate:
+                time.sleep(0.01)
+            raise RuntimeError("Exiting due to terminate flag being set to true.")
+
+    real = local.onnx_session
+    monkeypatch.setattr(local, "onnx_session", lambda path: Slow(real(path)))
+    path = tiny_onnx.write(tmp_path / "model", {"owl": 2.0})
+    with opened(tmp_path, str(path), VADE_SEARCH_RERANK_SECONDS="0.2s") as memory:
+        found = memory.search("heron in the pond")
+        assert len(found.results) == 3
+        assert found.degraded[0].startswith("not reranked: ")
+        assert found.degraded[0].endswith("took longer than 0.2 s")
 
 
 # --- a language model ---------------------------------------------------------------------------------------

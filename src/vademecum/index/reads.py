@@ -10,7 +10,6 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from vademecum.errors import IndexFailed
 from vademecum.index.base import JOURNAL, MEMORY, PINNED, ReadNear
 from vademecum.stand_ins import LazyModule
 
@@ -27,6 +26,7 @@ else:
 
 CURATED = (MEMORY, JOURNAL, PINNED)  # what is read without being asked for
 _VERSION = 1  # of the table
+_LENGTH = "reads_length"  # the setting that says how long a vector is
 _JOINED = "chunks c join files f on f.id = c.file"
 _WINDOWS = 4  # of a passage that are looked at at least among the nearest
 _FEW = 20_000  # vectors that are kept wide
@@ -55,6 +55,7 @@ class Reads:
     def __init__(self, index: SqliteIndex) -> None:
         # Whoever lets go of an index closes its file: nothing here may hold it.
         self._index: SqliteIndex = weakref.proxy(index)
+        self._version: tuple[Any, ...] | None = None  # of the index, at which nothing need be looked up
         self._state: tuple[Any, ...] | None = None  # what the next three are of
         self._ids: Any = None  # of the rows, their chunks and their files
         self._packed: Any = None
@@ -87,20 +88,28 @@ class Reads:
         One of which nothing can be read keeps an empty vector: it is not tried again.
         """
         kept = [(chunk, list(vectors) or [b""]) for chunk, vectors in rows]
+        length = max((len(each) for _, vectors in kept for each in vectors), default=0)
         connection = self._index._connection
         with self._index._writing():
             if self.made_by() != made_by:
                 connection.execute(_TABLE)
-                connection.execute(
-                    "insert or replace into meta values('reads', ?)", (f"{_VERSION} {made_by}",)
-                )
+                connection.execute("delete from meta where key = ?", (_LENGTH,))
+                self._index._remember({"reads": f"{_VERSION} {made_by}"})
+            if length:
+                self._index._remember({_LENGTH: str(length)})
             for chunk, vectors in kept:
-                here = """select exists (select 1 from chunks where id = :chunk)
-                    and not exists (select 1 from reads where chunk = :chunk)"""
-                if connection.execute(here, {"chunk": chunk}).fetchone() == (1,):
-                    connection.executemany(
-                        "insert into reads(chunk, vector) values(?, ?)", [(chunk, each) for each in vectors]
-                    )
+                self._put_one(chunk, vectors)
+
+    def _put_one(self, chunk: int, vectors: Sequence[bytes]) -> None:
+        connection = self._index._connection
+        if connection.execute(f"select {self._spoilt('?')}", (chunk,)).fetchone() == (1,):
+            connection.execute("delete from reads where chunk = ?", (chunk,))
+        here = """select exists (select 1 from chunks where id = :chunk)
+            and not exists (select 1 from reads where chunk = :chunk)"""
+        if connection.execute(here, {"chunk": chunk}).fetchone() == (1,):
+            connection.executemany(
+                "insert into reads(chunk, vector) values(?, ?)", [(chunk, each) for each in vectors]
+            )
 
     def nearest(
         self, query: Any, filter: Filter, limit: int, *, made_by: str, also: Iterable[int] = ()
@@ -120,13 +129,12 @@ class Reads:
                 cosines[block] = packed[block].astype(np.float32) @ query / lengths[block]
         mean, deviation = float(cosines.mean()), max(float(cosines.std()), 1e-3)
         rows = self._allowed(filter, ids)
-        order = rows[np.argsort(-cosines[rows], kind="stable")]
-        first = order[: limit * _WINDOWS]
+        first = _best(rows, cosines, limit * _WINDOWS)
         found: dict[int, float] = {}
         for chunk, cosine in zip(ids[first, 1].tolist(), cosines[first].tolist(), strict=True):
             if len(found) < limit:
                 found.setdefault(chunk, cosine)
-        others = order[np.isin(ids[order, 1], np.fromiter(also, np.int64))]
+        others = _best(rows[np.isin(ids[rows, 1], np.fromiter(also, np.int64))], cosines)
         for chunk, cosine in zip(ids[others, 1].tolist(), cosines[others].tolist(), strict=True):
             found.setdefault(chunk, cosine)
         return ReadNear(found, mean, deviation, len(ids))
@@ -141,10 +149,32 @@ class Reads:
         where, values = self._wanted(filter, everything=everything)
         if self.made_by() != made_by:
             return where, values
-        return f"{where} and not exists (select 1 from reads r where r.chunk = c.id)", values
+        here = "exists (select 1 from reads r where r.chunk = c.id)"
+        return f"{where} and (not {here} or {self._spoilt('c.id')})", values
+
+    def _spoilt(self, chunk: str) -> str:
+        """Whether something else than vectors stands in the place of what was read of a chunk, as SQL."""
+        return f"exists (select 1 from reads r where r.chunk = {chunk} and not ({self._sound()}))"
+
+    def _sound(self, dimension: int | None = None) -> str:
+        """Whether a row `r` is a vector, or says that nothing could be read; as SQL.
+
+        The file is anybody's to write to: what has another type or length was not put there by us.
+        """
+        known = dimension or int(self._index.stats().settings.get(_LENGTH, 0))
+        lengths = f" and length(r.vector) in (0, {known})" if known else ""
+        return f"typeof(r.vector) = 'blob'{lengths}"
 
     def _refreshed(self, dimension: int) -> tuple[Any, Any, Any]:
         """All vectors as they are now; only new ones are fetched, unless some have left."""
+        version = (self._index._look(), dimension)
+        if version != self._version:
+            self._version = None
+            self._refresh(dimension)
+            self._version = version
+        return self._ids, self._packed, self._lengths
+
+    def _refresh(self, dimension: int) -> None:
         made = self._index.stats().settings.get("made")
         count, last = self._index._ask("select count(*), coalesce(max(id), 0) from reads")[0]
         state = (made, self.made_by(), count, last)
@@ -153,7 +183,8 @@ class Reads:
             self._state = None
         if state != self._state:
             self._append(dimension, 0 if self._state is None else self._state[3])
-            here = {row[0] for row in self._index._ask("select id from reads where vector != x''")}
+            sound = f"select r.id from reads r where {self._sound(dimension)} and length(r.vector) > 0"
+            here = {row[0] for row in self._index._ask(sound)}
             if len(here) != len(self._ids):
                 kept = np.isin(self._ids[:, 0], np.fromiter(here, np.int64, len(here)))
                 self._ids, self._packed = self._ids[kept], self._packed[kept]
@@ -161,24 +192,19 @@ class Reads:
             self._lengths = np.maximum(np.sqrt(np.einsum("ij,ij->i", wide, wide)), 1)
             self._wide = wide / self._lengths[:, None] if len(wide) <= _FEW else None
             self._state = state
-        return self._ids, self._packed, self._lengths
 
     def _append(self, dimension: int, after: int) -> None:
         rows = self._index._ask(
-            """select r.id, r.chunk, c.file, r.vector
+            f"""select r.id, r.chunk, c.file, r.vector
             from reads r
             join chunks c on c.id = r.chunk
-            where r.id > ? and length(r.vector) = ?
+            where r.id > ? and {self._sound(dimension)} and length(r.vector) > 0
             order by r.id""",
-            (after, dimension),
+            (after,),
         )
         if rows:
-            try:
-                fresh = np.frombuffer(b"".join(row[3] for row in rows), np.int8).reshape(len(rows), dimension)
-                ids = np.array([row[:3] for row in rows], np.int64)
-            except (TypeError, ValueError) as error:  # another kind of value than was put in
-                raise IndexFailed(f"the vectors of what was read are damaged: {error}") from error
-            self._ids = np.concatenate([self._ids, ids])
+            fresh = np.frombuffer(b"".join(row[3] for row in rows), np.int8).reshape(len(rows), dimension)
+            self._ids = np.concatenate([self._ids, np.array([row[:3] for row in rows], np.int64)])
             self._packed = np.concatenate([self._packed, fresh])
 
     def _allowed(self, filter: Filter, ids: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -189,3 +215,12 @@ class Reads:
         column, table = ("f.id", "files f") if filter.by_file else ("c.id", _JOINED)
         wanted = [row[0] for row in self._index._ask(f"select {column} from {table} where {where}", values)]
         return np.flatnonzero(np.isin(ids[:, 2 if filter.by_file else 1], np.array(wanted, np.int64)))
+
+
+def _best(
+    rows: NDArray[np.int64], cosines: NDArray[np.float32], most: int | None = None
+) -> NDArray[np.int64]:
+    """The rows with the greatest cosines, the greatest first; all are sorted only where all are wanted."""
+    if most is not None and most < len(rows):
+        rows = np.sort(rows[np.argpartition(-cosines[rows], most)[:most]])
+    return rows[np.argsort(-cosines[rows], kind="stable")]

@@ -1135,7 +1135,8 @@ def _ranked(cells: tuple[Any, ...]) -> ChunkRow:
     return ChunkRow._make((*known, None, None, superseded, alone, size, stems, said, b""))
 
 
-def _digest(stems: Sequence[str]) -> bytes:
+@functools.lru_cache(maxsize=10_000)
+def _digest(stems: tuple[str, ...]) -> bytes:
     """What stands for some stems among those of a chunk."""
     return b"".join(blake2b(stem.encode(), digest_size=_MARK).digest() for stem in stems)
 

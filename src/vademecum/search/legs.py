@@ -132,8 +132,7 @@ class Legs:
         terms = dict.fromkeys(each.term for found in self.replaced.values() for each in found)
         if not terms:
             return ()
-        written = dict.fromkeys(word for text in texts for word in words.TOKEN.findall(text.lower()))
-        shown = dict.fromkeys(_as_written(term, written) for term in terms)
+        shown = dict.fromkeys(_as_written(term, texts) for term in terms)
         return (f"also searched: {', '.join(shown)}",)
 
     def find_meaning(self, filter: Filter, limit: int, *, made_by: str) -> None:
@@ -284,11 +283,19 @@ def _telling(frequency: Any, count: int) -> list[Sequence[str]]:
     return [(word,) for word in live[:MOST_WORDS]]
 
 
-def _as_written(term: str, written: Sequence[str] | dict[str, None]) -> str:
-    """The word of a text that a term of the index most likely stands for; else the term itself."""
+def _as_written(term: str, texts: Sequence[str]) -> str:
+    """The word of some texts that a term of the index most likely stands for; else the term itself."""
     begun = term[: max(3, len(term) - 2)]
-    alike = [word for word in written if words.bare(word).startswith(begun)]
+    alike = dict.fromkeys(word for text in texts for word in _begun_with(begun, text.lower()))
     return min(alike, key=lambda word: abs(len(word) - len(term)), default=term)
+
+
+def _begun_with(begun: str, text: str) -> list[str]:
+    """The words of a text in small letters that begin so, whatever their accents."""
+    if not text.isascii():
+        return [word for word in words.TOKEN.findall(text) if words.bare(word).startswith(begun)]
+    # To cut a long text into all of its words takes longer than to find what is in it.
+    return re.findall(rf"(?<![a-z0-9]){re.escape(begun)}[a-z0-9]*", text)
 
 
 SNIPPET = 700  # characters of a passage

@@ -169,10 +169,19 @@ class Searcher:
         reading = self._reader()
         if reading is None:
             return 0
-        done = 0
+        done, mended = 0, False
         while True:
             step = READ_AT_ONCE if most is None else min(READ_AT_ONCE, most - done)
-            read, left = self._read_some(reading, step, everything=everything)
+            try:
+                read, left = self._read_some(reading, step, everything=everything)
+            except IndexFailed as error:
+                if mended:
+                    raise
+                mended = True
+                with self._turn:
+                    self._file.begin_anew(error)
+                    self.sync()
+                continue
             done += read
             if not read:
                 return left
@@ -279,6 +288,7 @@ class Searcher:
         engine = self._engine_of()
         if self._rerank is not None and options.sort_by is None:
             options = options._replace(max_results=max(options.max_results, self._rerank.most))
+        self._how_much_read()  # here, where an index that cannot be used is made anew
         with engine.index:
             return engine.search(query, self._visible, options, meaning)
 
