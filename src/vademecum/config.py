@@ -567,6 +567,12 @@ class Inject(SettingsGroup):
     discoveries: int = setting(15, "How many discoveries are shown.", whole(0, 10_000), LOWER)
     solutions: int = setting(15, "How many solutions are shown.", whole(0, 10_000), LOWER)
     patterns: int = setting(10, "How many patterns are shown.", whole(0, 10_000), LOWER)
+    sessions: int = setting(
+        3,
+        "How many of the project's last sessions are named when one begins; 0 for none.",
+        whole(0, 3),
+        LOWER,
+    )
     total_tokens: int = setting(10_000, "How much is shown in all, in tokens.", whole(100, 10_000_000), LOWER)
 
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from vademecum.knowledge.finder import Finder
     from vademecum.search.base import Answer, Passage, Query
     from vademecum.store import Found, Home, Workspace
+    from vademecum.transcripts.pointers import Pointer
 
 _REMINDERS = 8  # hits that one prompt is held against
 _REMINDER_TOKENS = 600
@@ -52,11 +53,13 @@ class Injection:
         audience: str | Audience | None = None,
         session: bool = True,
         notices: bool = False,
+        recent: bool = False,
     ) -> injecting.Block:
         """What an agent is told before it begins: with a question, the records that answer it come first.
 
         `audience` may narrow who listens, never widen it; without `session` its own records stay out; with
-        `notices` the agent is asked to pass on what memory moved by itself.
+        `notices` the agent is asked to pass on what memory moved by itself; with `recent` it is told of
+        the last sessions of this project.
         """
         if self._work.settings.incognito or not self._work.settings.inject.enabled:
             return injecting.Block("")
@@ -85,9 +88,24 @@ class Injection:
                     relevant=functools.partial(self._relevant, query) if query.strip() else None,
                     attached=functools.partial(self._attached, query),
                     notices=unseen.unseen_notices(self._work.home) if notices else (),
+                    recent=self.recent if recent else None,
                 )
             )
         return _with_warning(block, hidden)
+
+    def recent(self) -> Sequence[Pointer]:
+        """The last sessions of this project that hooks of this machine kept, but for the one that asks."""
+        from vademecum.store import hook_log
+        from vademecum.transcripts import pointers
+
+        caller, most = self._work.caller, self._work.settings.inject.sessions
+        if caller.project is None or caller.audience is Audience.GROUP or self._work.settings.incognito:
+            return []
+        recorded = hook_log.recorded_sessions(self._work.home.path, caller.project.id) if most else []
+        if not recorded:
+            return []
+        given = self._work.home, self._work.records.catalogue, caller.project, recorded
+        return pointers.recent(*given, most=most, without=caller.session or "")
 
     def remind(
         self,

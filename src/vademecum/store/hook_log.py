@@ -92,13 +92,17 @@ def open_session(home: Path, *, agent: str, session: str, folder: str) -> None:
     with contextlib.suppress(OSError):
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         _forget_oldest(os.path.dirname(path))
-        new = f"{path}.{os.getpid()}"
-        fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        try:
-            os.write(fd, json.dumps(told).encode())
-        finally:
-            os.close(fd)
-        os.replace(new, path)
+        _replace(path, json.dumps(told).encode())
+
+
+def _replace(path: str, content: bytes) -> None:
+    new = f"{path}.{os.getpid()}"
+    fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0), 0o600)
+    try:
+        os.write(fd, content)
+    finally:
+        os.close(fd)
+    os.replace(new, path)
 
 
 def close_session(home: Path, session: str) -> None:
@@ -167,3 +171,32 @@ def _processes_above(most: int) -> list[str]:
             found.append(f"{pid}:{words[19].decode()}")
             pid = int(words[1])
     return found
+
+
+# -------------------------------------------------------------------- sessions that hooks kept
+# Ids alone. What somebody imported, or brought with a bundle, is not among them, whatever it says of itself.
+
+RECORDED = ("hooks", "recorded")
+_LAST = 20  # of a project
+
+
+def record_session(home: Path, project: str, *, session: str, agent: str) -> None:
+    """Write down that a hook kept a session of a project, the last one last; a failure stops nobody."""
+    listed = dict(recorded_sessions(home, project))
+    listed.pop(session, None)
+    listed[session] = agent
+    path = os.path.join(home, *RECORDED, project)
+    with contextlib.suppress(OSError):
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        lines = "".join(f"{id} {name}\n" for id, name in list(listed.items())[-_LAST:])
+        _replace(path, lines.encode())
+
+
+def recorded_sessions(home: Path, project: str) -> list[tuple[str, str]]:
+    """The sessions of a project that hooks of this machine kept, each with its agent's name."""
+    try:
+        with open(os.path.join(home, *RECORDED, project), encoding="ascii", errors="replace") as file:
+            words = [line.split() for line in file.read(16_384).split("\n")]
+    except OSError:
+        return []
+    return [(each[0], each[1]) for each in words if len(each) == 2]

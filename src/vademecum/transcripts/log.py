@@ -249,6 +249,15 @@ class Log:
                 file.seek(start)
                 yield from _raw(file, start, number)
 
+    def size(self) -> int:
+        """How many bytes it has."""
+        with files.reported(f"read the transcript {self.path}"):
+            file = self._paper.opened()
+            if file is None:
+                return 0
+            with file:
+                return file.seek(0, 2)
+
     def _start_of_last(self, count: int) -> int:
         """Where the last so many lines begin; at most a block is held in memory."""
         file = self._paper.opened()

@@ -171,7 +171,7 @@ def inject(
         for warning in kept.warnings:
             output.error(warning)
         return
-    block = memory.injection.block(query=query, budget=budget, knowledge=not no_ltm)
+    block = memory.injection.block(query=query, budget=budget, knowledge=not no_ltm, recent=True)
     if as_json:
         output.as_json(to_json.block_json, block)
         return

@@ -80,7 +80,12 @@ def run(job: Job, tell: Callable[[bytes], None]) -> None:
         return
     if told.transcript and agent.transcripts is not None:
         announced = event is HookEvent.PRE_COMPACT if agent.hooks.announces else None
-        memory.sessions.import_transcript(told.transcript, agent=agent.transcripts.name, checkpoint=announced)
+        done = memory.sessions.import_transcript(
+            told.transcript, agent=agent.transcripts.name, checkpoint=announced
+        )
+        if done.session:
+            hook_log.record_session(memory.home.path, done.project, session=done.session, agent=agent.name)
+            memory.injection.recent()  # made now, so that the next session finds it made
     if event is HookEvent.SESSION_END:
         Shown(memory.home.path, told.session).forget()
         hook_log.close_session(memory.home.path, told.session)
@@ -93,7 +98,7 @@ def prepare(job: Job) -> None:
         return
     memory = _opened(agent.name, agent.hooks.read(_parsed(job.given), os.environ), job.home)
     if not memory.settings.incognito and os.path.isdir(memory.home.path):
-        memory.injection.block()
+        memory.injection.block(recent=True)
 
 
 def _parsed(given: bytes) -> dict[str, Any]:
@@ -131,7 +136,7 @@ def _hurried(memory: Memory) -> Memory:
 
 def _start(memory: Memory, told: HookInput, *, query: str = "") -> str:
     """The block for a session that begins."""
-    block = memory.injection.block(query=query, notices=True)
+    block = memory.injection.block(query=query, notices=True, recent=True)
     shown = Shown(memory.home.path, told.session)
     shown.begin(block.marks)
     return block.text
