@@ -436,7 +436,7 @@ class LimitSettings(SettingsGroup):
         10.0, "How long a write waits for another process; 0 tries once.", duration(0, 3600), LOWER
     )
     hook: float = setting(
-        1.0, "How long an agent waits for one of its hooks at most.", duration(0.05, 60), LOWER
+        0.6, "How long a hook may work before its agent goes on without it.", duration(0.05, 60), LOWER
     )
     open: float = setting(
         2.0, "How long a search may bring the index up to date first.", duration(0, 3600), LOWER

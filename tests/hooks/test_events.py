@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -159,11 +160,52 @@ def test_before_a_compaction_a_summary_and_a_checkpoint_are_written(world: World
     assert sum(isinstance(each, Said) for each in events_of(world, log)) == len(turns) + 1
 
 
-def test_a_session_that_ends_is_forgotten_by_the_hooks(remembered: World) -> None:
+def test_a_session_that_ends_is_open_no_longer_and_can_be_resumed_for_a_month(remembered: World) -> None:
+    hooks = remembered.home / "hooks"
     remembered.call("claude-code", "session-start", {"session_id": "s"})
-    assert list((remembered.home / "hooks").iterdir())
+    (marks,) = [each for each in hooks.iterdir() if each.is_file()]
+    assert list((hooks / "open").iterdir())
     remembered.call("claude-code", "session-end", {"session_id": "s"})
-    wait_until(lambda: not [each for each in (remembered.home / "hooks").rglob("*") if each.is_file()])
+    wait_until(lambda: not list((hooks / "open").iterdir()))
+    assert marks.is_file()
+    os.utime(marks, (0, 0))
+    remembered.call("claude-code", "session-start", {"session_id": "t"})
+    assert not marks.exists()
+
+
+# What each of them sends when a person goes on with an earlier session, as its documentation shows it.
+RESUMED = {
+    "claude-code": {"hook_event_name": "SessionStart", "source": "resume", "permission_mode": "default"},
+    "codex": {"hook_event_name": "SessionStart", "source": "resume", "model": "gpt", "turn_id": "t"},
+    "gemini": {"hook_event_name": "SessionStart", "source": "resume", "timestamp": "2026-11-15T10:00:00Z"},
+}
+
+
+@pytest.mark.parametrize("agent", RESUMED)
+def test_a_resumed_session_is_told_only_what_is_new(remembered: World, agent: str) -> None:
+    first = remembered.call(agent, "session-start", {"session_id": "s", "source": "startup"})
+    assert "pytest" in first.context
+    remembered.call(agent, "session-end", {"session_id": "s", "reason": "exit"})
+    wait_until(lambda: not list((remembered.home / "hooks" / "open").iterdir()))
+    assert remembered.call(agent, "session-start", {"session_id": "s", **RESUMED[agent]}).out == b""
+    remembered.memory().store("The release train leaves on Tuesdays", key="train")
+    again = remembered.call(agent, "session-start", {"session_id": "s", **RESUMED[agent]}).context
+    assert "Tuesdays" in again
+    assert "pytest" not in again
+    assert "5544" not in again
+    assert remembered.call(agent, "session-start", {"session_id": "s", **RESUMED[agent]}).out == b""
+    prompt = {"session_id": "s", "prompt": "When does the release train leave?"}
+    assert remembered.call(agent, "user-prompt", prompt).out == b""
+    fresh = remembered.call(agent, "session-start", {"session_id": "s", "source": "compact"}).context
+    assert "Tuesdays" in fresh
+    assert "pytest" in fresh
+
+
+def test_a_session_that_is_resumed_and_not_known_gets_the_whole_block(remembered: World) -> None:
+    said = remembered.call("claude-code", "session-start", {"session_id": "old", "source": "resume"})
+    assert "pytest" in said.context
+    future = {"session_id": "new", "source": ["resume"], "later": {"version": 9}}
+    assert "pytest" in remembered.call("claude-code", "session-start", future).context
 
 
 def test_incognito_neither_tells_nor_keeps_anything(remembered: World) -> None:

@@ -65,6 +65,7 @@ class HookInput(NamedTuple):
     session: str = ""
     prompt: str = ""
     transcript: str = ""
+    source: str = ""  # why a session begins: it was started, resumed, cleared or compacted
 
 
 def read_common(given: Mapping[str, Any], environ: Mapping[str, str]) -> HookInput:
@@ -74,6 +75,7 @@ def read_common(given: Mapping[str, Any], environ: Mapping[str, str]) -> HookInp
         session=text(given.get("session_id")),
         prompt=text(given.get("prompt")),
         transcript=text(given.get("transcript_path")),
+        source=text(given.get("source")),
     )
 
 

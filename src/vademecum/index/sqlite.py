@@ -270,8 +270,9 @@ class SqliteIndex:
             raise IndexNewer(f"{self.kind.called} {self.path} was made by a newer version of vade")
 
     def close(self) -> None:
-        """Let go of the file."""
-        self._connection.close()
+        """Let go of the file; what a disk that may only be read keeps beside it stays there."""
+        with contextlib.suppress(apsw.IOError, apsw.ReadOnlyError, apsw.CantOpenError):
+            self._connection.close()
 
     # ---------------------------------------------------------------- transactions
 

@@ -120,6 +120,7 @@ class BlockRequest(NamedTuple):
     relevant: Callable[[Place], Sequence[Lines]] | None = None  # of records, the best first
     attached: Callable[[], Sequence[SourcePassage]] | None = None  # of the sources that may be shown
     recent: Callable[[], Sequence[Pointer]] | None = None  # the last sessions of the project
+    without: Collection[str] = ()  # marks of what was told already
     notices: Sequence[Swept] = ()  # what memory did by itself, and the person should hear of
 
 
@@ -157,6 +158,8 @@ class Builder:
         kept = self._within(sections, wanted.tokens or self._settings.total_tokens)
         if private and wanted.notices:
             kept.append(_housekeeping(wanted.notices))
+        if wanted.without:
+            kept = [_news(each, wanted.without) for each in kept]
         parts = [render.BlockPart(each.title, _lines_of(each)) for each in kept]
         text = render.block(OPENING, parts, self._closing(kept))
         return Block(text, tuple(kept), self._waiting, tuple(self._warnings))
@@ -539,6 +542,11 @@ def open_tree(records: Records) -> ProjectTree | None:
     from vademecum.knowledge.project_tree import ProjectTree
 
     return ProjectTree(project.root, seconds=CODE_SECONDS)
+
+
+def _news(section: BlockSection, without: Collection[str]) -> BlockSection:
+    """What of a section was not told yet."""
+    return section._replace(items=tuple(each for each in section.items if mark_item(each) not in without))
 
 
 def _recent(pointers: Sequence[Pointer]) -> list[BlockSection]:

@@ -54,12 +54,13 @@ class Injection:
         session: bool = True,
         notices: bool = False,
         recent: bool = False,
+        without: Collection[str] = (),
     ) -> injecting.Block:
         """What an agent is told before it begins: with a question, the records that answer it come first.
 
         `audience` may narrow who listens, never widen it; without `session` its own records stay out; with
         `notices` the agent is asked to pass on what memory moved by itself; with `recent` it is told of
-        the last sessions of this project.
+        the last sessions of this project. `without` are the marks of what the session has been told already.
         """
         if self._work.settings.incognito or not self._work.settings.inject.enabled:
             return injecting.Block("")
@@ -89,6 +90,7 @@ class Injection:
                     attached=functools.partial(self._attached, query),
                     notices=unseen.unseen_notices(self._work.home) if notices else (),
                     recent=self.recent if recent else None,
+                    without=without,
                 )
             )
         return _with_warning(block, hidden)

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from vademecum.interfaces.hooks.deadline import Job
 
 FOLDER = "hooks"
-_DAYS = 7  # after which a session that never ended is over
+RESUMED = "resume"
+_DAYS = 30  # after which a session is not resumed any more
 _MOST = 2_000  # marks
 REMINDER = 600  # tokens for what one prompt brings back
 MISTAKEN = "answered, but config.toml has a mistake that vade status names"
@@ -87,7 +88,6 @@ def run(job: Job, tell: Callable[[bytes], None]) -> None:
             hook_log.record_session(memory.home.path, done.project, session=done.session, agent=agent.name)
             memory.injection.recent()  # made now, so that the next session finds it made
     if event is HookEvent.SESSION_END:
-        Shown(memory.home.path, told.session).forget()
         hook_log.close_session(memory.home.path, told.session)
 
 
@@ -136,9 +136,12 @@ def _hurried(memory: Memory) -> Memory:
 
 def _start(memory: Memory, told: HookInput, *, query: str = "") -> str:
     """The block for a session that begins."""
-    block = memory.injection.block(query=query, notices=True, recent=True)
     shown = Shown(memory.home.path, told.session)
-    shown.begin(block.marks)
+    # What a resumed session was told stands in its window still, but for what a compaction took out of it.
+    resumed = told.source == RESUMED and bool(told.session) and shown.begun
+    before = shown.marks if resumed else frozenset()
+    block = memory.injection.block(query=query, notices=True, recent=True, without=before)
+    (shown.add if resumed else shown.begin)(block.marks)
     return block.text
 
 
@@ -204,11 +207,6 @@ class Shown:
         new = sorted(set(marks))
         if new and len(self.marks) < _MOST:
             self._write(new, os.O_APPEND)
-
-    def forget(self) -> None:
-        """It is over."""
-        with contextlib.suppress(OSError):
-            os.unlink(self._path)
 
     def _write(self, marks: list[str], how: int) -> None:
         """Nothing depends on it: no lock, no fsync, and no home is made for it."""
