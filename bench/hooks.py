@@ -48,7 +48,7 @@ def _loaded() -> list[dict[str, object]]:
 
 
 def _measure() -> list[dict[str, object]]:
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:  # a hook may go on by itself
         _fill(Path(folder))
         vade = str(Path(sys.executable).with_name("vade"))
         given = json.dumps(

@@ -59,6 +59,7 @@ AGENT = base.Agent(
         ("cursor", "cursor-agent"),
         ".cursor",
         _parts,
+        note="switch the server on in Cursor under Settings, MCP, and allow its tools",
         missing={base.WORDS: "Cursor keeps a person's rules in its own settings; use --scope project"},
     ),
     instructions=base.InstructionFile(

@@ -62,6 +62,7 @@ AGENT = base.Agent(
         ("kiro-cli", "kiro"),
         ".kiro",
         _parts,
+        note="allow the tools when Kiro asks, or list them below autoApprove of the server",
         missing={base.HOOKS: "Kiro has hooks for a workspace only; use --scope project there"},
     ),
     instructions=base.InstructionFile((".kiro", "steering", "vade-memory.md")),

@@ -70,6 +70,7 @@ def last(home: Path) -> Failure | None:
 OPEN = ("hooks", "open")
 _DEEPEST = 6  # processes above a hook: a shell or two, and the agent
 _NEAR = 2  # above a server: the agent, or what the agent started it with
+_FAR = 1000
 _FULL = 500  # sessions that never ended; the oldest are forgotten
 
 
@@ -119,18 +120,15 @@ def find_session(home: Path, *, agent: str, folder: str) -> str:
     mine = _processes_above(_NEAR)
     found = [each for each in _open_sessions(home) if not agent or not each.agent or each.agent == agent]
     if mine:
-        near = [
-            (
-                min(at + each.above.index(one) for at, one in enumerate(mine) if one in each.above),
-                -each.at,
-                each,
-            )
-            for each in found
-            if set(mine) & set(each.above)
-        ]
-        return min(near)[2].session if near else ""
+        near = [(_distance(mine, each.above), -each.at, each.session) for each in found]
+        return min(near)[2] if near and min(near)[0] < _FAR else ""
     here = {each.session for each in found if agent and each.folder == folder}
     return here.pop() if len(here) == 1 else ""
+
+
+def _distance(mine: list[str], above: tuple[str, ...]) -> int:
+    """How many processes lie between two, by the nearest that both are below."""
+    return min((at + above.index(one) for at, one in enumerate(mine) if one in above), default=_FAR)
 
 
 def _open_path(home: Path, session: str) -> str:

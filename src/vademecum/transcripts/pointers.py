@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from datetime import UTC
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import OutsideMemory, StorageFailed
@@ -21,8 +22,7 @@ from vademecum.transcripts.log import ENDING, FOLDER, Log, OnDisk
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from vademecum.store import Home
-    from vademecum.store.catalogue import Catalogue
+    from vademecum.store import Catalogue, Home
     from vademecum.store.scopes import Project
     from vademecum.transcripts import Message, ToolCall
     from vademecum.transcripts.log import Raw
@@ -104,15 +104,19 @@ def _looked(home: Home, project: Project, id: str, agent: str) -> tuple[Any, ...
     if not said:
         return None
     title = next(filter(None, (name_from(each.message) for each in said)), "")
-    calls = [call for each in said for call in each.message.calls]
-    root = f"{project.root}{os.sep}"
-    written = (path.removeprefix(root) for call in calls for path in _written(call))
-    files = list(dict.fromkeys(path for path in written if _FILE.fullmatch(path)))
+    files = _files_of([call for each in said for call in each.message.calls], project)
     moment = clock.parse(said[-1].message.time or said[-1].time)
-    time = clock.stamp(moment) if moment is not None else ""
+    time = f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}" if moment is not None else ""
     more = max(0, len(files) - FILES)
     unfinished = _is_unfinished([each.message for each in said])
     return tuple(Pointer(id, agent, title, time, tuple(files[:FILES]), more, unfinished))
+
+
+def _files_of(calls: Iterable[ToolCall], project: Project) -> list[str]:
+    """The files that calls wrote, those of the project by their place in it, but no sentences."""
+    root = f"{project.root}{os.sep}"
+    written = (path.removeprefix(root) for call in calls for path in _written(call))
+    return list(dict.fromkeys(path for path in written if _FILE.fullmatch(path)))
 
 
 def _said(log: Log) -> Iterator[Said]:

@@ -39,7 +39,14 @@ AGENT = base.Agent(
             base.HookEvent.SESSION_END: "SessionEnd",
         }
     ),
-    setup=base.Setup(("claude",), ".claude", _parts, variable="CLAUDE_CONFIG_DIR", root_of=_root),
+    setup=base.Setup(
+        ("claude",),
+        ".claude",
+        _parts,
+        variable="CLAUDE_CONFIG_DIR",
+        root_of=_root,
+        note="start Claude Code anew; `claude -p` needs --allowedTools mcp__vade, since it cannot ask",
+    ),
     instructions=base.InstructionFile(("CLAUDE.md",)),
     transcripts=base.TranscriptFormat(
         "claude-code",

@@ -59,7 +59,13 @@ AGENT = base.Agent(
         read=_read,
         announces=False,
     ),
-    setup=base.Setup(("gemini",), ".gemini", _parts, root_of=base.folder_or_project),
+    setup=base.Setup(
+        ("gemini",),
+        ".gemini",
+        _parts,
+        root_of=base.folder_or_project,
+        note="start Gemini CLI anew; without a terminal it offers tools only with --yolo",
+    ),
     instructions=base.InstructionFile(("GEMINI.md",)),
     transcripts=base.TranscriptFormat(
         "gemini-cli",

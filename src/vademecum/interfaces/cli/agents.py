@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from vademecum.errors import NotFound
 from vademecum.interfaces.cli import FAMILIES
 from vademecum.interfaces.cli.options import AgentName, NamesAgents, common
 from vademecum.interfaces.present import output, to_json
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
     from vademecum.interfaces.chat.state import Callers, Chat, Flags
     from vademecum.interfaces.chat.terminal import Screen
     from vademecum.interfaces.cli.options import Door
-    from vademecum.interfaces.install.runner import AgentStatus, FileEdit
+    from vademecum.interfaces.install.check import Trial
+    from vademecum.interfaces.install.runner import AgentStatus, FileEdit, Installation
     from vademecum.memory import Memory
 
 _SCOPE = click.option(
@@ -34,6 +36,7 @@ _SCOPE = click.option(
     show_default=True,
     help="For you everywhere, or for this project.",
 )
+_MARKS = {"ok": "✓", "warning": "!", "error": "✗"}
 _DRY = click.option("--dry-run", is_flag=True, help="Show what would change, and write nothing.")
 
 
@@ -42,22 +45,26 @@ _DRY = click.option("--dry-run", is_flag=True, help="Show what would change, and
 @_SCOPE
 @_DRY
 @click.option("--list", "listing", is_flag=True, help="Show which agents are here, and what they have of it.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
 @common
-def install(tool: str | None, *, scope: str, dry_run: bool, listing: bool, as_json: bool, door: Door) -> None:
+def install(
+    tool: str | None, *, scope: str, dry_run: bool, listing: bool, yes: bool, as_json: bool, door: Door
+) -> int:
     """Give an agent its memory: the server, the hooks, and a word about when to use them.
 
     AGENT is {setup}. What changes in its configuration is shown, what was
-    there is kept in the memory folder, and a second time nothing changes.
+    there is kept in the memory folder, and a second time nothing changes. Without AGENT it is installed into
+    all that are found here, once you agree, and each is tried.
     """
     from vademecum.interfaces.install import runner
 
     memory = door()
-    where, program = _place(memory, scope)
+    where, program = place(memory, scope)
     if listing:
         _show_all(runner.look(where, program), as_json=as_json)
-        return
+        return 0
     if tool is None:
-        raise click.UsageError("Name an agent, or pass --list to see which are here.")
+        return _install_found(memory, where, program, dry_run=dry_run, yes=yes, as_json=as_json)
     chosen = runner.Installation.of(tool, where, program)
     edits = runner.installing(chosen) if dry_run else runner.install(chosen, memory.home)
     _show(edits, dry_run=dry_run, done="installed", as_json=as_json, agent=tool)
@@ -65,6 +72,94 @@ def install(tool: str | None, *, scope: str, dry_run: bool, listing: bool, as_js
         output.error(f"no {what}: {why}")
     if chosen.setup.note and not dry_run and any(edit.changed for edit in edits):
         output.error(chosen.setup.note)
+    return 0
+
+
+def _install_found(
+    memory: Memory, where: Where, program: Program, *, dry_run: bool, yes: bool, as_json: bool
+) -> int:
+    """Show what would be done to each agent that is here, ask once, do it, and try it."""
+    from vademecum.errors import VadeError
+    from vademecum.interfaces.install import check, runner
+
+    here = [each for each in runner.look(where, program) if each.program or each.there]
+    if not here:
+        raise NotFound(
+            "no agent was found on this machine", hint="name one: `vade install claude-code`, or see --list"
+        )
+    plans, trials = _planned(here, where, program)
+    if not as_json:
+        for one, edits in plans:
+            _show_plan(one.agent.name, edits)
+        for trial in trials:
+            output.line(f"{trial.agent}: {trial.said}; it is left as it is")
+    changes = any(edit.changed for _, edits in plans for edit in edits)
+    dry_run = dry_run or (changes and not yes and not _agreed(as_json))
+    for one, _ in () if dry_run else plans:
+        try:
+            runner.install(one, memory.home)
+            trials += check.examine(one, memory.home)
+        except VadeError as error:
+            trials.append(check.failed(error, one.agent.name))
+    if as_json:
+        found = [{"agent": one.agent.name, "files": edits} for one, edits in plans]
+        output.as_json(to_json.installed_all_json, dry_run=dry_run, agents=found, checks=trials)
+    else:
+        _show_trials(plans, trials, dry_run=dry_run, changes=changes)
+    return 1 if any(each.state == "error" for each in trials) else 0
+
+
+def _planned(
+    here: Sequence[AgentStatus], where: Where, program: Program
+) -> tuple[list[tuple[Installation, list[FileEdit]]], list[Trial]]:
+    """What would be done to each agent, and which of them cannot be touched."""
+    from vademecum.errors import VadeError
+    from vademecum.interfaces.install import check, runner
+
+    plans, trials = [], []
+    for each in here:
+        one = runner.Installation.of(each.agent, where, program)
+        try:
+            plans.append((one, runner.installing(one)))
+        except VadeError as error:
+            trials.append(check.failed(error, each.agent))
+    return plans, trials
+
+
+def _agreed(as_json: bool) -> bool:
+    """Whether the person at this terminal agrees; without one nobody does."""
+    if as_json or sys.stdin is None or not sys.stdin.isatty():
+        return False
+    if not click.confirm("Install?", default=True):
+        raise click.Abort
+    return True
+
+
+def _show_plan(agent: str, edits: Sequence[FileEdit]) -> None:
+    changed = [edit for edit in edits if edit.changed]
+    output.line(f"{agent}: {'' if changed else 'nothing to change'}".rstrip())
+    for edit in changed:
+        output.line(f"  {'make' if edit.before is None else 'change'} {edit.path}")
+
+
+def _show_trials(
+    plans: Sequence[tuple[Installation, Sequence[FileEdit]]],
+    trials: Sequence[Trial],
+    *,
+    dry_run: bool,
+    changes: bool,
+) -> None:
+    from vademecum.interfaces.install import check
+
+    if dry_run:
+        told = "nothing is written yet: `vade install --yes` does it, `vade install AGENT` does one of them"
+        output.line(told if changes else "everything is installed already")
+        return
+    for trial in trials:
+        output.line(f"{_MARKS[trial.state]} {trial.agent} {check.tell(trial)}")
+    for one, _ in plans:
+        if one.setup.note:
+            output.line(f"next, for {one.agent.name}: {one.setup.note}")
 
 
 @click.command()
@@ -77,14 +172,15 @@ def uninstall(tool: str, *, scope: str, dry_run: bool, as_json: bool, door: Door
     from vademecum.interfaces.install import runner
 
     memory = door()
-    where, program = _place(memory, scope)
+    where, program = place(memory, scope)
     chosen = runner.Installation.of(tool, where, program)
     change = runner.uninstalling if dry_run else runner.uninstall
     edits = change(chosen, memory.home)
     _show(edits, dry_run=dry_run, done="uninstalled", as_json=as_json, agent=tool)
 
 
-def _place(memory: Memory, scope: str) -> tuple[Where, Program]:
+def place(memory: Memory, scope: str) -> tuple[Where, Program]:
+    """Where memory is installed, and the program that is named there."""
     from vademecum.agents.base import Where
     from vademecum.interfaces.install.runner import this_program
 

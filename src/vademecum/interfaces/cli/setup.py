@@ -211,7 +211,7 @@ class Check:
 @click.command()
 @common
 def doctor(as_json: bool, door: Door) -> int:
-    """Check the memory folder, its file system, the settings, the audit and every file; exit 1 on errors."""
+    """Check the memory folder, the settings, the audit, every file and installed agents; exit 1 on errors."""
     checks = list(examine(door))
     if as_json:
         output.as_json(to_json.checks_json, checks=checks)
@@ -235,7 +235,7 @@ def examine(door: Door) -> Iterator[Check]:
     yield Check("settings", "ok", f"{output.plural(given, 'setting')} differ from the defaults")
     for warning in memory.workspace.loaded.warnings:
         yield Check("settings", "warning", warning)
-    for look in (_folder, _file_system, _audit, _decisions, _memory):
+    for look in (_folder, _file_system, _audit, _decisions, _memory, _agents):
         try:
             yield from look(memory)
         except VadeError as error:
@@ -312,6 +312,18 @@ def _decisions(memory: Memory) -> Iterator[Check]:
         for path in damaged(memory.home):
             said = f"{path} cannot be read and decides nothing"
             yield Check("decisions", "error", said, "mend it, or delete it and decide again")
+
+
+def _agents(memory: Memory) -> Iterator[Check]:
+    """Start what was installed into agents as they start it."""
+    from vademecum.interfaces.cli.agents import place
+    from vademecum.interfaces.install import check, runner
+
+    for scope in ("user", "project"):
+        where, program = place(memory, scope)
+        for name in runner.names():
+            for each in check.examine(runner.Installation.of(name, where, program), memory.home):
+                yield Check(each.agent, each.state, f"{each.what}: {each.said}", each.hint)
 
 
 def _memory(memory: Memory) -> Iterator[Check]:

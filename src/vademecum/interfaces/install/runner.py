@@ -611,11 +611,34 @@ def _status(name: str, where: Where, program: Program) -> AgentStatus:
 
 
 def _installed(one: Installation) -> dict[str, bool | None]:
-    found: dict[str, bool | None] = dict.fromkeys(one.without)
     try:
-        for path, parts, before in _files(one):
-            for part in parts:
-                found[part.what] = before is not None and part.there(_decoded(path, before))
+        return installed_parts(one)
     except (Malformed, Refused, OSError):
         return dict.fromkeys((SERVER, HOOKS, WORDS), False)
+
+
+def installed_parts(one: Installation) -> dict[str, bool | None]:
+    """Which parts of ours an agent's files have; None where it cannot have one."""
+    found: dict[str, bool | None] = dict.fromkeys(one.without)
+    for path, parts, before in _files(one):
+        with _named(path):
+            for part in parts:
+                found[part.what] = before is not None and part.there(_decoded(path, before))
     return found
+
+
+def texts_of(one: Installation) -> Iterator[tuple[Path, str]]:
+    """The files of an agent that have something of ours, or would."""
+    for path, _, before in _files(one):
+        if before is not None:
+            yield path, _decoded(path, before)
+
+
+def names() -> list[str]:
+    """The agents that memory can be installed into."""
+    return list(having("setup"))
+
+
+def has_receipt(home: Home, one: Installation) -> bool:
+    """Whether it was installed from this home, and not taken away since."""
+    return bool(_receipt(home, one))

@@ -546,6 +546,15 @@ _installed_file = JsonShape(
     "agent_file_changed", "path changed:bool removed", removed=at(lambda edit: edit.after is None, FLAG)
 )
 installed_json = JsonShape("installed", "agent dry_run:bool files", files=many(_installed_file))
+_installed_one = JsonShape(
+    "agent_installed",
+    agent=at(lambda found: found["agent"]),
+    files=at(lambda found: found["files"], many(_installed_file)),
+)
+_trial = JsonShape("agent_tried", "agent what state said hint")
+installed_all_json = JsonShape(
+    "agents_installed", "dry_run:bool", agents=many(_installed_one), checks=many(_trial)
+)
 _seen = JsonShape(
     "agent",
     "agent program~ folder found installed without",
@@ -638,7 +647,7 @@ _COMMANDS: dict[str, tuple[JsonShape, ...]] = {
     "sessions trim": (trimmed_json,),
     "context inspect": (trial_json,),
     "inject": (block_json, provider_file_json),
-    "install": (installed_json, agents_json),
+    "install": (installed_json, agents_json, installed_all_json),
     "uninstall": (installed_json,),
     "mcp": (serving_json,),
     "approve, approve list": (waiting_json,),
