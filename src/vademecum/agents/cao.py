@@ -26,7 +26,7 @@ _HEADER = re.compile(r"^<!--[ \t]*(id:[^\n]*?)-->[ \t]*\n?", re.MULTILINE)
 _RECORDED = re.compile(r"\A_Originally recorded: ([^_\n]+)_[ \t]*(?:\n+|\Z)")
 # Up to the next heading: entries that came later stand below it.
 _ALSO = re.compile(r"^## See Also[ \t]*\n((?:(?!#).*(?:\n|\Z))*?)(?=#|\Z)", re.MULTILINE)
-_LINK = re.compile(r"\[+([A-Za-z0-9-]{1,60})\]")
+_LINK = re.compile(r"\[([A-Za-z0-9-]{1,60}+)\]")
 _KNOWN = ("id", "scope", "type", "tags")
 
 

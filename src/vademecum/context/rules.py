@@ -8,6 +8,7 @@ older wording, and what excludes an older statement replaces that statement.
 
 from __future__ import annotations
 
+import itertools
 import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
@@ -172,7 +173,7 @@ _CHANGES = re.compile(
     r"|wait|oh|so|ok|okay|please)\s*[,:;.!-]*\s+"
 )
 _NOW = re.compile(
-    r"(?i),?\s*\b(?:from now on|from here on|as of now|now|currently|these days|instead|after all|ab jetzt"
+    r"(?i),?(?<!\s)\s*+\b(?:from now on|from here on|as of now|now|currently|these days|instead|after all|ab jetzt"
     r"|jetzt|nun|doch|since (?:january|february|march|april|may|june|july|august|september|october|november"
     r"|december))\b"
 )
@@ -265,12 +266,15 @@ def _revalued(old: _Shape, new: _Shape) -> bool:
     return old.about == new.about and len(old.values) == len(new.values)
 
 
+_DROPS = 8  # as many as one sentence takes back
+
+
 def _is_dropped(old: str, new: str) -> bool:
     """Whether the newer one says "not this any more" of what the older one says, about the same thing."""
-    for match in _DROPPED.finditer(new):
+    mine = _content(old)
+    for match in itertools.islice(_DROPPED.finditer(new), _DROPS):
         gone = _content(match["what"])
         rest = _content(new[: match.start()])
-        mine = _content(old)
         if gone and gone <= mine and not _FORBIDS.search(old.lower()):
             about = mine - gone
             if about and len(about & rest) * 2 >= len(about) and not _DROPPED.search(old):

@@ -318,7 +318,7 @@ _LABELS = frozenset(
 )
 _LONGEST_NAME = 40
 
-_ENDING = re.compile(r"[.!?…]+[\"'”’»)\]*_]*(?=\s|$)|[。！？]+|\n+")
+_ENDING = re.compile(r"(?<![.!?…])[.!?…]++[\"'”’»)\]*_]*+(?=\s|$)|[。！？]+|\n+")
 
 _TIMES = frozenset(
     """monday tuesday wednesday thursday friday saturday sunday january february april june july august

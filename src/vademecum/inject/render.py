@@ -73,7 +73,7 @@ def _described(image: re.Match[str]) -> str:
 
 # ------------------------------------------------------------ pinned documents
 
-_HEADING = re.compile(r"(?m)^#{1,6}[ \t]+(.+?)[ \t#]*$")
+_HEADING = re.compile(r"(?m)^#{1,6}[ \t]+(.+)$")
 
 
 class DocumentPart(NamedTuple):
@@ -92,7 +92,8 @@ def split_document(text: str) -> list[DocumentPart]:
         found.append(DocumentPart("", text[:first].strip("\n")))
     for at, match in enumerate(starts):
         end = starts[at + 1].start() if at + 1 < len(starts) else len(text)
-        found.append(DocumentPart(match[1].strip().casefold(), text[match.start() : end].strip("\n")))
+        title = (match[1].rstrip(" \t#") or match[1]).strip().casefold()
+        found.append(DocumentPart(title, text[match.start() : end].strip("\n")))
     return found
 
 

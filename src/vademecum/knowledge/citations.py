@@ -37,7 +37,9 @@ _PATH = re.compile(
     r"(?P<path>(?:\./)?[\w.@+-]+(?:/[\w.@+-]+)+/?|[\w.@+-]+/(?![\w*])|[\w+-]+\.[A-Za-z]\w{0,7})"
     r"(?:(?:#L|:)(?P<first>\d{1,7})(?:-L?(?P<last>\d{1,7}))?)?(?![\w/@-])"
 )
-_ADDRESS = re.compile(r"(?i)\b[a-z][a-z0-9+.-]*://[^\s)>\]]+|\bwww\.[^\s)>\]]+|[^\s@]+@[^\s@]+\.\S+")
+_ADDRESS = re.compile(
+    r"(?i)\b[a-z][a-z0-9+.-]{0,20}://[^\s)>\]]+|\bwww\.[^\s)>\]]+|(?<![^\s@])[^\s@]{1,200}+@[^\s@]{1,200}\.\S+"
+)
 _RUN = re.compile(r"\S+")
 _LONGEST = 300  # characters without a blank: more of them are no path, and take long to look at
 _CODE = re.compile(r"(?<!`)`([^`\n]{1,200})`(?!`)")

@@ -55,7 +55,7 @@ _CROWD = 60  # records under one tag: with more of them a tag tells nothing
 
 _CODE = re.compile(r"`[^`\n]{1,300}`")
 LINK = re.compile(r"(?<!!)\[[^\]\n]{1,300}\]\(\s*<?([^)\s>]{1,500}?)>?(?:\s+\"[^\"\n]*\")?\s*\)")
-WIKI = re.compile(r"\[\[([^\]|#\n]{1,120})(?:#[^\]|\n]*)?(?:\|[^\]\n]*)?\]\]")
+WIKI = re.compile(r"\[\[([^\]|#\n]{1,120}+)(?:#[^\]|\n]{0,200}+)?(?:\|[^\]\n]{0,200}+)?\]\]")
 _LONG = 3  # letters of a word that counts
 _XML_NEVER = re.compile("[\ufffe\uffff]")  # what is left that XML cannot hold
 

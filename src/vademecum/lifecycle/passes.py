@@ -276,7 +276,9 @@ LARGEST = 256 * 1024  # bytes of text in one consolidation; what does not fit go
 MOST = 100  # records in one consolidation
 _LABELS = 32 * 1024  # bytes that their labels take at most: frontmatter above 64 KiB could not be read
 _EXEMPT = LASTING | {str(RecordType.REFERENCE), str(RecordType.RULE)}
-_PART_HEADING = re.compile(r"^ {0,3}#{1,6}[ \t]|^[^\n]*\S[^\n]*\n {0,3}(?:=+|-{2,})[ \t]*$", re.MULTILINE)
+_PART_HEADING = re.compile(
+    r"^ {0,3}#{1,6}[ \t]|^(?=[^\n]*\S)[^\n]*+\n {0,3}(?:=+|-{2,})[ \t]*$", re.MULTILINE
+)
 
 
 @dataclass(frozen=True, slots=True)

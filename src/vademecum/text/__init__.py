@@ -16,7 +16,7 @@ LETTERS = re.compile(r"[^\W\d_]+")
 SPOKEN = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
 
 # A sentence ends at its mark and what closes with it, before white space; Asian marks need none.
-SENTENCE_END = re.compile(r"[.!?…]+[\"'”’»)\]]*\s+|[。！？｡]+[」』”’）]*\s*")
+SENTENCE_END = re.compile(r"(?<![.!?…])[.!?…]++[\"'”’»)\]]*+\s+|[。！？｡]+[」』”’）]*\s*")
 _ABBREVIATED = (  # as a text, like others below: compiled when it is first used
     r"(?i:\b(?:e\.g|i\.e|etc|vs|cf|approx|resp|nos?|nr|z\.b|d\.h|bzw|p\.ex|dr|mr|mrs|ms|st|fig|sec|ca)|\b[a-z])\."
 )

@@ -487,6 +487,7 @@ def _bare(word: str) -> str:
 _FILES = ("english.txt", "software.txt")
 _SHORTEST = 3
 _PART = 4  # letters of half a compound; the lists hold too many names and scraps of three
+_LONGEST = 80  # letters: no two listed words are longer together
 _PREFIXES = """anti auto bi co counter de dis down em en ex extra hyper hypo il im in inter intra ir macro
     mega micro mid mini mis mono multi nano non off on out over poly post pre pro pseudo re semi sub super
     sur tele trans tri ultra un under up""".split()
@@ -513,6 +514,8 @@ def is_word(word: str) -> bool:
     """Whether a word is listed, or made from listed words: "unlink", "linter", "lockfile"."""
     if is_listed(word):
         return True
+    if len(word) > _LONGEST:
+        return False
     if any(word.startswith(each) and _is_stem(word[len(each) :]) for each in _PREFIXES):
         return True
     if any(word.endswith(each) and _is_stem(word[: -len(each)]) for each in _SUFFIXES):

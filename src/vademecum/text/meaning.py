@@ -94,7 +94,7 @@ _BOUNDS = (
     ),
 )
 _EXAMPLE = re.compile(
-    r"(?i)\s*(?:for example|for instance|e\.g|z\.\s?b|zum beispiel|suppose|imagine|todo|proposal)\b"
+    r"(?i)(?<!\s)\s*+(?:for example|for instance|e\.g|z\.\s?b|zum beispiel|suppose|imagine|todo|proposal)\b"
 )
 _PAST_TIME = re.compile(
     r"(?i)\b(?:(?:until|till|before|bis|vor|in|im jahr) (?:(?:early|late|mid) )?(?:19|20)\d\d"

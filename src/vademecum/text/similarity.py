@@ -447,7 +447,7 @@ _EMPHASIS = re.compile(r"(?<![\w*])(\*\*|\*)(?=[\w\"'`])([^*\n]+?)(?<=\S)\1(?!\w
 _RAISED = str.maketrans({raised: f"^{digit}" for digit, raised in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")})
 _SHORT_IS = re.compile(r"(?<=\w)'s(?=\s+(?:a|an|the|not)\b)")
 _RANGE = re.compile(r"(?<=\d)[–—](?=\d)")
-_BULLET = re.compile(r"^\s*(?:[-*+]|#{1,6})\s+(?!\[)", re.MULTILINE)
+_BULLET = re.compile(r"^[^\S\n]*+(?:[-*+]|#{1,6})\s+(?!\[)", re.MULTILINE)
 _RUN = r"```.*?(?:```|\Z)"  # not `fences`: here a run of backticks inside a line is code as well
 _CODE = r"`[^`\n]*`"
 _CJK = r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"  # scripts that set no spaces; in Korean a space tells
@@ -465,8 +465,8 @@ _SIGN = (
     r"[^\w\s.,;:!'\"“”„‘«»「」『』()\[\]{}/*–—…`¡¿、。，；：！-]|(?<!\w)-(?=\d)|!(?==)|(?<!\w)!(?=\w)|"
     r"\*(?=[./])|(?<=\[)-(?=\])|(?<=\w\s)[*/](?=\s\w)|(?<=\w)\*(?=\w)"
 )
-_BREAK = r"[.!?;。！？；]+(?=\s|\Z|[^\x00-\x7f])|\n+"
-_COMMA = r"[,:()、，：]+(?=\s|\Z|[^\x00-\x7f])|\s[–—-]\s|[–—]|\(|\.\.\.|…"
+_BREAK = r"[.!?;。！？；]{1,64}(?=\s|\Z|[^\x00-\x7f])|\n+"
+_COMMA = r"[,:()、，：]{1,64}(?=\s|\Z|[^\x00-\x7f])|\s[–—-]\s|[–—]|\(|\.\.\.|…"
 _PIECES = re.compile(
     rf"(?P<fence>{_RUN})|(?P<code>{_CODE})|(?P<flag>{_FLAG})|(?P<path>{_PATH})|(?P<word>{_WORD})|"
     rf"(?P<comma>{_COMMA})|(?P<sign>{_SIGN})|(?P<break>{_BREAK})",

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 SENTENCE, CODE, TABLE, QUOTE, ASIDE = "sentence", "code", "table", "quote", "aside"
 
 _ITEM = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+(?:\[[ xX]\][ \t]+)?")
-_HEADING = re.compile(r"[ \t]{0,3}(#{1,6})(?:[ \t]+(.*?))?[ \t#]*\Z")
+_HEADING = re.compile(r"[ \t]{0,3}(#{1,6})(?:[ \t#]*\Z|[ \t]+(.*)\Z)")
 _RULE = re.compile(r"[ \t]*(?:(?:\*[ \t]*){3,}|(?:-[ \t]*){3,}|(?:_[ \t]*){3,}|={3,})\Z")
 _BLOCKS = {">": QUOTE, "|": TABLE, "<": ASIDE}
 _FOLLOWING = re.compile(r"\s*[\"'“”„‘’«(¿¡\[`*_]*(.)", re.DOTALL)
@@ -132,7 +132,7 @@ class _Splitter:
         if heading:
             level = len(heading[1])
             self.headings = [each for each in self.headings if each[0] < level]
-            self.headings.append((level, (heading[2] or "").strip()))
+            self.headings.append((level, (heading[2] or "").rstrip(" \t#").strip()))
             self.leads = self.listed = False
 
     def _begin(self, line: _Line, kind: str) -> None:

@@ -147,7 +147,10 @@ _KNOWN = "type id role content summary call_id name arguments input output messa
 _ALWAYS = ("AGENTS.md", "AGENTS.override.md")
 _GROUP = re.compile(r"^# ", re.MULTILINE)
 _THREAD = re.compile(r"^## ", re.MULTILINE)
-_UPDATED = re.compile(r"^\W*(?:updated_at|updated|date)\W*:\W*(\d{4}-\d\d-\d\d[T0-9:.Z+-]*)", re.MULTILINE)
+_UPDATED = re.compile(
+    r"^[^\w\n]{0,20}(?:updated_at|updated|date)[^\w\n]{0,10}:[^\w\n]{0,20}(\d{4}-\d\d-\d\d[T0-9:.Z+-]*)",
+    re.MULTILINE,
+)
 
 
 def recognises(head: bytes, path: Path) -> bool:
