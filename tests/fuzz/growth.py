@@ -58,6 +58,7 @@ ALONE = {
     "text.similarity._plain_ratio": "is given short texts alone",
     "text.vocabulary._later": "reads a list of our own",
     "text.vocabulary._table": "reads a list of our own",
+    "interfaces.install.check._toml": "hands an agent's own file to the standard library",
     "search.base.nothing": "is no reader of text",
 }
 
