@@ -174,7 +174,8 @@ _CHANGES = re.compile(
 )
 _NOW = re.compile(
     r"(?i),?(?<!\s)\s*+\b(?:from now on|from here on|as of now|now|currently|these days|instead|after all"
-    r"|ab jetzt|jetzt|nun|doch|since (?:january|february|march|april|may|june|july|august|september|october|november"
+    r"|ab jetzt|jetzt|nun|doch"
+    r"|since (?:january|february|march|april|may|june|july|august|september|october|november"
     r"|december))\b"
 )
 _SETTING = re.compile(
