@@ -130,6 +130,19 @@ def test_a_question_with_a_strong_match_is_not_read(memory: Memory) -> None:
     assert not was_read(answer)
 
 
+def test_who_speaks_changes_the_label_and_not_whether_a_question_is_read(memory: Memory) -> None:
+    memory.note("Ines: The heating in the cellar stopped on Sunday, Mr Baako repairs it.")
+    memory.care.index()
+    answer = memory.search("How much did Mr Baako charge for the heating in the cellar?", explain=True)
+    assert not was_read(answer)  # as for a note that holds these words
+    numbers = answer.results[0].arithmetic or {}
+    signs = relevance.Signs(*(numbers[f"sign_{name}"] for name in relevance.Signs._fields))
+    said, written = (relevance.curve("static", spoken=spoken)(signs) for spoken in (True, False))
+    assert numbers["spoken"] == 1
+    assert numbers["relevance"] == pytest.approx(said, abs=1e-4)
+    assert said < relevance.STRONG <= written
+
+
 def test_words_alone_and_static_vectors_do_without_reading(memory: Memory, tmp_path: Path) -> None:
     memory.care.index()
     assert not was_read(memory.search(ASKED, mode="bm25", explain=True))

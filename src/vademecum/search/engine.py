@@ -491,10 +491,17 @@ class _Weigh:
         self._weigh = legs.weigher(question)
         # A word that is none has no mark, and nothing holds it.
         self._marks = [legs.stems[word] or (NO_MARK,) for word in legs.asked.words]
+        self._kind = "none"  # of curve
 
     def best(self, chunks: dict[int, ChunkRow]) -> float:
-        """How relevant the most relevant of some chunks is."""
-        return max((each.relevance for each in self(chunks).values()), default=0.0)
+        """How relevant the most relevant of some chunks is, whether or not somebody says it.
+
+        By this it is decided whether to read, and how much that counts. The curves of what is said are never
+        sure; with them more questions of conversations were read, and fewer had their answer first.
+        """
+        weighed = self(chunks)
+        curve = relevance.curve(self._kind)
+        return max((curve(each.signs) for each in weighed.values()), default=0.0)
 
     def __call__(self, chunks: dict[int, ChunkRow]) -> dict[int, Weighed]:
         """Weigh chunks."""
@@ -504,9 +511,9 @@ class _Weigh:
         alike = self._engine.alike(list(chunks), legs)
         # Words alone do without the embedder: naming it would load it.
         embedder = None if alike is None else self._engine.embedder
-        kind = "none" if embedder is None else family(embedder)
+        self._kind = "none" if embedder is None else family(embedder)
         if legs.read is not None:
-            kind = "read"
+            self._kind = "read"
         found = {}
         for id_, row in chunks.items():
             signs = self._weigh(
@@ -521,7 +528,7 @@ class _Weigh:
                 clear=legs.clear(id_),
                 said=row.speech,
             )
-            curve = relevance.curve(kind, spoken=row.speech.speaker is not None)
+            curve = relevance.curve(self._kind, spoken=row.speech.speaker is not None)
             found[id_] = Weighed(curve(signs), signs)
         return found
 
