@@ -200,6 +200,21 @@ def test_a_question_asked_in_one_cycle_and_answered_in_the_next_is_one_exchange(
     assert answered.discussion == (Exchange("Shall I take the first of them now?", "no, the second"),)
 
 
+def test_what_the_agent_calls_a_decision_is_kept_wherever_it_says_so() -> None:
+    work = [
+        user("Move billing to PostgreSQL."),
+        Message(
+            Role.ASSISTANT,
+            (Text("I looked around.\n\n**Decision:** write to both for a week"), ToolCall("1", "bash", "{}")),
+        ),
+        Message(Role.TOOL, (ToolResult("1", (Text("ok"),)),)),
+        assistant("```\nDecision: of a file that is only quoted here\n```\nAll of it is in place now."),
+    ]
+    found = [*extraction.find_findings(work, ())]
+    assert found == ["Decision: write to both for a week"]
+    assert extraction.is_cause(found[0])
+
+
 def test_what_is_said_again_stands_once_and_what_was_replaced_is_gone() -> None:
     found = ThreadSummary()
     for said in (

@@ -276,10 +276,19 @@ _ROUTINE = re.compile(
 )
 
 
+_DECIDED = re.compile(
+    r"^[\s>*_#-]{0,12}((?:\[COLLABORATION\]|(?:key |final )?decision|decided|we(?:'ve| have)? decided|agreed"
+    r"|entscheidung|entschieden)\b[^\n]{4,400})",
+    re.IGNORECASE | re.MULTILINE,
+)
+
+
 def find_findings(dropped: Sequence[Message], kept: Sequence[Message]) -> Iterator[str]:
-    """What the agent said last before each of the user's turns: what it found out, in a sentence or two."""
+    """What the agent said last before each of the user's turns, and what it called a decision anywhere."""
     said = ""
     for message in dropped:
+        if message.role is Role.ASSISTANT:
+            yield from _decisions(message.text)
         if request_text(message):
             yield from _finding(said)
             said = ""
@@ -287,6 +296,12 @@ def find_findings(dropped: Sequence[Message], kept: Sequence[Message]) -> Iterat
             said = message.text
     if said and any(request_text(message) for message in kept[:1]):
         yield from _finding(said)
+
+
+def _decisions(text: str) -> Iterator[str]:
+    for match in _DECIDED.finditer(fences.blank(_ends(text))):
+        if line := safe_line(" ".join(match[1].replace("**", "").split())):
+            yield clip_line(line, FINDING_CHARS)
 
 
 def _finding(text: str) -> Iterator[str]:
@@ -303,8 +318,8 @@ def _finding(text: str) -> Iterator[str]:
 
 
 def is_cause(finding: str) -> bool:
-    """Whether a finding says why something is as it is, and not only that it was done."""
-    return bool(_CAUSE.search(finding))
+    """Whether a finding says why something is as it is, or was decided, and not just that it was done."""
+    return bool(_CAUSE.search(finding) or _DECIDED.match(finding))
 
 
 # ------------------------------------------------------------ what was changed
