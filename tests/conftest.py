@@ -35,6 +35,8 @@ if "TMPDIR" not in os.environ and os.access(MEMORY, os.W_OK) and shutil.disk_usa
     os.environ["TMPDIR"] = tempfile.tempdir = MEMORY  # for what tests start as well
 
 # `make check` asks for few examples; everything else takes what a test says itself.
+settings.register_profile("untimed", deadline=None)  # how long one example takes says how busy the machine is
+settings.load_profile("untimed")
 settings.register_profile("check", max_examples=10, deadline=None)
 if os.environ.get("HYPOTHESIS_PROFILE") == "check":
     settings.load_profile("check")

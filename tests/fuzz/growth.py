@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 SIZES = (10_000, 20_000, 40_000)
 GROWTH = 2.6  # of CPU time, for each doubling; quadratic is 4
-NOTICED = 0.01  # seconds: less than this cannot be told from noise
+NOTICED = 0.02  # seconds: less than this cannot be told from noise
 UNITS = (
     "a", "A", "0", " ", "\n", "\t", "-", "_", ".", ",", ":", ";", "=", "#", "/", "\\", "\"", "'", "`",
     "|", "*", "+", "?", "!", "(", ")", "[", "]", "{", "}", "<", ">", "@", "$", "%", "&", "~", "^", "é",
