@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import vademecum
@@ -56,6 +56,7 @@ def inside(text: str) -> list[str]:
         ("- a\n\n    ```\n    x\n    ```\nb", ["    x\n"]),
         ("- ```\n  x\n  ```\nb", ["  x\n"]),
         ("1. a\n- b\n\nc\n\n    ```\nd", []),  # the list is over
+        ("- a\n\n```\nx\n```\n\n    ```\n    y\n    ```\nb", ["x\n", "    y\n"]),  # pasted into the list
         ("``` a`b\nx", []),  # a span of code in a line
         ("say ``` now\nx", []),
         ("```\r\nx\r\n```\r\nb", ["x\r\n"]),
@@ -80,6 +81,7 @@ def test_what_is_never_closed_may_count_as_words() -> None:
 
 
 @given(LINES.map("\n".join))
+@example("- item\n\n```\n```\n    ```")  # blank, the first one would no longer end the list
 def test_blanks_keep_the_length_the_lines_and_everything_outside(text: str) -> None:
     plain = fences.blank(text)
     assert [len(line) for line in plain.split("\n")] == [len(line) for line in text.split("\n")]

@@ -2,8 +2,9 @@
 
 As CommonMark has it: three or more backticks or tildes, indented by up to three spaces, or by more inside a
 list item; closed by as many of the same or more, with nothing behind them; what is never closed runs to the
-end. One thing is not to the letter: a line further left than its list item does not end a fence, because
-that is how people paste code.
+end. One thing is not to the letter: a line further left than its list item does not end a fence, nor does a
+fence end the list that it stands in further left, because that is how people paste code. So a text has no
+other fences once those it has are blank.
 """
 
 from __future__ import annotations
@@ -55,9 +56,11 @@ def find(text: str) -> list[Fence]:
             paused = True
         else:
             item = _ITEM.match(line.bare)
-            listed = item is not None or (listed and not (paused and line.indent < 2))
             bare = line.bare[item.end() :] if item else line.bare
-            if (listed or line.indent < _DEEPEST) and (match := _OPENING.match(bare)):
+            match = _OPENING.match(bare)
+            ended = paused and line.indent < 2 and match is None
+            listed = item is not None or (listed and not ended)
+            if match and (listed or line.indent < _DEEPEST):
                 indent = line.indent + len(line.bare) - len(bare)
                 opened = (
                     line._replace(indent=indent),
