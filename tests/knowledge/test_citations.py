@@ -46,6 +46,7 @@ def standings(text: str, root: Path, marks: dict[str, str] | None = None) -> dic
         ("src/db/pool.py:2 is the line", {"src/db/pool.py:2": "verified"}),
         ("src/db/pool.py#L90-L99 was it", {"src/db/pool.py#L90-L99": "changed"}),
         ("pool.py has it", {"pool.py": "verified"}),
+        ("db/pool.py has it", {"db/pool.py": "verified"}),  # from the folder of the sources
     ],
 )
 def test_how_a_claim_stands(text: str, expected: dict[str, str], root: Path) -> None:
@@ -75,6 +76,55 @@ def test_of_a_text_of_which_nothing_was_kept_values_names_and_folders_are_told(
     (root / "docs" / "setup.md").write_text("# Setup\n")
     found = {cited: how for cited, how in standings(text, root).items() if how != "verified"}
     assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Set `APP_DEBUG=1` for a traceback.", {}),  # only a message names it, with words behind
+        ("`APP_DEBUG = 1` gives a traceback.", {}),
+        ("Run `APP_LEVEL=7 make test`.", {}),  # what to set for a command
+        ("`DATABASE_URL=postgres://localhost/x` is read at the start.", {}),
+        ("`APP_LEVEL = 7` is the level.", {"APP_LEVEL = 7": "changed"}),
+        ("app/main.py has `APP_LEVEL=7`.", {"APP_LEVEL = 7": "changed"}),
+        ("`redacted: words` is what the page shows.", {}),  # its type stands there, not its value
+        ("`handler = later` is passed on.", {}),  # an expression
+        ("`title: other` is the title.", {"title = other": "changed"}),
+    ],
+)
+def test_only_a_plain_value_in_code_can_be_another_than_a_text_says(
+    text: str, expected: dict[str, str], root: Path
+) -> None:
+    (root / "app").mkdir()
+    (root / "app" / "main.py").write_text(
+        "APP_LEVEL = 5\nredacted: bool\nhandler = lambda n: call(n)\ntitle = 'this'\n"
+        "print('set APP_DEBUG=1 to see where')\nurl = os.environ['DATABASE_URL']\n"
+    )
+    found = {cited: how for cited, how in standings(text, root).items() if how != "verified"}
+    assert found == expected
+
+
+def test_what_to_set_for_a_command_and_names_of_a_language_are_not_kept_as_claims(root: Path) -> None:
+    text = "Set `APP_LEVEL=5` and look at what `print()` writes; `len()` counts."
+    (root / "app.py").write_text("APP_LEVEL = 5\nprint(APP_LEVEL)\n")
+    assert citations.mark_claims(text, ProjectTree(root)) == {}
+    kept = {"print()": citations.WAS_THERE}  # by an earlier version
+    (root / "app.py").write_text("APP_LEVEL = 6\n")
+    tree = ProjectTree(root)
+    assert (
+        citations.check_claims([x.claim for x in citations.find_stated(text, tree=tree, marks=kept)], tree)
+        == []
+    )
+
+
+def test_a_project_that_defines_a_name_of_the_language_is_held_to_it(root: Path) -> None:
+    (root / "src" / "db" / "out.py").write_text("def print():\n    pass\n")
+    marks = citations.mark_claims("`print()` is ours.", ProjectTree(root))
+    assert marks == {"print()": "src/db/out.py"}
+    (root / "src" / "db" / "out.py").write_text("")
+    tree = ProjectTree(root)
+    stated = [each.claim for each in citations.find_stated("`print()` is ours.", tree=tree, marks=marks)]
+    assert [each.standing for each in citations.check_claims(stated, tree)] == [Standing.GONE]
 
 
 @pytest.mark.parametrize(

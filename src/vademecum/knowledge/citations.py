@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.errors import VadeError
-from vademecum.knowledge.project_tree import SKIPPED, ProjectTree, fingerprint, normal_value
+from vademecum.knowledge.project_tree import SKIPPED, SOURCE, ProjectTree, fingerprint, normal_value
 from vademecum.store import document, reading
 from vademecum.store.document import decode
 from vademecum.text import fences, may_cite, statement
@@ -46,9 +46,6 @@ _CODE = re.compile(r"(?<!`)`([^`\n]{1,200})`(?!`)")
 _SYMBOL = re.compile(r"(?:[A-Za-z_]\w*(?:\.|::|#|->))*(?P<name>[A-Za-z_]\w{2,79})(?P<call>\(\s*\))?")
 # `notes.md`, `config.yaml`: a file, and whether it is there is no matter of names in files.
 _FILE = re.compile(r"\.[a-z]{1,2}$|\.(?:[a-z]{3}|json|yaml|toml|html|jsonl|lock|conf)$")
-_SOURCE = re.compile(
-    r"\.(?:py|pyi|go|rs|ts|tsx|js|jsx|mjs|c|h|cc|cpp|hpp|cs|java|kt|swift|rb|php|scala|exs?|lua|sh|sql|tf)$"
-)
 _INVENTED = frozenset("path foo bar baz your my some example examples user owner".split())
 _HUMPS = re.compile(r"[A-Z][a-z0-9]+(?:[A-Z][a-z0-9]*)+|[a-z]+[0-9]*(?:[A-Z][a-z0-9]*)+")
 _ENVIRONMENT = re.compile(r"[A-Z][A-Z0-9_]*")
@@ -70,6 +67,7 @@ _NUMBER_WORDS = {
 }
 _VALUE = re.compile(r"(?<![\w.-])(?:\d[\d_,]*(?:\.\d+)*|\"[^\"\n]{1,60}\"|`[^`\n]{1,60}`)(?![\w-])")
 _EXPLICIT = re.compile(r"(?P<name>[A-Za-z_][\w.-]*?)\s*(?:=|:(?=\s))\s*(?P<value>[^\s=][^=\n]{0,60})")
+_SET_FOR_COMMAND = re.compile(r"[A-Z][A-Z0-9_]*=\S")
 _SAYS = re.compile(
     r"`(?P<name>[A-Za-z_][\w.-]*)`\s+(?:is|equals|ist|=|is\s+set\s+to|steht\s+auf)\s+"
     r"(?P<value>\d\w*(?:\.\w+)*|\"[^\"\n]{1,60}\"|`[^`\n]{1,60}`|true|false|on|off)(?![\w-])",
@@ -217,7 +215,7 @@ def _located(
         if claim is not None:
             placed = not marks and bool(said_in) and homes.get(code[1]) == said_in
             found.setdefault(claim._replace(path=said_in) if placed else claim, code.span())
-    for name, value, span in _explicit_values(plain):
+    for name, value, span in _explicit_values(plain, placed=bool(said_in)):
         cited = f"{name.rpartition('.')[2]} = {value}"
         if cited not in marks:
             found.setdefault(Claim("value", cited, said_in, symbol=name, value=value), span)
@@ -337,7 +335,7 @@ def _may_be_file(parts: Sequence[str], tree: ProjectTree) -> bool:
         return False
     if "." in parts[-1].strip(".") and parts[-1] in tree.named:
         return True
-    return _SOURCE.search(parts[-1]) is not None and parts[0].lower() not in _INVENTED
+    return SOURCE.search(parts[-1]) is not None and parts[0].lower() not in _INVENTED
 
 
 def _symbol_claim(code: str, said_in: str, marks: Mapping[str, str]) -> Claim | None:
@@ -347,7 +345,7 @@ def _symbol_claim(code: str, said_in: str, marks: Mapping[str, str]) -> Claim | 
     name, mark = match["name"], marks.get(code, "")
     owner = re.match(r"[A-Za-z_]\w*(?=\.|::|#|->)", code)
     claim = Claim("symbol", code, symbol=name, owner=owner[0] if owner else "", mark=mark)
-    if mark == NEVER_HERE:
+    if mark == NEVER_HERE or (mark == WAS_THERE and name in _BUILT_IN):
         return None
     if mark:
         # Where it is said to be matters only when it was there.
@@ -363,11 +361,14 @@ def _is_telling(match: re.Match[str], code: str) -> bool:
     return bool(match["call"] or "_" in name.strip("_") or _HUMPS.fullmatch(name) or name != code)
 
 
-def _explicit_values(text: str) -> Iterator[tuple[str, str, tuple[int, int]]]:
-    """`limit = 3`, and `limit` is 3: names with the values that a text says they have."""
+def _explicit_values(text: str, *, placed: bool) -> Iterator[tuple[str, str, tuple[int, int]]]:
+    """`limit = 3`, and `limit` is 3: names with the values that a text says they have.
+
+    `DEBUG=1` is what to set for a command, unless the text is placed: it cites a file that may set it.
+    """
     for code in _CODE.finditer(text):
         match = _EXPLICIT.fullmatch(code[1].strip())
-        if match is not None:
+        if match is not None and (placed or not _SET_FOR_COMMAND.match(match[0])):
             yield match["name"], normal_value(match["value"]), code.span()
     for match in _SAYS.finditer(text):
         yield match["name"], normal_value(match["value"]), match.span()
@@ -387,7 +388,7 @@ def _states(sentence: str, cited: str) -> bool:
 
 def _values(sentence: str) -> Iterator[tuple[str, bool]]:
     """The values that a sentence names, and whether it does so in code marks."""
-    for name, value, _ in _explicit_values(sentence):
+    for name, value, _ in _explicit_values(sentence, placed=True):
         if name:
             yield value, True
     plain = _PATH.sub(lambda match: match[0] if "/" not in match[0] else " ", sentence)
@@ -452,6 +453,8 @@ def _symbol_marks(code: str, files: Sequence[str], tree: ProjectTree) -> Iterato
         yield code, here
     elif _is_telling(match, code) or _ENVIRONMENT.fullmatch(name) or match["call"]:
         defining = tree.defining(name)
+        if not defining and name in _BUILT_IN:
+            return  # `print()`: that it stands here today says nothing of this project
         if defining:
             yield code, next((path for path in defining if path in files), defining[0])
         else:
@@ -461,7 +464,8 @@ def _symbol_marks(code: str, files: Sequence[str], tree: ProjectTree) -> Iterato
 def _value_marks(sentence: str, files: Sequence[str], tree: ProjectTree) -> Iterator[tuple[str, str]]:
     """Constants of the cited files that have a value which the sentence names, and are what it speaks of."""
     told = {*_values(sentence)}
-    names = {name.rpartition(".")[2] for name, _, _ in _explicit_values(sentence)}
+    explicit = _explicit_values(sentence, placed=bool(files))
+    names = {name.rpartition(".")[2] for name, _, _ in explicit}
     words = _words_of(sentence)
     if not told or _NO_MORE.search(sentence):
         return
@@ -546,7 +550,7 @@ def look_up(claims: Sequence[Claim], tree: ProjectTree) -> dict[str, str]:
 def _assigned(claim: Claim, tree: ProjectTree) -> list[str]:
     """The values that the name of a claim has in the file of the claim."""
     name = claim.symbol.rpartition(".")[2]
-    every = tree.assigned(claim.path) if claim.path else []
+    every = tree.assigned(claim.path, plain=not claim.mark) if claim.path else []
     return [value for each, value in every if each.rpartition(".")[2] == name]
 
 
@@ -556,6 +560,8 @@ def _path(claim: Claim, tree: ProjectTree) -> CheckedClaim:
     others = _elsewhere(claim.path, tree)
     if others and "/" not in claim.path:
         return CheckedClaim(claim, Standing.VERIFIED)  # a bare name, and there are files of that name
+    if others and not claim.mark and all(other.endswith(f"/{claim.path}") for other in others):
+        return CheckedClaim(claim, Standing.VERIFIED, others[0])  # cited from a folder that all know
     others = others or _renamed(claim, tree)
     if len(others) == 1:
         return CheckedClaim(claim, Standing.MOVED, f"{claim.path} is now {others[0]}")
@@ -573,7 +579,7 @@ def _renamed(claim: Claim, tree: ProjectTree) -> list[str]:
         if same:
             return same
     prefix = f"{folder}/{stem}." if folder else f"{stem}."
-    return [path for path in sorted(tree.files) if path.startswith(prefix) and _SOURCE.search(path)]
+    return [path for path in sorted(tree.files) if path.startswith(prefix) and SOURCE.search(path)]
 
 
 def _lines(claim: Claim, tree: ProjectTree) -> CheckedClaim:
@@ -643,6 +649,8 @@ def _value(claim: Claim, tree: ProjectTree) -> CheckedClaim | None:
     elsewhere = tree.assigning(name)
     if not claim.mark and (claim.path or len(elsewhere) != 1):
         return None  # said of a file that never gave it a value, or of nobody knows which
+    if not claim.mark:
+        return _value(claim._replace(path=next(iter(elsewhere))), tree)
     if any(claim.value in values for values in elsewhere.values()):
         return CheckedClaim(claim, Standing.VERIFIED, next(iter(elsewhere)))
     for path, values in elsewhere.items():

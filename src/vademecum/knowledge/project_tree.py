@@ -43,6 +43,11 @@ _ASSIGNED = re.compile(
     (?P<value>"[^"\n]*"|'[^'\n]*'|[^\s,;{}()\[\]#][^,;{}()\n#]*)"""
 )
 
+SOURCE = re.compile(
+    r"\.(?:py|pyi|go|rs|ts|tsx|js|jsx|mjs|c|h|cc|cpp|hpp|cs|java|kt|swift|rb|php|scala|exs?|lua|sh|sql|tf)$"
+)
+_PLAIN = re.compile(r"""(?i)[-+]?\.?\d[\w.]*;?|"[^"]*"|'[^']*'|true|false|none|null|nil""")
+
 
 def fingerprint(lines: Sequence[bytes]) -> str:
     """The fingerprint of some lines; their indentation and blank ones do not count."""
@@ -178,14 +183,20 @@ class ProjectTree:
         self.look_for([name])
         return [path for path in self._with_name[name] if self.defines(path, name)]
 
-    def assigned(self, path: str) -> list[tuple[str, str]]:
-        """The names that a file gives a value, and the values."""
+    def assigned(self, path: str, *, plain: bool = False) -> list[tuple[str, str]]:
+        """The names that a file gives a value, and the values; in code, if asked for, plain values alone.
+
+        What else stands there behind a name may be its type, an expression, or words of a message.
+        """
         content = self.read(path)
         if content is None or path.endswith(_PROSE):
             return []
+        every = plain and SOURCE.search(path) is not None
         return [
-            (match["name"].decode(), normal_value(match["value"].decode(errors="replace").split("//")[0]))
+            (match["name"].decode(), normal_value(value))
             for match in _ASSIGNED.finditer(content)
+            if (value := match["value"].decode(errors="replace").split("//")[0])
+            and (not every or _PLAIN.fullmatch(value.strip()))
         ]
 
     def assigning(self, name: str) -> dict[str, list[str]]:
