@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 from vademecum.context import extraction, prune, summary, turns
 from vademecum.context import todo as todos
 from vademecum.context.budget import FlushSettings, Move, Stage, TrimSettings, keep_recent, next_step, points
+from vademecum.context.exchange import Turn, drop_repeated
 from vademecum.context.host import GitActivity, HostFunctions, ask_for
 from vademecum.context.prune import PruneKind, PruneMode, PruneSettings
 from vademecum.context.units import (
@@ -48,7 +49,7 @@ from vademecum.context.window import (
     failure_field,
     whole_field,
 )
-from vademecum.errors import HostFailed, NotFound, WindowFull
+from vademecum.errors import HostFailed, NotFound, UsageError, WindowFull
 from vademecum.store import clock, files
 from vademecum.tokens import PRIMING, Estimator, Size, count
 from vademecum.transcripts import LEFT, SIDE, SUMMARY, Message, Role
@@ -265,8 +266,14 @@ class ContextEngine:
         self._git: tuple[GitActivity | None] | None = None
         self._schemas = Size()
         self._sent: Size | None = None
+        self._turn: Turn | None = None  # the one that is under way
+        self.answered = 0  # how many messages the answer of the last turn has
 
     # ---------------------------------------------------------------- what a host calls
+
+    def turn(self, messages: Sequence[Message], tools: Sequence[Json] = ()) -> Turn:
+        """One turn, whole: `with engine.turn(thread, tools) as turn:`; answers are put into the thread."""
+        return Turn(self, messages, tools)
 
     def prepare(self, messages: Sequence[Message], tools: Sequence[Json] = ()) -> Prepared:
         """What to send next; `messages` is the whole thread. Raises WindowFull when nothing more can go."""
@@ -337,6 +344,37 @@ class ContextEngine:
         schemas = found.schemas or count(measure_schemas(tools), ratio)
         more = opening - found.system + schemas - found.schemas
         return found._replace(system=opening, schemas=schemas, total=found.total + more)
+
+    # ---------------------------------------------------------------- what a turn asks
+
+    def begin_turn(self, turn: Turn) -> None:
+        """A turn begins; raises UsageError while another one is under way."""
+        if self._turn is not None:
+            again = self._turn is turn
+            raise UsageError(
+                f"{'this' if again else 'another'} turn of this session is under way already",
+                hint="leave its block first; a turn may send as often as it needs to",
+            )
+        self._turn = turn
+
+    def end_turn(self, turn: Turn) -> None:
+        """A turn is over."""
+        if self._turn is turn:
+            self._turn = None
+
+    def check_answered(self, thread: list[Message]) -> None:
+        """See that a thread has the last turn's answer once; raises UsageError for one that goes on without.
+
+        A thread that ends before the answer asks for another one, and takes it back.
+        """
+        known, agreed = self._thread.agreed(thread)
+        if agreed == known:
+            drop_repeated(thread, known - self.answered, self.answered)
+        elif agreed == known - self.answered < len(thread) and thread[agreed].role is not Role.ASSISTANT:
+            raise UsageError(
+                "the thread goes on without the answer of the last turn",
+                hint="give `engine.turn` the same list each time, or go on with `turn.thread`",
+            )
 
     # ---------------------------------------------------------------- what must happen first
 

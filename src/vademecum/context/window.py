@@ -287,6 +287,15 @@ class Thread:
 
     # ---------------------------------------------------------------- the host's thread and the log
 
+    def agreed(self, messages: Sequence[Message]) -> tuple[int, int]:
+        """How many messages are known, and with how many of them a thread begins, but for system prompts."""
+        messages = [_checked_message(message, at) for at, message in enumerate(messages)]
+        head = count_opening(messages)
+        at = head if head == count_opening([entry.given for entry in self._all]) else 0
+        while at < min(len(messages), len(self._all)) and _same_message(messages[at], self._all[at]):
+            at += 1
+        return len(self._all), at
+
     def absorb(self, messages: Sequence[Message]) -> list[Event]:
         """Write to the log what of the host's thread it does not hold; returns what was said anew."""
         messages = [_checked_message(message, at) for at, message in enumerate(messages)]
