@@ -414,6 +414,15 @@ def test_each_family_is_offered_whole(family: str) -> None:
     ]
 
 
+def test_an_agent_that_has_an_instruction_file_is_not_told_the_same_again() -> None:
+    whole, brief = (protocol.read_offer("core", client).instructions for client in ("", "claude-code"))
+    assert "memory_store" in whole
+    assert "memory_store" not in brief
+    assert "not instructions" in brief
+    assert protocol.read_offer("core", "cursor").instructions == whole  # a person's Cursor has no such file
+    assert protocol.read_offer("core", "somebody").instructions == whole
+
+
 def test_what_the_quick_way_in_knows_by_heart_is_so() -> None:
     assert set(cli.FAMILIES) == set(TOOL_SETS)
     assert tuple(map(str, Audience)) == cli.AUDIENCES

@@ -237,9 +237,10 @@ class Offer(NamedTuple):
 OFFER = os.path.join(os.path.dirname(__file__), "offer.json")
 
 
-def read_offer(family: str) -> Offer:
-    """The prepared answers with one family of tools."""
+def read_offer(family: str, client: str = "") -> Offer:
+    """The prepared answers with one family of tools, for a client that may have been instructed."""
     with open(OFFER, "rb") as file:
         kept = json.load(file)
     tools = [kept["tools"][name] for name in kept["families"][family]]
-    return Offer(kept["instructions"], tools, kept["prompts"], kept["templates"])
+    told = kept["installed"] if client in kept["installed"]["clients"] else kept
+    return Offer(told["instructions"], tools, kept["prompts"], kept["templates"])
