@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import apsw
 import pytest
 
-from vademecum.index import pages, sqlite, sync
+from vademecum.index import corpus, pages, sqlite, sync
 from vademecum.memory import Memory, connect
 from vademecum.types import Origin
 
@@ -168,3 +168,102 @@ def test_a_note_in_another_language_is_found_by_its_stems_after_the_upgrade(tmp_
         found = memory.search("Haus", mode="bm25")
         assert [each.key for each in found.results] == ["haus"]
         assert not found.notes
+
+
+VAULT = {
+    "Plan.md": "---\naliases: [Rollout]\n---\nAsk Ada first. #shipping\n",
+    "Plain.md": "# Plain\n\nThe kettle is in the shed.\n",
+    **{f"n{number}.md": f"Note {number} of the heron. #heron/day{number}\n" for number in range(10)},
+}
+
+
+@pytest.fixture
+def before_tags(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A vault as it was indexed before tags in a text and other names were taken out of it."""
+    (tmp_path / "Vault").mkdir()
+    for name, text in VAULT.items():
+        (tmp_path / "Vault" / name).write_text(text)
+    with monkeypatch.context() as earlier, opened(tmp_path) as memory:
+        earlier.setattr(corpus, "_tags_in", lambda _: [])
+        earlier.setattr(corpus, "_with_aliases", lambda title, _: title)
+        memory.store("The kettle leaks.", key="kettle")
+        memory.sources.add(tmp_path / "Vault")
+        memory.care.index()
+        assert not memory.search("tag:shipping ada").results
+    path = tmp_path / "home" / "index" / "main.db"
+    connection = pages.connect(str(path))
+    connection.execute("delete from meta where key = 'extraction'")
+    connection.close()
+    return path
+
+
+def hashes(path: Path) -> dict[str, str]:
+    connection = apsw.Connection(str(path))
+    found: Any = connection.execute("select path, hash from files").fetchall()
+    connection.close()
+    return {name.rpartition("/")[2]: hash_ for name, hash_ in found}
+
+
+def vectors(path: Path) -> dict[int, bytes]:
+    connection = apsw.Connection(str(path))
+    found: Any = connection.execute("select chunk, vector from vectors").fetchall()
+    connection.close()
+    return dict(found)
+
+
+@pytest.mark.parametrize("first", ["index", "search"])
+def test_a_vault_that_an_earlier_version_indexed_is_found_by_its_tags_and_other_names(
+    tmp_path: Path, before_tags: Path, first: str
+) -> None:
+    kept = vectors(before_tags)
+    with opened(tmp_path) as memory:
+        if first == "index":
+            memory.care.index()
+        else:
+            memory.search("kettle")
+        found = memory.search("tag:shipping ada")
+        assert [each.path.rpartition("/")[2] for each in found.results] == ["Plan.md"]
+        assert found.degraded == ()
+        assert memory.search("rollout").results[0].path.endswith("Plan.md")
+        memory.care.index()
+        upgraded, spoken = rows(before_tags), terms(before_tags)
+        assert len(kept.items() & vectors(before_tags).items()) == 2  # of what says what it said
+        memory.care.index(rebuild=True)
+    assert upgraded == rows(before_tags)
+    assert spoken == terms(before_tags)
+
+
+def test_a_large_vault_is_read_again_a_few_notes_at_a_time_and_once(
+    tmp_path: Path, before_tags: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sync, "_UPGRADE", 0.003)
+    for _ in range(200):  # each as a program of its own would ask
+        with opened(tmp_path) as memory:
+            found = memory.search("heron", mode="bm25")
+            assert len(found.results) > 0
+            if not found.degraded:
+                break
+    assert all(hashes(before_tags).values())
+    read: list[str] = []
+    monkeypatch.setattr(corpus, "_labels", lambda item, _: read.append(item.path))
+    with opened(tmp_path) as memory:
+        memory.search("heron", mode="bm25")
+        memory.care.index()
+    assert read == []
+
+
+def test_an_index_that_is_being_written_answers_as_it_is_and_is_brought_up_to_date_later(
+    before_tags: Path,
+) -> None:
+    other = apsw.Connection(str(before_tags))
+    other.execute("begin immediate")
+    try:
+        index = sqlite.SqliteIndex(before_tags)
+        assert index.stats().chunks == len(VAULT) + 1
+        index.close()
+    finally:
+        other.execute("rollback")
+        other.close()
+    assert all(hashes(before_tags).values())
+    sqlite.SqliteIndex(before_tags).close()
+    assert sorted(name for name, hash_ in hashes(before_tags).items() if not hash_) == sorted(VAULT)

@@ -49,6 +49,7 @@ _FEW, _MANY = 100, 0.1
 # The tables get stems, so that a term of theirs can be asked for as it stands; vowel signs belong to words.
 _CATEGORIES = "L* N* Co Mn Mc"
 _TOKENIZER = f"unicode61 remove_diacritics 2 categories '{_CATEGORIES}'"
+EXTRACTION = "2"  # how much is taken out of files of sources; 2: tags in a text, other names of a note
 _EARLIER_TOKENIZER = "porter unicode61 remove_diacritics 2"  # of versions before 4: the same stems in English
 _STEMMING = ("porter", ["unicode61", "remove_diacritics", "2", "categories", _CATEGORIES])
 _ALIKE = "|"  # between the forms of one word in a query
@@ -254,6 +255,7 @@ class SqliteIndex:
                 if found in UPGRADED:
                     self._connection.execute((_SPEECH if found == 2 else "") + _UPGRADE)
                     self._connection.execute(f"pragma user_version = {VERSION}")
+            self._have_read_again()
             return
         if found not in (0, VERSION) or (found and self._value("pragma application_id") != self.kind.mark):
             raise IndexFailed(f"{self.kind.called} {self.path} was made by an older version of vade")
@@ -262,8 +264,31 @@ class SqliteIndex:
                 if self._value("pragma user_version") == 0:
                     self._connection.execute(_SCHEMA + (_GROWING if self.kind.grows else ""))
                     self._connection.execute(f"pragma application_id = {self.kind.mark}")
-                    self._remember({"made": uuid.uuid4().hex})  # ids of another file mean other chunks
+                    # Ids of another file mean other chunks.
+                    self._remember({"made": uuid.uuid4().hex, "extraction": EXTRACTION})
                     self._connection.execute(f"pragma user_version = {VERSION}")
+        self._have_read_again()
+
+    def _have_read_again(self) -> None:
+        """Forget the hashes of what an earlier version took less out of: without one, a file is outdated."""
+        stamped = "select 1 from meta where key = 'extraction' and value = ?"
+        if self.kind.grows or self._value(stamped, (EXTRACTION,)):
+            return
+        self._connection.set_busy_timeout(1)
+        try:
+            with self._writing():
+                self._connection.execute(
+                    f"""update files set hash = ''
+                    where kind = 'markdown' and reason is null and not exists ({stamped})""",
+                    (EXTRACTION,),
+                )
+                self._remember({"extraction": EXTRACTION})
+        except IndexFailed as error:
+            if is_damage(error):
+                raise
+            # Locked, or not ours to write: it answers as it is, and the next one who opens it does this.
+        finally:
+            self._connection.set_busy_timeout(pages.BUSY_MS)
 
     def _refuse_newer(self, version: int) -> None:
         if version > VERSION:
@@ -381,9 +406,12 @@ class SqliteIndex:
             outdated = {
                 row[0] for row in self._ask("select distinct file from chunks where language is null")
             }
+        none = None if self.kind.grows else ""  # the hash of what is to be read again
         made = functools.partial(tuple.__new__, KnownFile)  # of many thousands, a third quicker than by name
         return {
-            row[0]: made((row[1], row[2], row[3:7], row[7], row[8:12], row[1] in outdated, row[12]))
+            row[0]: made(
+                (row[1], row[2], row[3:7], row[7], row[8:12], row[2] == none or row[1] in outdated, row[12])
+            )
             for row in rows
         }
 
