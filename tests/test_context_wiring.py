@@ -456,3 +456,76 @@ def test_trimming_by_hand_only_adds_to_the_log_and_a_resumed_window_is_smaller(t
 def test_a_trial_reads_files_for_a_person_only(tmp_path: Path) -> None:
     with pytest.raises(NotVisible):
         opened(tmp_path).sessions.trial(os.devnull, window=WINDOW)
+
+
+# --- the window as it is learned ----------------------------------------------------------------------------
+
+TOO_LONG = "prompt is too long: 30000 tokens > 6000 maximum"
+
+
+def refused(memory: Memory, *, endpoint: str = "http://one", **given: Any) -> ContextEngine:
+    """A window that the provider found too large."""
+    engine = memory.sessions.context(
+        memory.sessions.new(), window=32_000, model="m", endpoint=endpoint, compaction=False, **given
+    )
+    engine.prepare([Message(Role.USER, (Text(f"Case {at}: " + "word " * 400),)) for at in range(60)])
+    engine.overflowed(TOO_LONG)
+    assert engine.window == 6_000
+    return engine
+
+
+def known(memory: Memory, endpoint: str = "http://one", **given: Any) -> int:
+    """How large the window of a new session is taken to be."""
+    log = memory.sessions.new()
+    return memory.sessions.context(log, window=32_000, model="m", endpoint=endpoint, **given).window
+
+
+def test_a_learned_window_is_kept_for_its_model_and_endpoint_and_lost_with_the_file(tmp_path: Path) -> None:
+    memory = opened(tmp_path)
+    refused(memory)
+    memory.close()
+    memory = opened(tmp_path)
+    assert known(memory) == 6_000
+    assert known(memory, "http://two") == 32_000
+    assert b"http://one" not in b"".join(path.read_bytes() for path in (tmp_path / "home").glob("state.db*"))
+    memory.close()
+    for path in (tmp_path / "home").glob("state.db*"):
+        path.unlink()
+    assert known(opened(tmp_path)) == 32_000
+
+
+def test_a_learned_window_is_tried_again_after_a_week(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = opened(tmp_path)
+    refused(memory)
+    now = memory.workspace.now()
+    monkeypatch.setattr(memory.workspace, "now", lambda: now + timedelta(days=6))
+    assert known(memory) == 6_000
+    monkeypatch.setattr(memory.workspace, "now", lambda: now + timedelta(days=8))
+    assert known(memory) == 32_000
+    monkeypatch.setattr(memory.workspace, "now", lambda: now)
+    assert known(memory) == 32_000
+
+
+def test_an_answer_to_a_longer_request_forgets_what_was_learned(tmp_path: Path) -> None:
+    memory = opened(tmp_path)
+    refused(memory).observe(Used(input=7_000))
+    assert known(memory) == 32_000
+
+
+def test_a_learned_window_with_no_room_at_all_is_forgotten(tmp_path: Path) -> None:
+    memory = opened(tmp_path)
+    engine = refused(memory)
+    large = [Message(Role.SYSTEM, (Text("word " * 6_000),)), Message(Role.USER, (Text("Hi"),))]
+    assert engine.prepare(large).messages[-1].text == "Hi"
+    assert known(memory) == 32_000
+
+
+def test_a_server_that_says_another_size_than_before_is_believed(tmp_path: Path) -> None:
+    memory = opened(tmp_path)
+    assert known(memory, served=16_000) == 16_000
+    refused(memory, served=16_000)
+    assert known(memory, served=16_000) == 6_000
+    assert known(memory, served=20_000) == 20_000
+    assert known(memory) == 32_000

@@ -142,6 +142,11 @@ def test_what_a_narrow_block_left_out_is_in_the_next_one_that_has_room(again: bo
     if again:
         engine = ContextEngine(log, ScriptedHost(), 16_000, NO_MODEL)
     engine.observe(Used(input=2_000))
+    if not again:
+        assert engine.window < 8_000  # it was refused that much
+        engine.observe(Used(input=9_000))  # and takes more by now
+        engine.observe(Used(input=2_000))
+    assert engine.window == 16_000
     for at in range(80):
         talk.append(user(f"Please inspect module number {at}: " + "word " * 100))
         sent = engine.prepare(talk)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vademecum.errors import ModelBusy, ModelFailed, ModelOverflow
-from vademecum.llm.net import is_overflow
+from vademecum.llm.net import is_overflow, overflow_limit
 
 OVERFLOWS = {
     "openai": "This model's maximum context length is 128000 tokens. However, your messages resulted in 204308"
@@ -101,6 +101,47 @@ def test_an_overflow_is_known_in_every_providers_words(who: str) -> None:
     assert is_overflow([{"error": {"message": words}}])
     assert is_overflow(json.dumps({"error": {"message": words}}).encode())
     assert is_overflow(RuntimeError(f"status 400: {words}"))
+
+
+# What each of them says of the window itself; the others name no size, or only by how much it was too much.
+SIZES = {
+    "openai": 128000,
+    "openai limit": 272000,
+    "azure": 8192,
+    "anthropic": 199999,
+    "anthropic both": 200000,
+    "google": 1048576,
+    "google older": 32768,
+    "vertex": 1048576,
+    "llama.cpp newer": 8192,
+    "llama-cpp-python": 2048,
+    "openrouter": 131072,
+    "vllm": 4096,
+    "vllm prompt": 4096,
+    "vllm max_tokens": 4096,
+    "vllm newer": 202752,
+    "sglang": 32768,
+    "lm studio": 7866,
+    "mistral": 32768,
+    "xai": 131072,
+    "deepseek": 65536,
+    "cohere": 4081,
+    "moonshot": 131072,
+    "copilot": 128000,
+    "together": 8193,
+    "dashscope": 30720,
+}
+
+
+@pytest.mark.parametrize("who", OVERFLOWS)
+def test_the_size_of_the_window_is_read_where_it_is_said(who: str) -> None:
+    words, size = OVERFLOWS[who], SIZES.get(who)
+    assert overflow_limit(words) == size
+    assert overflow_limit({"error": {"message": words, "code": 400}}) == size
+    assert (
+        overflow_limit(ModelOverflow(f"compatible:x at 127.0.0.1:8080 says the prompt is too long: {words}"))
+        == size
+    )
 
 
 def test_an_error_that_carries_a_body_is_read_with_it() -> None:

@@ -8,7 +8,8 @@
 The dialect is known by the path, so one script serves all: the same `Say` goes out as a chat completion, as
 an Anthropic message or as a Gemini candidate, whole or streamed, as the client asked. Replies are given in
 order and the last one stays; what was asked is in `seen`. Also answers `GET /api/tags` as Ollama and `GET
-/v1/models` as llama.cpp do, with the names in `ollama_models` and `llama_models`.
+/v1/models` as llama.cpp do, with the names in `ollama_models` and `llama_models`, and any path in `served`.
+With a `limit` it refuses what is longer.
 """
 
 from __future__ import annotations
@@ -236,6 +237,12 @@ class WireServer:
     seen: list[Seen] = field(default_factory=list)
     ollama_models: list[str] = field(default_factory=list)
     llama_models: list[str] = field(default_factory=list)
+    limit: int = 0  # tokens of a request above which it is refused, a quarter of its characters each
+    refusal: str = (
+        "request ({sent} tokens) exceeds the available context size ({limit} tokens), try increasing it"
+    )
+    served: dict[str, Any] = field(default_factory=dict)  # what is answered at other paths
+    refused: int = 0
     closing: threading.Event = field(default_factory=threading.Event)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -286,8 +293,10 @@ class _Handler(BaseHTTPRequestHandler):
         pass
 
     def do_GET(self) -> None:
-        if self.path == "/api/tags" and self.state.ollama_models:
-            models: Any = {"models": [{"name": name, "size": 1} for name in self.state.ollama_models]}
+        if self.path in self.state.served:
+            models: Any = self.state.served[self.path]
+        elif self.path == "/api/tags" and self.state.ollama_models:
+            models = {"models": [{"name": name, "size": 1} for name in self.state.ollama_models]}
         elif self.path == "/v1/models" and self.state.llama_models:
             listed = [{"id": name, "owned_by": "llamacpp"} for name in self.state.llama_models]
             models = {"object": "list", "data": listed}
@@ -298,12 +307,22 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if self.path == "/api/show":
+            known = self.path in self.state.served
+            self._whole(200 if known else 404, json.dumps(self.state.served.get(self.path)).encode())
+            return
         self.dialect, self.streamed = _dialect(self.path, body)
         headers = {name.lower(): value for name, value in self.headers.items()}
         with self.state.lock:
             self.state.seen.append(Seen(self.dialect, self.path, headers, body))
         if not self.dialect:
             self._whole(404, b'{"error": "no such path"}')
+            return
+        sent = len(json.dumps(body.get("messages", [])) + json.dumps(body.get("tools", []))) // 4
+        if self.state.limit and sent > self.state.limit:
+            self.state.refused += 1
+            words = self.state.refusal.format(sent=sent, limit=self.state.limit)
+            self._whole(400, json.dumps({"error": {"message": words, "code": 400}}).encode())
             return
         with suppress(BrokenPipeError, ConnectionResetError):  # the client gave up, as some tests want
             self._answer(self.state.next())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 from collections.abc import Callable
 from dataclasses import replace
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from vademecum.types import Record
 
 Progress = Callable[[str, int, int], None]
+_WINDOW_SECONDS = 7 * 86_400  # how long a window that was learned counts: a server may get a larger one
 
 
 class Keeper(Protocol):
@@ -265,18 +267,27 @@ class Conversations:
         complete: Complete | None = None,
         compaction: bool = True,
         reply: int | None = None,
+        endpoint: str = "",
+        served: int | None = None,
     ) -> ContextEngine:
         """The context window of a session: the one named, or the one to go on with.
 
         `complete` asks the host's model; without one there is no flush, and summaries are extracted. With
         `compaction` off they always are. `reply` is the longest answer the model can give, in tokens.
+
+        A smaller window that a refusal shows is kept for the model at that `endpoint`, for a week; `served`
+        is what its server says of itself.
         """
         from vademecum.context import engine
 
         if window < 1:
             raise UsageError(f"a window has at least one token, not {window}")
         private = not self._work.settings.incognito
-        ratio = self._work.state.ratio(model) if private else None
+        # Which model is used where is nobody's business who reads that file.
+        place = hashlib.sha256(f"{model} at {endpoint}".encode("utf-8", "surrogatepass")).hexdigest()
+        state = self._work.state
+        ratio = state.ratio(model) if private else None
+        keeps = private and not self._work.readonly
         return engine.LearningEngine(
             self._log_for(session, model),
             self._host(complete),
@@ -284,8 +295,28 @@ class Conversations:
             engine.settings_from(self._work.settings, compaction=compaction, reply=reply),
             model=model,
             estimator=Estimator({} if ratio is None else {model: ratio}),
-            learned=self._work.state.learned if private and not self._work.readonly else None,
+            learned=state.learned if keeps else None,
+            known=self._known_window(place, served, keeps=keeps) if private else served,
+            found=(lambda tokens: self._found_window(place, tokens)) if keeps else None,
         )
+
+    def _known_window(self, place: str, served: int | None, *, keeps: bool) -> int | None:
+        """How large a window is known to be; forgotten a week after, or when its server says another size."""
+        state, told = self._work.state, f"{place} served"
+        learned = state.window(place)
+        since = state.moment(f"window {place}") or 0
+        changed = served is not None and state.window(told) != served
+        if changed and keeps:
+            state.learned_window(told, served)
+        if learned and (changed or self._work.now().timestamp() - since > _WINDOW_SECONDS):
+            learned = None
+            if keeps:
+                state.learned_window(place, None)
+        return min(filter(None, (served, learned)), default=None)
+
+    def _found_window(self, place: str, tokens: int | None) -> None:
+        self._work.state.learned_window(place, tokens)
+        self._work.state.happened(f"window {place}", None if tokens is None else self._work.now())
 
     def trial(
         self,

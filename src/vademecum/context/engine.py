@@ -50,6 +50,7 @@ from vademecum.context.window import (
     whole_field,
 )
 from vademecum.errors import HostFailed, NotFound, UsageError, WindowFull
+from vademecum.llm.net import is_overflow, overflow_limit
 from vademecum.store import clock, files
 from vademecum.tokens import PRIMING, Estimator, Size, count
 from vademecum.transcripts import LEFT, SIDE, SUMMARY, Message, Role
@@ -235,6 +236,9 @@ def _checkpoint(shown: Sequence[Message], plan: Plan, todo: todos.TodoList, iter
 # ------------------------------------------------------------ the engine
 
 _SECONDS = 5.0  # for the small questions: the time, git
+_LEAST = 512  # tokens; a server that says less than this of its window is not believed
+_GUESSED = 4_000  # tokens; a window is not taken to be smaller than this unless its server says so
+_UNSAID = 0.8  # of a refused request, where the refusal has no number
 
 
 class ContextEngine:
@@ -249,11 +253,14 @@ class ContextEngine:
         model: str = "",
         *,
         estimator: Estimator | None = None,
+        known: int | None = None,
     ) -> None:
         self.estimator = estimator or Estimator()  # grows with every `observe`; whoever wants to keeps it
         self._log = log
         self._host = host
-        self._context = window
+        self._given = window
+        self._context = min(window, max(known or window, 1))  # what a server was found to take may be less
+        self._refused = 0  # tokens of a request that was refused without a word of the window
         self._settings = settings or WindowSettings()
         self._model = model
         events = [clean_event(each) if isinstance(each, Event) else each for each in log.events()]
@@ -279,23 +286,36 @@ class ContextEngine:
         """What to send next; `messages` is the whole thread. Raises WindowFull when nothing more can go."""
         self._schemas = measure_schemas(tools)
         self.record(messages)
-        return self._run(refusals=0)
+        return self._fitting(refusals=0)
 
     def record(self, messages: Sequence[Message]) -> None:
         """Write to the log what is new in the thread, as an answer is that nothing follows yet."""
         for said in self._thread.absorb(messages):
             self._past.take(said)
 
-    def overflowed(self, error: object = None) -> Prepared:
-        """What to send after the provider refused a request as too long; raises WindowFull in the end."""
+    def overflowed(self, error: object = None, tools: Sequence[Json] | None = None) -> Prepared:
+        """What to send after the provider refused a request as too long; raises WindowFull in the end.
+
+        `tools` are given by a host that offers fewer of them to a smaller `window`.
+        """
         self._refusals += 1
-        return self._run(refusals=self._refusals, error=error)
+        self.learn_window(error)
+        if tools is not None:
+            self._schemas = measure_schemas(tools)
+        return self._fitting(refusals=self._refusals, error=error)
 
     def observe(self, usage: Used) -> None:
         """A request was answered: what it cost, as the provider counted it."""
         self._log.append(usage, sync=True)
         self._refusals = 0
         self._past.called = self._now()
+        if self._given > self._context < usage.input:  # its server takes more by now
+            self._set_window(None)
+        elif self._refused:
+            less = max(int(self._refused * _UNSAID), usage.input, _GUESSED)
+            if less < self._context:
+                self._set_window(less)
+        self._refused = 0
         if self._sent is not None:
             self.estimator = self.estimator.learned(self._model, self._sent, usage.input)
 
@@ -303,6 +323,9 @@ class ContextEngine:
         """Summarize all but the newest messages now, with regard to what the person says matters."""
         report, self._todo, self._git = Proceedings(), None, None
         self._compact(report, focus or "", manual=True)
+        # A window that was learned to be smaller may be too full, with nothing a compaction could take.
+        if self._context < self._given and self._sections().total > self._window().limit:
+            return self._fitting(refusals=0)
         return self._prepared(report)
 
     def todo(self, request: Mapping[str, Json]) -> str:
@@ -344,6 +367,38 @@ class ContextEngine:
         schemas = found.schemas or count(measure_schemas(tools), ratio)
         more = opening - found.system + schemas - found.schemas
         return found._replace(system=opening, schemas=schemas, total=found.total + more)
+
+    @property
+    def window(self) -> int:
+        """How many tokens the model is taken to see: as many as was said, or fewer if it refused them."""
+        return self._context
+
+    def _fitting(self, *, refusals: int, error: object = None) -> Prepared:
+        """What to send; a learned window that leaves no room at all is forgotten, its server may be wrong."""
+        try:
+            return self._run(refusals=refusals, error=error)
+        except WindowFull:
+            if self._context == self._given:
+                raise
+            self._set_window(None)
+            return self._run(refusals=refusals, error=error)
+
+    def learn_window(self, error: object) -> None:
+        """Take what a refusal says of the window, as `overflowed` does.
+
+        Where it says nothing, or nothing that can be, the window is less than what was sent; how much less is
+        known when a smaller request was answered.
+        """
+        sent = count(self._sent, self._scale.ratio) if self._sent is not None else self._context
+        said = overflow_limit(error)
+        if said is None or said >= sent or said < _LEAST:
+            self._refused = min(sent, self._refused or sent)
+        elif said < self._context:
+            self._set_window(said)
+
+    def _set_window(self, tokens: int | None) -> None:
+        """The window is this large; None for as large as was said at first."""
+        self._context = tokens or self._given
 
     # ---------------------------------------------------------------- what a turn asks
 
@@ -466,6 +521,7 @@ class ContextEngine:
             return False
         self._gate.flush(report)
         made = turns.compact(self._task(plan, focus), self._host, seconds=self._settings.compaction_seconds)
+        self._heed(made.why)
         if made.text:
             sound = self._plan(target, made.text, share=5)
             if turns.gained(before, sound.total) and sound.total <= window.limit:
@@ -499,9 +555,17 @@ class ContextEngine:
         window = self._window()
         room = (window.limit * 9 // 10 if not self._refusals else window.limit // 2) - PRIMING
         fitting = trim(gather(self._messages()).units, tokens=room, ratio=self._scale.ratio).kept
-        return turns.flush(
+        outcome = turns.flush(
             flatten(fitting), self._host, settings=self._settings.flush, seconds=self._settings.flush_seconds
         )
+        self._heed(outcome)
+        return outcome
+
+    def _heed(self, why: str) -> None:
+        """A silent turn that was refused as too long also says what the window is."""
+        said = overflow_limit(why) if is_overflow(why) else None
+        if said is not None and _LEAST <= said < self._context:
+            self._set_window(said)
 
     def _things_to_do(self) -> todos.TodoList:
         """The list, read once for each request: a log is long."""
@@ -601,16 +665,24 @@ class LearningEngine(ContextEngine):
         model: str,
         estimator: Estimator,
         learned: Callable[[str, float], None] | None,
+        known: int | None = None,
+        found: Callable[[int | None], None] | None = None,
     ) -> None:
-        super().__init__(log, host, window, settings, model, estimator=estimator)
+        super().__init__(log, host, window, settings, model, estimator=estimator, known=known)
         self._learns = model
         self._learned = learned
+        self._found = found
 
     def observe(self, usage: Used) -> None:
         """A request was answered: what it cost, as the provider counted it."""
         super().observe(usage)
         if self._learned is not None and self._learns in self.estimator.ratios:
             self._learned(self._learns, self.estimator.ratio(self._learns))
+
+    def _set_window(self, tokens: int | None) -> None:
+        super()._set_window(tokens)
+        if self._found is not None:
+            self._found(tokens)
 
 
 # ------------------------------------------------------------ dry runs

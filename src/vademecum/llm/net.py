@@ -302,6 +302,35 @@ def is_overflow(said: object) -> bool:
     return bool(_WORDS.search(words)) and not _RATE.search(words)
 
 
+_NUMBER = r"[\[(\s:]{0,3}(\d[\d,]{1,11})"
+# What the window is, by those who say it; a number of tokens that was asked for stands elsewhere.
+_LIMITS = tuple(
+    re.compile(each + _NUMBER, re.IGNORECASE)
+    for each in (
+        r"context (?:length|window|size)\b(?! by\b)[^.\d]{0,20}",
+        r"maximum (?:context|prompt|input|sequence|model) length(?: is| of)?",
+        r"\d tokens >",
+        r"\d \+ [\d,]{1,12} >",
+        r"tokens allowed",
+        r"only supports up to",
+        r"configured limit of",
+        r"exceeds the limit of",
+        r"model token limit",
+        r"too large for model with",
+        r"prompt cannot exceed",
+        r"must be <=",
+        r"input length should be \[1,",
+    )
+)
+
+
+def overflow_limit(said: object) -> int | None:
+    """How many tokens the window has, where an overflow says so; the smallest of several numbers."""
+    words = " ".join([str(said)] if isinstance(said, VadeError) else _words_of(said))[:_LONGEST]
+    found = [int(match[1].replace(",", "")) for each in _LIMITS for match in each.finditer(words)]
+    return min(found, default=None)
+
+
 def _words_of(said: object, depth: int = 0) -> list[str]:
     """All words of an error and what it carries, or of a body as JSON gives it."""
     if depth > 6 or said is None:

@@ -99,6 +99,11 @@ class RemoteModel:
         """How it is chosen: `provider:name`."""
         return self._place.name
 
+    @property
+    def place(self) -> ModelEndpoint:
+        """Where it is."""
+        return self._place
+
     def warm(self) -> None:
         """Import ahead of the first question what it will need; a library that is missing is told then."""
         with suppress(ModelFailed):

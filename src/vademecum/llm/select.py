@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -220,12 +221,36 @@ def _names(listed: Json, key: str) -> tuple[str, ...]:
     return tuple(name for name in names if isinstance(name, str) and name and name.isprintable())
 
 
-def _get(port: int, path: str, seconds: float) -> Json:
+def find_window(place: ModelEndpoint, *, seconds: float = DISCOVER_SECONDS) -> int | None:
+    """How many tokens a server on this machine gives a model; None for one that does not say."""
+    at = urlsplit(place.endpoint)
+    if not place.local or at.scheme != "http" or place.provider not in ("ollama", "compatible"):
+        return None
+    host, port = at.hostname or HOST, at.port or 80
+    found: Json
+    if place.provider == "compatible":
+        said = _get(port, "/props", seconds, host=host)
+        settings = said.get("default_generation_settings") if isinstance(said, dict) else None
+        found = settings.get("n_ctx") if isinstance(settings, dict) else None
+    else:
+        body = json.dumps({"model": place.model}).encode()
+        said = _get(port, "/api/show", seconds, host=host, body=body)
+        found = _ollama_window(said) if isinstance(said, dict) else None
+    return found if isinstance(found, int) and not isinstance(found, bool) and found > 0 else None
+
+
+def _ollama_window(said: dict[str, Json]) -> Json:
+    """What the model is loaded with if its file says so; what it was made for says nothing about that."""
+    match = re.search(r"^num_ctx\s+(\d{1,9})\s*$", str(said.get("parameters", ""))[:_LARGEST], re.MULTILINE)
+    return int(match[1]) if match else None
+
+
+def _get(port: int, path: str, seconds: float, *, host: str = HOST, body: bytes | None = None) -> Json:
     """One small JSON document, or None for anything else."""
     end = time.monotonic() + seconds
-    connection = http.client.HTTPConnection(HOST, port, timeout=seconds)
+    connection = http.client.HTTPConnection(host, port, timeout=seconds)
     try:
-        connection.request("GET", path, headers={"Accept": "application/json"})
+        connection.request("POST" if body else "GET", path, body, headers={"Accept": "application/json"})
         response = connection.getresponse()
         content = b""
         while (part := response.read1(1 << 16)) and len(content) < _LARGEST and time.monotonic() < end:

@@ -245,6 +245,28 @@ class State:
 
         self._do(write, seconds=BRIEFLY)
 
+    def window(self, model: str) -> int | None:
+        """How many tokens a model takes, as its server was found to; None when nothing was learned."""
+
+        def read(connection: apsw.Connection) -> int | None:
+            found = _value(connection, "select value from totals where name = ?", (_window(model),))
+            return None if found is None else int(found)
+
+        return self._do(read, create=False, seconds=BRIEFLY)
+
+    def learned_window(self, model: str, tokens: int | None) -> None:
+        """Keep how many tokens a model takes, or forget it with None; never fails."""
+
+        def write(connection: apsw.Connection) -> None:
+            with _writing(connection):
+                if tokens is None:
+                    connection.execute("delete from totals where name = ?", (_window(model),))
+                else:
+                    values = (_window(model), tokens)
+                    connection.execute("insert or replace into totals values(?, ?)", values)
+
+        self._do(write, seconds=BRIEFLY)
+
     # ---------------------------------------------------------------- moments
 
     def moment(self, what: str) -> int | None:
@@ -490,6 +512,10 @@ def _writing(connection: apsw.Connection) -> Iterator[None]:
 
 def _model(identity: str) -> bytes:
     return hashlib.sha256(identity.encode("utf-8", "surrogatepass")).digest()[:16]
+
+
+def _window(model: str) -> str:
+    return f"window {_model(model).hex()}"
 
 
 def _key(item: str) -> bytes:

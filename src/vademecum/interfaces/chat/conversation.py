@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import threading
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum import (
     Limits,
@@ -267,12 +267,10 @@ def _ask(chat: Chat, ready: Prepared) -> ModelAnswer:
         try:
             answer = _streamed(chat, ready, offered)
         except ModelOverflow as error:
-            ready = chat.engine.overflowed(error)
-            _tell(chat, ready)
+            ready, offered = _smaller(chat, error, offered)
         except ModelFailed as error:
             if is_overflow(error):
-                ready = chat.engine.overflowed(error)
-                _tell(chat, ready)
+                ready, offered = _smaller(chat, error, offered)
             elif offered and _NO_TOOLS.search(str(error)):
                 chat.tools_on, offered = False, []
                 chat.screen.dim(f"{chat.model_name} takes no tools: it goes on without them")
@@ -283,6 +281,15 @@ def _ask(chat: Chat, ready: Prepared) -> ModelAnswer:
             chat.spent.add(answer.usage)
             chat.engine.observe(used(answer.usage, answer.model))
             return answer
+
+
+def _smaller(chat: Chat, error: ModelFailed, offered: list[Any]) -> tuple[Prepared, list[Any]]:
+    """What to send after a refusal, with the tools that a window as large as it says has room for."""
+    chat.engine.learn_window(error)
+    offered = chat.offered() if offered else []
+    ready = chat.engine.overflowed(error, offered)
+    _tell(chat, ready)
+    return ready, offered
 
 
 def _streamed(chat: Chat, ready: Prepared, offered: list[object]) -> ModelAnswer:

@@ -26,7 +26,7 @@ from vademecum import (
     shape,
 )
 from vademecum.context.units import measure_schemas
-from vademecum.llm.select import ALSO, PROVIDERS, discover_servers, resolve
+from vademecum.llm.select import ALSO, PROVIDERS, discover_servers, find_window, resolve
 from vademecum.store.outgoing import guarded
 from vademecum.tokens import count
 
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from vademecum import Block, ContextEngine, Log, Model, Session
     from vademecum.config import Settings
     from vademecum.interfaces.chat.terminal import Screen
+    from vademecum.llm.select import ModelEndpoint
     from vademecum.memory.values import Signal
 
 WINDOWS = {"anthropic": 200_000, "openai": 128_000, "google": 200_000, "ollama": 8_192, "compatible": 8_192}
@@ -294,6 +295,8 @@ class Chat:
         self.log: Log
         self.block: Block
         self.engine: ContextEngine
+        self._served: int | None = None  # what the model's server says of its window
+        self._renewed = False  # whether the engine is of this model and session
         log, held = choose_session(self.person, session, fresh=fresh, model=self.model_name)
         self.enter(log, held)
 
@@ -331,7 +334,9 @@ class Chat:
     @property
     def window(self) -> int:
         """How many tokens the model sees."""
-        return self.flags.window or self.settings.llm.window or usual_window(self.model_name)
+        given = self.flags.window or self.settings.llm.window
+        assumed = given or self._served or usual_window(self.model_name)
+        return min(assumed, self.engine.window) if self._renewed else assumed
 
     @property
     def reply(self) -> int:
@@ -376,13 +381,19 @@ class Chat:
 
     def renew(self) -> None:
         """Make the window anew: another session, model or size."""
+        place: ModelEndpoint | None = getattr(getattr(self.model, "behind", None), "place", None)
+        self._renewed = False
+        self._served = find_window(place) if place is not None else None
         self.engine = self.person.sessions.context(
             self.log,
             window=self.window,
             model=self.model_name,
             complete=self.complete if self.model is not None else None,
             reply=self.reply,
+            endpoint=place.endpoint if place is not None else "",
+            served=self._served,
         )
+        self._renewed = True
 
     def due(self) -> str:
         """Why this session is over by `session.reset`; empty while it goes on."""
