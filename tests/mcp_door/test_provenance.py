@@ -106,13 +106,13 @@ def test_a_command_line_inside_an_agent_names_that_agent(folder: Path) -> None:
 # ---------------------------------------------------------------- the conversation
 
 AGENT = """
-import json, os, subprocess, sys
+import json, os, shlex, subprocess, sys
 home, project, vade, session = sys.argv[1:]
 environ = {**os.environ, "VADE_HOME": home, "VADE_LIMITS_HOOK": "60s"}
 
 def hook(event, session):
     given = json.dumps({"session_id": session, "cwd": project})
-    words = f"{sys.executable} -m vademecum hook claude-code {event}"
+    words = f"{shlex.quote(sys.executable)} -m vademecum hook claude-code {event}"
     quiet = {"env": environ, "check": True, "stdout": subprocess.DEVNULL}
     subprocess.run(["sh", "-c", words], input=given.encode(), **quiet)
 

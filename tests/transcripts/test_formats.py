@@ -532,9 +532,11 @@ def test_a_file_whose_first_line_is_long_is_recognised(name: str, tmp_path: Path
 
 def test_formats_are_found_by_name() -> None:
     assert [each.name for each in transcript_formats()] == [
+        "qwen-code",
         "claude-code",
         "codex",
         "openclaw",
+        "opencode",
         "gemini-cli",
         "clio",
         "messages",
@@ -563,6 +565,8 @@ def test_each_agent_is_looked_for_where_it_keeps_its_transcripts(tmp_path: Path)
         "gemini-cli": [".gemini/tmp/ff/chats/session-1.json", ".gemini/tmp/ee/logs.json"],
         "clio": [".clio/sessions/s.json"],
         "messages": [],
+        "opencode": [".local/share/opencode/vade/ses_1.json"],
+        "qwen-code": [".qwen/projects/-home-ada/chats/s.jsonl"],
     }
     for path in [
         *(each for some in places.values() for each in some),

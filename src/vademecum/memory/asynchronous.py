@@ -148,6 +148,7 @@ class AsyncInjection(_Noun):
     """`Memory.injection`, awaited."""
 
     block = _awaited(Injection.block)
+    recent = _awaited(Injection.recent)
     remind = _awaited(Injection.remind)
     write_file = _awaited(Injection.write_file)
 
@@ -217,6 +218,7 @@ class AsyncSessions(_Noun):
     new = _awaited(Conversations.new)
     open = _awaited(Conversations.open)
     rename = _awaited(Conversations.rename)
+    said_in = _awaited(Conversations.said_in)
     search = _awaited(Conversations.search)
     todo = _awaited(Conversations.todo)
     trial = _awaited(Conversations.trial)

@@ -150,10 +150,13 @@ def _lines(path: Path, telling: FactsSoFar, seen: Seen) -> Iterator[Found]:
 
 
 class _Once:
-    """What a file has told already: results by their calls, and messages of snapshots by their ids."""
+    """What a file has told already: results by their calls and words, and messages of snapshots by their ids.
+
+    Another text under the id of a call is kept: ids are not always of one call, and nothing said is lost.
+    """
 
     def __init__(self) -> None:
-        self._results: set[str] = set()
+        self._results: dict[str, set[int]] = {}
         self._messages: set[int] = set()
 
     def is_new(self, value: dict[str, Json]) -> bool:
@@ -176,8 +179,10 @@ class _Once:
     def _told(self, part: Part) -> bool:
         if not isinstance(part, ToolResult) or not part.id:
             return False
-        known = part.id in self._results
-        self._results.add(part.id)
+        told = self._results.setdefault(part.id, set())
+        said = hash(" ".join(part.text.split()))
+        known = said in told or (bool(told) and not part.text.strip())
+        told.add(said)
         return known
 
 
