@@ -20,7 +20,8 @@ from vademecum.lifecycle import lint
 from vademecum.lifecycle import lint_rules as materials
 from vademecum.lifecycle.lint_rules import Stopwatch
 from vademecum.llm.scripted import Scripted
-from vademecum.store import scopes, secrets
+from vademecum.store import scopes
+from vademecum.text import secrets
 from vademecum.types import Finding
 
 if TYPE_CHECKING:

@@ -18,11 +18,9 @@ from vademecum.store import (
     Found,
     Told,
     archive,
-    clock,
     document,
     frontmatter,
     merge,
-    names,
     people,
     scopes,
     short_numbers,
@@ -33,6 +31,7 @@ from vademecum.store.merge import Part, is_consolidation
 from vademecum.store.pinned import CONTEXT
 from vademecum.store.records import is_record, key_of
 from vademecum.store.runs import Run
+from vademecum.text import clock, names
 from vademecum.types import LEARNED, Finding, Origin, Record, RecordType, Scope
 
 if TYPE_CHECKING:

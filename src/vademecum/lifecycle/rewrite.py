@@ -18,9 +18,9 @@ from vademecum.errors import ModelFailed, ModelUnauthorised, OverBudget, VadeErr
 from vademecum.lifecycle import contradictions, passes
 from vademecum.lifecycle.passes import Proposal
 from vademecum.llm.base import Limits, read_prompt
-from vademecum.store import audit, clock, document, frontmatter, secrets
+from vademecum.store import audit, document, frontmatter
 from vademecum.store.document import decode
-from vademecum.text import WORD, normalise, similarity, statement
+from vademecum.text import WORD, clock, normalise, secrets, similarity, statement
 from vademecum.types import LEARNED, Entry, Origin
 
 if TYPE_CHECKING:

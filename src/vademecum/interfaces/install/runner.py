@@ -42,10 +42,10 @@ from vademecum.agents.registry import find as find_agent
 from vademecum.agents.registry import having
 from vademecum.errors import Collision, Malformed, Refused, UnknownName
 from vademecum.interfaces.install import json_edit
-from vademecum.store.clock import now, stamp
 from vademecum.store.files import delete, read, reported, update
 from vademecum.store.folders import Folder
-from vademecum.store.names import shown
+from vademecum.text.clock import now, stamp
+from vademecum.text.names import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
