@@ -360,7 +360,8 @@ def _mark(text: str) -> bytes:
 @cache
 def _rules() -> bytes:
     """The rules that are in force: their very text, so that no change of them is overlooked."""
-    return hashlib.sha256(resources.files("vademecum.text").joinpath("secrets.py").read_bytes()).digest()
+    parts = map(resources.files("vademecum.text").joinpath, ("secrets.py", "secret_rules.txt"))
+    return hashlib.sha256(b"".join(each.read_bytes() for each in parts)).digest()
 
 
 # ------------------------------------------------------------ copies: records that share a number or an id

@@ -133,6 +133,12 @@ class Proposal(NamedTuple):
         """How many files it would move to the archive."""
         return sum(edit.after is None for edit in self.edits)
 
+    @property
+    def article(self) -> str:
+        """The text that it would put in the place of a topic's entries."""
+        entries = document.parse(decode(self.edits[0].after or b"")).entries
+        return "\n\n".join(each.text for each in entries if each.live and each.time == entries[-1].time)
+
 
 class Pass(Protocol):
     """One kind of tidying, with its settings bound."""

@@ -203,12 +203,6 @@ def rewrite(
         return Refusal(seen.record.path, str(error))
 
 
-def article_of(proposal: Proposal) -> str:
-    """The text that a proposal would put in the place of the entries."""
-    entries = document.parse(decode(proposal.edits[0].after or b"")).entries
-    return "\n\n".join(each.text for each in entries if each.live and each.time == entries[-1].time)
-
-
 def _barred(seen: SeenRecord) -> str:
     """Why a record is none to be merged, in words; empty when it is one."""
     if not seen.shelf.trusted:

@@ -91,6 +91,10 @@ class Review:
         self._memory = memory
         self._work = memory.workspace
 
+    def damaged(self) -> list[str]:
+        """Decisions that cannot be read, and so decide nothing: their paths in the home."""
+        return list(decisions.damaged(self._work.home))
+
     def inbox(
         self,
         kinds: Collection[str] = (),
