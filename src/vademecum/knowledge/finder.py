@@ -13,8 +13,9 @@ from vademecum.errors import EmbedderFailed, UnknownName, UsageError
 from vademecum.search import base as searching
 from vademecum.search import relevance
 from vademecum.search.when import moment_of, times_asked
-from vademecum.store import archive, names, outgoing, scopes, sources
-from vademecum.store.names import parse_type
+from vademecum.store import archive, scopes, sources
+from vademecum.text import names, outgoing
+from vademecum.text.names import parse_type
 from vademecum.types import Audience, Place, Scope
 
 if TYPE_CHECKING:
@@ -172,7 +173,6 @@ class Finder:
         """Have what is curated read, with `everything` sources too, and the report say what is left."""
         try:
             report.unread = self.searcher.read(everything=everything, progress=progress)
-            report.unwritten = self.searcher.unwritten
         except EmbedderFailed as error:
             report.degraded.append(f"nothing was read: {error}")
 

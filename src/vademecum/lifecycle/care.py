@@ -7,9 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from vademecum import config
-from vademecum.errors import IndexFailed, NotFound, VadeError
-from vademecum.store import Found, archive, clock, decisions, document, files, scopes
+from vademecum.errors import NotFound, VadeError
+from vademecum.store import Found, archive, decisions, document, files, scopes
 from vademecum.store.records import LABELS, LOST
+from vademecum.text import clock
 from vademecum.types import Audience, Finding, Origin, Place, Scope, Swept
 
 if TYPE_CHECKING:
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
 
 REVIEW = "review"  # what a sitting is called among the runs
-_UNWRITTEN = "make room or give write access and run it again; until then searches read the files themselves"
 
 
 class Care:
@@ -59,10 +59,7 @@ class Care:
         self._work.may_write()
         with self._work.reported("index"):
             report = self._finder.index(rebuild=rebuild, check=check, progress=progress)
-            if not report.unwritten:
-                self._finder.read(report, everything=read_all, progress=progress)
-            if report.unwritten:
-                raise IndexFailed(f"nothing was indexed: {report.unwritten}", hint=_UNWRITTEN)
+            self._finder.read(report, everything=read_all, progress=progress)
             self._fill_catalogue()
         return report
 
@@ -598,7 +595,7 @@ class Care:
     def write_listing(self, *, scope: str | Scope | None = None) -> Sequence[str]:
         """Write `index.md` beside the records of each place in sight."""
         from vademecum.knowledge import graph
-        from vademecum.store import outgoing
+        from vademecum.store import listing
 
         self._work.may_write()
         written = []
@@ -611,7 +608,7 @@ class Care:
                     if not records or not shelf.trusted:
                         continue
                     also = graph.see_also(records, rejected=graph.rejections(self._work.home))
-                    path = outgoing.write_listing(shelf, records, also)
+                    path = listing.write_listing(shelf, records, also)
                     if path:
                         written.append(path)
         return written

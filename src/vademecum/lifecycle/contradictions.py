@@ -16,11 +16,11 @@ from vademecum.knowledge.statements import split_entries
 from vademecum.lifecycle import statements
 from vademecum.lifecycle.passes import Proposal
 from vademecum.llm.base import read_prompt
-from vademecum.store import clock, document, secrets
+from vademecum.store import document
 from vademecum.store.archive import JOURNAL, PINNED
 from vademecum.store.document import decode
 from vademecum.store.merge import is_consolidation, may_supersede
-from vademecum.text import WORD, conflict, meaning, split_sentences, statement
+from vademecum.text import WORD, clock, conflict, meaning, secrets, split_sentences, statement
 from vademecum.text.statement import SENTENCE
 from vademecum.text.vocabulary import stem
 from vademecum.types import Entry, Origin

@@ -21,7 +21,8 @@ from vademecum.index.upkeep import IndexFile, in_turn
 from vademecum.search.base import Answer, Coverage, Passage
 from vademecum.search.engine import Engine, Meaning, Options, RankedRow, Ranking
 from vademecum.search.reading import read_in_background
-from vademecum.store import archive, clock, names, scopes
+from vademecum.store import archive, scopes
+from vademecum.text import clock, names
 from vademecum.types import Audience, Place, Scope
 
 if TYPE_CHECKING:
@@ -98,11 +99,6 @@ class Searcher:
     def path(self) -> Path:
         """The index file of this agent."""
         return self.home.path / "index" / f"{names.check_id(self.name, 'an agent')}.db"
-
-    @property
-    def unwritten(self) -> str:
-        """Why nothing is written to the index file just now; empty when it is."""
-        return self._file.unwritten
 
     @property
     def watching(self) -> bool:
@@ -392,7 +388,7 @@ class Searcher:
         return {item: use.count for item, use in self.state.uses(items).items()}
 
     def _with_trouble(self, report: SyncReport) -> SyncReport:
-        told = replace(report, degraded=[*self._file.told, *report.degraded], unwritten=self._file.unwritten)
+        told = replace(report, degraded=[*self._file.told, *report.degraded])
         report.degraded = _lasting(report.degraded)
         return told
 

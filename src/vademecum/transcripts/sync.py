@@ -22,7 +22,8 @@ from vademecum.index.base import stamp as stamp_of
 from vademecum.index.corpus import head, moment
 from vademecum.index.languages import language_of
 from vademecum.index.words import Speech
-from vademecum.store import files, names
+from vademecum.store import files
+from vademecum.text import names
 from vademecum.transcripts import ASIDE, OwnCalls, Role, Text, ToolCall, ToolResult, is_aside, name_from
 from vademecum.transcripts.events import Renamed, Said, Started
 from vademecum.transcripts.log import ENDING, FOLDER, Log, OnDisk
@@ -171,7 +172,6 @@ class Followed(NamedTuple):
     pending: int = 0
     unreadable: tuple[tuple[str, str], ...] = ()  # path and why
     degraded: tuple[str, ...] = ()
-    unwritten: str = ""  # why nothing of this is in a file
 
     @property
     def searched(self) -> int:
@@ -203,7 +203,6 @@ class Followed(NamedTuple):
             pending=report.pending + self.pending,
             findings=[*report.findings, *findings],
             degraded=[*report.degraded, *self.degraded],
-            unwritten=report.unwritten or self.unwritten,
         )
 
 

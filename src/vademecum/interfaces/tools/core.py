@@ -31,7 +31,7 @@ from vademecum.interfaces.tools.declaration import (
     answer_schema,
     tool,
 )
-from vademecum.store.names import slug
+from vademecum.text.names import slug
 from vademecum.types import LEARNED, RecordType, Scope
 
 if TYPE_CHECKING:
@@ -434,15 +434,10 @@ def _store(given: Given) -> Write:
     return Write("store", kept, PROJECT, stored, given["idempotency_key"])
 
 
-def _name_of(key: str) -> str:
-    """The key that a note was stored under; one from before may begin with a dash."""
-    return key if key.startswith("-") else slug(key)
-
-
 def _retrieve(given: Given) -> Read:
     (key,) = _needed(given, "key")
 
-    return Read(lambda memory: _NOTE(memory.show(_name_of(key), scope=PROJECT)))
+    return Read(lambda memory: _NOTE(memory.show(slug(key), scope=PROJECT)))
 
 
 def _search(given: Given) -> Read:
@@ -456,7 +451,7 @@ def _list(given: Given) -> Read:
 
 def _delete(given: Given) -> Write:
     (key,) = _needed(given, "key")
-    gone = {"name": _name_of(key), "scope": PROJECT}
+    gone = {"name": slug(key), "scope": PROJECT}
     return Write("forget", gone, PROJECT, forgotten, given["idempotency_key"])
 
 
