@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.errors import UsageError
 from vademecum.index import words
-from vademecum.text import clock, names, times
+from vademecum.store import clock, names
+from vademecum.text import times
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -9,7 +9,7 @@ import os
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from vademecum.text import clock
+from vademecum.store import clock
 
 if TYPE_CHECKING:
     from pathlib import Path
