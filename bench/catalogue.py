@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from bench import notes
 from vademecum.memory import connect
-from vademecum.store import names
+from vademecum.text import names
 from vademecum.types import Origin, Place, Scope
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import pytest
 from vademecum.interfaces.present import output
 from vademecum.interfaces.present.shape import JsonShape, describe
 from vademecum.interfaces.present.to_json import OUTPUTS, error_json, postponed_json
-from vademecum.store.outgoing import clean_value
+from vademecum.text.outgoing import clean_value
 
 
 def closed(schema: Any) -> Any:

@@ -12,7 +12,7 @@ import string
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vademecum.store.secrets import RULES, find, read_rules, redact
+from vademecum.text.secrets import RULES, find, read_rules, redact
 
 if TYPE_CHECKING:
     import random

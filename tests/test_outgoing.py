@@ -32,7 +32,7 @@ from vademecum.llm.base import Call
 from vademecum.llm.scripted import Scripted
 from vademecum.memory import Memory, connect
 from vademecum.search.rerank import Rerank
-from vademecum.store import names, outgoing, secrets
+from vademecum.text import names, outgoing, secrets
 from vademecum.transcripts import Message, Role, Text, ToolResult, events
 from vademecum.transcripts.events import Said
 from vademecum.transcripts.shapes import pydantic_ai as shape

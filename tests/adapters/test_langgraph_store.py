@@ -416,7 +416,7 @@ def test_words_that_a_person_appended_do_not_hide_the_item(tmp_path: Path) -> No
     key=st.text(),
 )
 def test_any_name_makes_a_key_and_tags_that_every_system_takes(labels: list[str], key: str) -> None:
-    from vademecum.store import names
+    from vademecum.text import names
 
     assert names.is_key(record_key(labels, key))
     assert record_key(labels, key) != record_key([*labels, "x"], key)

@@ -8,7 +8,7 @@ from context.replaying import replay
 from vademecum.context.engine import ContextEngine
 from vademecum.context.extraction import is_task, request_text
 from vademecum.context.units import estimate_request, gather
-from vademecum.store.outgoing import clean_value
+from vademecum.text.outgoing import clean_value
 from vademecum.transcripts import Message, Role, ToolCall, ToolResult, to_json
 from vademecum.transcripts.events import TAKEN_BACK, Compacted, Flushed, Said, Summary, Trimmed, Used
 from vademecum.transcripts.log import InMemory, Log

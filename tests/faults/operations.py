@@ -17,8 +17,9 @@ from unittest import mock
 
 from vademecum.errors import StorageFailed, UsageError, VadeError
 from vademecum.memory import Memory, connect
-from vademecum.store import audit, folders, merge, names, purge
+from vademecum.store import audit, folders, merge, purge
 from vademecum.store.home import Home
+from vademecum.text import names
 from vademecum.types import Origin
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ def test_functions_and_patterns_are_found_by_themselves() -> None:
     assert len(READERS) > 400
     assert {
         "knowledge.graph.WIKI",
-        "store.secrets.find",
+        "text.secrets.find",
         "store.document.parse",
         "text.statement.split",
     } <= names

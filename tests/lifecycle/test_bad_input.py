@@ -110,7 +110,7 @@ def test_a_record_in_many_languages_is_read_sentence_by_sentence_and_loses_none(
         assert count >= 6
         everything = {"groups": [{"statements": [*range(1, count + 1)]}]}
         planned = memory.care.compact(model=Scripted(everything))
-        assert [rewrite.article_of(each) for each in planned.outcome.proposals] == ["\n\n".join(MIXED)]
+        assert [each.article for each in planned.outcome.proposals] == ["\n\n".join(MIXED)]
 
 
 def test_a_record_of_a_mebibyte_is_looked_at_and_sent_to_no_model(world: World) -> None:

@@ -10,7 +10,6 @@ import pytest
 from llm.wire_server import Refuse, Use, serving
 from vademecum.errors import ModelFailed, ModelUnauthorised, NotVisible
 from vademecum.interfaces.cli.app import run
-from vademecum.lifecycle import rewrite
 from vademecum.llm.scripted import Scripted
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ def test_without_apply_it_is_shown_and_nothing_is_written(world: World) -> None:
     memory = filled(world)
     before = world.tree()
     found = memory.care.compact(model=Scripted(ALL))
-    assert [rewrite.article_of(each) for each in found.outcome.proposals] == [GOOD]
+    assert [each.article for each in found.outcome.proposals] == [GOOD]
     assert (found.refused, found.outcome.run) == ((), "")
     assert world.tree() == before
 

@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 import time
+from importlib import resources
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,7 +21,8 @@ from vademecum.lifecycle import lint
 from vademecum.lifecycle import lint_rules as materials
 from vademecum.lifecycle.lint_rules import Stopwatch
 from vademecum.llm.scripted import Scripted
-from vademecum.store import scopes, secrets
+from vademecum.store import scopes
+from vademecum.text import secrets
 from vademecum.types import Finding
 
 if TYPE_CHECKING:
@@ -447,6 +449,18 @@ def test_other_rules_look_through_everything_again(world: World, monkeypatch: py
     assert "Nothing to hide.\n" in materials.CleanTexts(home)
     monkeypatch.setattr(materials, "_rules", lambda: b"other rules".ljust(32))
     assert "Nothing to hide.\n" not in materials.CleanTexts(home)
+
+
+@pytest.mark.parametrize("changed", ["secrets.py", "secret_rules.txt"])
+def test_a_change_of_the_rules_is_noticed(
+    changed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = materials._rules.__wrapped__()
+    for name in ("secrets.py", "secret_rules.txt"):
+        content = resources.files("vademecum.text").joinpath(name).read_bytes()
+        (tmp_path / name).write_bytes(content + b"\n" * (name == changed))
+    monkeypatch.setattr(resources, "files", lambda _: tmp_path)
+    assert materials._rules.__wrapped__() != before
 
 
 # -------------------------------------------------------------------- a model, only when asked for

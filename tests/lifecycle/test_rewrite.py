@@ -81,7 +81,7 @@ def test_an_article_is_the_statements_word_for_word_in_the_planned_order(
     numbers = [*range(count(seen), 0, -1)]
     proposal = rewrite.rewrite(seen, Scripted(plan(numbers)), now=NOW)
     assert isinstance(proposal, Proposal)
-    assert said(rewrite.article_of(proposal)) == everything(seen)
+    assert said(proposal.article) == everything(seen)
     run, told = passes.apply_proposals(memory.workspace.records, [proposal], what="compact")
     assert run
     assert all(each.done for each in told)
@@ -95,7 +95,7 @@ def test_what_means_something_only_behind_another_stays_behind_it(seen: SeenReco
     numbers = [*range(count(seen), 0, -1)]
     proposal = rewrite.rewrite(seen, Scripted(plan(numbers)), now=NOW)
     assert isinstance(proposal, Proposal)
-    article = rewrite.article_of(proposal)
+    article = proposal.article
     assert "The feature flag service is optional. It runs nightly." in article
     assert "### Hosts\n\n" in article
     assert article.index("### Hosts") > article.index("Alice")  # nothing of others stands below it
@@ -109,7 +109,7 @@ def test_a_repetition_goes_only_when_the_two_are_one_statement(seen: SeenRecord)
     pairs = [{"stays": same[1], "goes": same[0]}, {"stays": same[1], "goes": other}]
     proposal = rewrite.rewrite(seen, Scripted(plan(every, repeats=pairs)), now=NOW)
     assert isinstance(proposal, Proposal)
-    article = rewrite.article_of(proposal)
+    article = proposal.article
     assert article.count("make ship") == 1
     assert "Never roll back on Fridays." in article
 
@@ -123,7 +123,7 @@ def test_a_supersession_counts_only_where_heal_would_mend_it(seen: SeenRecord) -
     every = [*range(1, len(units) + 1)]
     proposal = rewrite.rewrite(seen, Scripted(plan(every, supersedes=pairs)), now=NOW)
     assert isinstance(proposal, Proposal)
-    article = rewrite.article_of(proposal)
+    article = proposal.article
     assert ("20 connections" not in article) == bool(healed)
     assert "40 connections" in article
     assert "Fridays" in article
@@ -164,8 +164,8 @@ def test_a_heading_is_a_few_words_of_what_stands_below_it(heading: str, kept: bo
     answer = {"groups": [{"statements": [1], "heading": heading}, {"statements": every}]}
     proposal = rewrite.rewrite(seen, Scripted(answer), now=NOW)
     assert isinstance(proposal, Proposal)
-    assert (f"### {heading}\n" in rewrite.article_of(proposal)) is kept
-    assert said(rewrite.article_of(proposal)) == everything(seen)
+    assert (f"### {heading}\n" in proposal.article) is kept
+    assert said(proposal.article) == everything(seen)
 
 
 def corrupted(chance: random.Random, number: int) -> dict[str, Any]:
@@ -212,7 +212,7 @@ def test_pairs_that_are_not_so_change_nothing_in_what_is_said(seen: SeenRecord) 
         pair = {chance.choice(["repeats", "supersedes"]): [{"stays": one, "goes": other}]}
         proposal = rewrite.rewrite(seen, Scripted(plan(every, **pair)), now=NOW)
         assert isinstance(proposal, Proposal)
-        assert said(rewrite.article_of(proposal)) == wanted
+        assert said(proposal.article) == wanted
 
 
 @pytest.mark.parametrize("error", [ModelFailed("no answer"), ModelTimeout("too late")])

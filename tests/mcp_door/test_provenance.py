@@ -14,7 +14,8 @@ from mcp_types import Implementation
 from hooks.calls import World
 from mcp_door.talking import ERAS, VADE, call, home_of, in_process, over_stdio, read_record, talk
 from vademecum.memory import connect
-from vademecum.store import hook_log, names
+from vademecum.store import hook_log
+from vademecum.text import names
 from vademecum.transcripts.importing import imported_id
 from vademecum.types import Origin
 

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from vademecum.errors import NotFound, UsageError, VadeError
 from vademecum.memory import Memory, connect
-from vademecum.store import names, scopes
+from vademecum.store import scopes
+from vademecum.text import names
 from vademecum.types import Origin
 
 if TYPE_CHECKING:

@@ -28,8 +28,8 @@ from hypothesis import strategies as st
 from faults.syscalls import Call, Tap
 from vademecum.errors import InvalidKey, InvalidText, Locked, OutsideMemory, StorageFailed
 from vademecum.memory import connect
-from vademecum.store import outgoing, secrets
 from vademecum.store.home import Home
+from vademecum.text import outgoing, secrets
 from vademecum.transcripts import Message, Opaque, Role, Text, ToolCall, ToolResult, events, log
 from vademecum.transcripts.events import Event, Said, Torn, Used
 from vademecum.transcripts.log import InMemory, Log, OnDisk

@@ -21,7 +21,7 @@ from vademecum import Audience, Finding, PersonsText, Scope, VadeError
 from vademecum.adapters.base import alone, as_agent, told
 from vademecum.interfaces.present.safe import clean_text
 from vademecum.store.document import rewrite
-from vademecum.store.names import is_key, numbered, slug
+from vademecum.text.names import is_key, numbered, slug
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -31,9 +31,9 @@ from langgraph.store.base import (
 from vademecum import Malformed, NotFound, Scope
 from vademecum.adapters.base import as_agent
 from vademecum.interfaces.present.safe import clean_value, has_secret
-from vademecum.store.clock import parse as parse_stamp
-from vademecum.store.names import LONGEST_KEY, slug
 from vademecum.text import fences
+from vademecum.text.clock import parse as parse_stamp
+from vademecum.text.names import LONGEST_KEY, slug
 from vademecum.types import SecretPolicy
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from agents.memory import SessionSettings
 
 from vademecum import InvalidText, UsageError, shape
 from vademecum.adapters.base import alone, as_agent, opened, told
-from vademecum.store.names import new_id
+from vademecum.text.names import new_id
 from vademecum.transcripts.events import LARGEST, Said, render
 
 if TYPE_CHECKING:

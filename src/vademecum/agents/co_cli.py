@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from vademecum.agents.base import Agent
 from vademecum.agents.memories import fronted, stamp_of, text_of, words_of
 from vademecum.knowledge.intake import SectionPiece, Skipped, TopicPiece
-from vademecum.store import names as keys
 from vademecum.store import pinned
 from vademecum.store.merge import SIGNALS
+from vademecum.text import names as keys
 from vademecum.types import Entry, Scope
 
 if TYPE_CHECKING:

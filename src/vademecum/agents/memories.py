@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from vademecum.agents import registry
 from vademecum.errors import Malformed, NotFound, OutsideMemory, UnknownName, VadeError
 from vademecum.knowledge.intake import Skipped, TopicPiece
-from vademecum.store import clock, files, frontmatter
+from vademecum.store import files, frontmatter
 from vademecum.store.document import decode
 from vademecum.store.folders import Folder
+from vademecum.text import clock
 from vademecum.types import Entry, RecordType
 
 if TYPE_CHECKING:

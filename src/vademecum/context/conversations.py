@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from vademecum.errors import NotFound, ScopeUnresolved, Untrusted, UsageError, VadeError
 from vademecum.search.when import moment_of
 from vademecum.stand_ins import renamed
-from vademecum.store import archive, names
+from vademecum.store import archive
+from vademecum.text import names
 from vademecum.tokens import Estimator
 from vademecum.transcripts import sessions as recalling
 from vademecum.types import Audience

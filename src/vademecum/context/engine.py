@@ -51,7 +51,8 @@ from vademecum.context.window import (
 )
 from vademecum.errors import HostFailed, NotFound, UsageError, WindowFull
 from vademecum.llm.net import is_overflow, overflow_limit
-from vademecum.store import clock, files
+from vademecum.store import files
+from vademecum.text import clock
 from vademecum.tokens import PRIMING, Estimator, Size, count
 from vademecum.transcripts import LEFT, SIDE, SUMMARY, Message, Role
 from vademecum.transcripts.events import (

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from vademecum.context.rules import ORDER, find_rules
 from vademecum.context.units import is_request
 from vademecum.knowledge.signals import DeclineReason, split_sentences, weigh
-from vademecum.text import fences, sentence_spans
-from vademecum.transcripts import ASIDE, OwnCalls, Role, is_command, is_substantive, telling
+from vademecum.text import fences, is_command, sentence_spans
+from vademecum.transcripts import ASIDE, OwnCalls, Role, is_substantive, telling
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

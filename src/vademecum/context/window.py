@@ -16,8 +16,8 @@ from vademecum.context.prune import PruneSettings
 from vademecum.context.turns import CompactionRecord
 from vademecum.context.units import Cut, Unit, cut, gather, measure_all
 from vademecum.errors import InvalidText
-from vademecum.store import clock, names
-from vademecum.store.outgoing import clean_value
+from vademecum.text import clock, names
+from vademecum.text.outgoing import clean_value
 from vademecum.tokens import PRIMING, Size, count
 from vademecum.transcripts import Message, Role, Text
 from vademecum.transcripts import events as kinds

@@ -16,12 +16,12 @@ from vademecum.errors import Malformed
 from vademecum.index import words
 from vademecum.index.base import JOURNAL, MEMORY, PINNED, Filter, IndexDocument, Labels, Piece, Stack
 from vademecum.index.languages import language_of
-from vademecum.store import archive, clock, document, outgoing, pinned, scopes, sources
+from vademecum.store import archive, document, pinned, scopes, sources
 from vademecum.store.files import DiskFolder
 from vademecum.store.journal import is_day
 from vademecum.store.merge import read_tags
 from vademecum.store.records import is_record, key_of
-from vademecum.text import fences
+from vademecum.text import clock, fences, outgoing
 from vademecum.types import Finding
 
 if TYPE_CHECKING:

@@ -47,8 +47,8 @@ from vademecum.inject.topics import (
     fit_topics,
 )
 from vademecum.knowledge import trust
-from vademecum.store import clock, decisions, pinned
-from vademecum.text import fences, visible
+from vademecum.store import decisions, pinned
+from vademecum.text import clock, fences, visible
 from vademecum.tokens import DEFAULT_RATIO, Size, count, weigh
 from vademecum.transcripts import without_block
 from vademecum.types import LEARNED, Audience, Finding, Origin, RecordType, Scope

@@ -17,10 +17,11 @@ from vademecum.errors import OutsideMemory, UnknownName, VadeError
 from vademecum.inject import build as injecting
 from vademecum.inject.render import CLOSE, OPEN
 from vademecum.store import decisions as unseen
-from vademecum.store import files, merge, names, outgoing, scopes
+from vademecum.store import files, merge, scopes
 from vademecum.store.document import decode
 from vademecum.store.folders import Folder
 from vademecum.store.workspace import parse_audience
+from vademecum.text import names, outgoing
 from vademecum.types import LEARNED, Audience, Place
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from vademecum.store.outgoing import clean_text
 from vademecum.text import fences, visible
+from vademecum.text.outgoing import clean_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -23,9 +23,9 @@ from vademecum.errors import OutsideMemory
 from vademecum.inject import render
 from vademecum.inject.render import cut_document
 from vademecum.knowledge import lessons, trust
-from vademecum.store import Fact, archive, catalogue, clock, decisions, merge
+from vademecum.store import Fact, archive, catalogue, decisions, merge
 from vademecum.store.merge import is_consolidation
-from vademecum.text import may_cite
+from vademecum.text import clock, may_cite
 from vademecum.types import LEARNED, Origin, RecordType, Scope
 
 if TYPE_CHECKING:

@@ -13,8 +13,9 @@ from vademecum.errors import EmbedderFailed, UnknownName, UsageError
 from vademecum.search import base as searching
 from vademecum.search import relevance
 from vademecum.search.when import moment_of, times_asked
-from vademecum.store import archive, names, outgoing, scopes, sources
-from vademecum.store.names import parse_type
+from vademecum.store import archive, scopes, sources
+from vademecum.text import names, outgoing
+from vademecum.text.names import parse_type
 from vademecum.types import Audience, Place, Scope
 
 if TYPE_CHECKING:

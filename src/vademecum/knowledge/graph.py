@@ -18,21 +18,11 @@ from urllib.parse import unquote
 
 from vademecum.errors import Malformed, NotFound, OutsideMemory, UnknownName
 from vademecum.search.base import Passage
-from vademecum.store import (
-    Fact,
-    archive,
-    clock,
-    decisions,
-    frontmatter,
-    names,
-    outgoing,
-    scopes,
-    sources,
-)
+from vademecum.store import Fact, archive, decisions, frontmatter, scopes, sources
 from vademecum.store.document import decode
 from vademecum.store.merge import read_tags
 from vademecum.store.records import is_record
-from vademecum.text import LETTERS, fences, visible
+from vademecum.text import LETTERS, clock, fences, names, outgoing, visible
 from vademecum.types import Entry, Finding, Record
 
 if TYPE_CHECKING:

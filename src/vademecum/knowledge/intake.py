@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import Malformed, Untrusted, VadeError
 from vademecum.knowledge import ltm
-from vademecum.store import archive, clock, document, frontmatter, journal, names, pinned, scopes
-from vademecum.store import secrets as secret
+from vademecum.store import archive, document, frontmatter, journal, pinned, scopes
 from vademecum.store.document import accept_text, decode
 from vademecum.store.merge import category, read_tags
 from vademecum.store.records import key_of
-from vademecum.text import fences, normalise
+from vademecum.text import clock, fences, names, normalise
+from vademecum.text import secrets as secret
 from vademecum.types import Entry, Origin, Place, RecordType, Scope, SecretPolicy
 
 if TYPE_CHECKING:

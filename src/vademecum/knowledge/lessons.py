@@ -12,9 +12,9 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import InvalidText, UnknownName, UsageError
-from vademecum.store import Draft, clock, document, names
+from vademecum.store import Draft, document
 from vademecum.store.merge import Known, is_consolidation, may_supersede
-from vademecum.text import is_same_text, similarity
+from vademecum.text import clock, is_same_text, names, similarity
 from vademecum.types import LEARNED, Entry, RecordType
 
 if TYPE_CHECKING:

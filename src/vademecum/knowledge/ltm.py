@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import Malformed, SecretFound, VadeError
 from vademecum.knowledge import lessons as learned
-from vademecum.store import Draft, clock, secrets
+from vademecum.store import Draft
 from vademecum.store.merge import read_tags
-from vademecum.text import normalise
+from vademecum.text import clock, normalise, secrets
 from vademecum.types import LEARNED, Finding, RecordType, SecretPolicy
 
 if TYPE_CHECKING:

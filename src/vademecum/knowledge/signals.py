@@ -16,8 +16,7 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, NamedTuple
 
-from vademecum.store import secrets
-from vademecum.text import SPOKEN, fences, sentence_spans, visible
+from vademecum.text import SPOKEN, fences, secrets, sentence_spans, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

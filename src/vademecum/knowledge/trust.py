@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from vademecum.store import Fact, archive, clock, decisions
-from vademecum.text import is_same_text, similarity
+from vademecum.store import Fact, archive, decisions
+from vademecum.text import clock, is_same_text, similarity
 from vademecum.types import Entry, Origin, Record, RecordType
 
 if TYPE_CHECKING:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from vademecum import config
 from vademecum.errors import NotFound, VadeError
-from vademecum.store import Found, archive, clock, decisions, document, files, scopes
+from vademecum.store import Found, archive, decisions, document, files, scopes
 from vademecum.store.records import LABELS, LOST
+from vademecum.text import clock
 from vademecum.types import Audience, Finding, Origin, Place, Scope, Swept
 
 if TYPE_CHECKING:
@@ -594,7 +595,7 @@ class Care:
     def write_listing(self, *, scope: str | Scope | None = None) -> Sequence[str]:
         """Write `index.md` beside the records of each place in sight."""
         from vademecum.knowledge import graph
-        from vademecum.store import outgoing
+        from vademecum.store import listing
 
         self._work.may_write()
         written = []
@@ -607,7 +608,7 @@ class Care:
                     if not records or not shelf.trusted:
                         continue
                     also = graph.see_also(records, rejected=graph.rejections(self._work.home))
-                    path = outgoing.write_listing(shelf, records, also)
+                    path = listing.write_listing(shelf, records, also)
                     if path:
                         written.append(path)
         return written

@@ -17,20 +17,9 @@ from vademecum.lifecycle import contradictions, lint_rules, passes
 from vademecum.lifecycle import lint_rules as materials
 from vademecum.lifecycle.lint_rules import INCOMPLETE, Material, Stopwatch, cite, counter_name
 from vademecum.lifecycle.passes import Proposal
-from vademecum.store import (
-    Edit,
-    Told,
-    archive,
-    audit,
-    clock,
-    decisions,
-    document,
-    frontmatter,
-    names,
-    outgoing,
-)
+from vademecum.store import Edit, Told, archive, audit, decisions, document, frontmatter, listing
 from vademecum.store.document import decode
-from vademecum.text import is_same_text, similarity
+from vademecum.text import clock, is_same_text, names, similarity
 from vademecum.types import LEARNED, Finding, Outcome, RecordType
 
 if TYPE_CHECKING:
@@ -393,7 +382,7 @@ def _derived(material: Material, around: HealContext) -> Iterator[_Mend]:
             records = [each.record for each in material.seen if each.shelf == shelf]
             why = f"it names {len(gone)} that are gone, and is written anew"
             proposal = Proposal(lint_rules.ORPHAN, f"{page.path}#L{gone[0][0]}", why, place=page.place)
-            yield _Mend(proposal, functools.partial(outgoing.write_listing, shelf, records))
+            yield _Mend(proposal, functools.partial(listing.write_listing, shelf, records))
     rows = around.rows_gone()
     if rows:
         why = f"{rows} of its rows name files that are gone, and are dropped"

@@ -25,10 +25,10 @@ from vademecum.knowledge.citations import Standing
 from vademecum.knowledge.graph import LINK, WIKI, import_paths, without_code
 from vademecum.knowledge.statements import first_line
 from vademecum.lifecycle.passes import SeenRecord, beside_record, is_beside, is_countable
-from vademecum.store import archive, names, outgoing, scopes, secrets, short_numbers, sources
+from vademecum.store import archive, listing, scopes, short_numbers, sources
 from vademecum.store.document import decode
 from vademecum.store.records import is_record, key_of
-from vademecum.text import fences, may_cite
+from vademecum.text import fences, may_cite, names, secrets
 from vademecum.types import Finding, Scope
 
 if TYPE_CHECKING:
@@ -221,14 +221,14 @@ class _Reader:
                 self._record(shelf, page)
             elif page is not None:
                 self.beside.append(beside_record(shelf, name, path, page.text.encode(), kind=kind))
-        if kind == RECORD and outgoing.LISTING in here:
-            path = shelf.name_of(*below, outgoing.LISTING)
-            file = str(shelf.top.joinpath(*shelf.parts, *below, outgoing.LISTING))
-            content = self._content(folder, outgoing.LISTING, path, file, shelf.place)
+        if kind == RECORD and listing.LISTING in here:
+            path = shelf.name_of(*below, listing.LISTING)
+            file = str(shelf.top.joinpath(*shelf.parts, *below, listing.LISTING))
+            content = self._content(folder, listing.LISTING, path, file, shelf.place)
             if content is not None:
                 text = content.decode(errors="replace")
                 self.shelves[path] = shelf
-                self.listings.append(Page(path, RECORD, shelf.place, outgoing.LISTING, text, file))
+                self.listings.append(Page(path, RECORD, shelf.place, listing.LISTING, text, file))
 
     def _record(self, shelf: Shelf, page: Page) -> None:
         content = page.text.encode()
@@ -360,7 +360,8 @@ def _mark(text: str) -> bytes:
 @cache
 def _rules() -> bytes:
     """The rules that are in force: their very text, so that no change of them is overlooked."""
-    return hashlib.sha256(resources.files("vademecum.store").joinpath("secrets.py").read_bytes()).digest()
+    parts = map(resources.files("vademecum.text").joinpath, ("secrets.py", "secret_rules.txt"))
+    return hashlib.sha256(b"".join(each.read_bytes() for each in parts)).digest()
 
 
 # ------------------------------------------------------------ copies: records that share a number or an id

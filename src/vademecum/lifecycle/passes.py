@@ -18,11 +18,9 @@ from vademecum.store import (
     Found,
     Told,
     archive,
-    clock,
     document,
     frontmatter,
     merge,
-    names,
     people,
     scopes,
     short_numbers,
@@ -33,6 +31,7 @@ from vademecum.store.merge import Part, is_consolidation
 from vademecum.store.pinned import CONTEXT
 from vademecum.store.records import is_record, key_of
 from vademecum.store.runs import Run
+from vademecum.text import clock, names
 from vademecum.types import LEARNED, Finding, Origin, Record, RecordType, Scope
 
 if TYPE_CHECKING:
@@ -133,6 +132,12 @@ class Proposal(NamedTuple):
     def retires(self) -> int:
         """How many files it would move to the archive."""
         return sum(edit.after is None for edit in self.edits)
+
+    @property
+    def article(self) -> str:
+        """The text that it would put in the place of a topic's entries."""
+        entries = document.parse(decode(self.edits[0].after or b"")).entries
+        return "\n\n".join(each.text for each in entries if each.live and each.time == entries[-1].time)
 
 
 class Pass(Protocol):

@@ -13,12 +13,23 @@ from vademecum.knowledge import signals
 from vademecum.lifecycle import rewrite, statements
 from vademecum.lifecycle.rewrite import PlannedGroup, TopicPlan, TopicUnit
 from vademecum.llm.base import Limits, read_prompt
-from vademecum.store import Edit, archive, clock, decisions, document, frontmatter, pinned, secrets
+from vademecum.store import Edit, archive, decisions, document, frontmatter, pinned
 from vademecum.store.document import decode
 from vademecum.store.runs import Run
-from vademecum.text import LETTERS, SPOKEN, conflict, fences, meaning, similarity, visible
+from vademecum.text import (
+    LETTERS,
+    SPOKEN,
+    clock,
+    conflict,
+    fences,
+    is_command,
+    meaning,
+    secrets,
+    similarity,
+    visible,
+)
 from vademecum.text.vocabulary import EMPTY
-from vademecum.transcripts import ASIDE, Role, is_aside, is_command
+from vademecum.transcripts import ASIDE, Role, is_aside
 from vademecum.transcripts.events import Said, Started
 from vademecum.transcripts.importing import without_injected
 from vademecum.transcripts.sessions import IMPORT

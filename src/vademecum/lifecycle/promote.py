@@ -19,10 +19,10 @@ from vademecum.knowledge.statements import split_file
 from vademecum.lifecycle import passes, statements
 from vademecum.lifecycle.passes import Proposal
 from vademecum.lifecycle.statements import split_known
-from vademecum.store import Edit, archive, clock, document, frontmatter, names, reading, scopes, secrets
+from vademecum.store import Edit, archive, document, frontmatter, reading, scopes
 from vademecum.store import pinned as pinning
 from vademecum.store.document import decode
-from vademecum.text import WORD, conflict, normalise, similarity
+from vademecum.text import WORD, clock, conflict, names, normalise, secrets, similarity
 from vademecum.transcripts.events import Said
 from vademecum.types import Entry, Finding, Origin, RecordType
 

@@ -18,8 +18,9 @@ from vademecum.lifecycle import passes
 from vademecum.lifecycle.passes import Proposal, last_renewed
 from vademecum.llm.base import read_prompt
 from vademecum.stand_ins import renamed
-from vademecum.store import frontmatter, outgoing, scopes, secrets
+from vademecum.store import frontmatter, scopes
 from vademecum.store.document import decode
+from vademecum.text import outgoing, secrets
 from vademecum.types import SecretPolicy
 
 if TYPE_CHECKING:

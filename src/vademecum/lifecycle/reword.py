@@ -15,8 +15,8 @@ from vademecum.lifecycle import rewrite
 from vademecum.lifecycle.passes import Proposal
 from vademecum.lifecycle.rewrite import Refusal, TopicUnit
 from vademecum.llm.base import Limits, read_prompt
-from vademecum.store import document, secrets
-from vademecum.text import WORD, conflict, normalise, similarity
+from vademecum.store import document
+from vademecum.text import WORD, conflict, normalise, secrets, similarity
 from vademecum.text.vocabulary import stem
 from vademecum.types import LEARNED, Entry, Origin
 

@@ -18,9 +18,9 @@ from vademecum.errors import ModelFailed, ModelUnauthorised, OverBudget, VadeErr
 from vademecum.lifecycle import contradictions, passes
 from vademecum.lifecycle.passes import Proposal
 from vademecum.llm.base import Limits, read_prompt
-from vademecum.store import audit, clock, document, frontmatter, secrets
+from vademecum.store import audit, document, frontmatter
 from vademecum.store.document import decode
-from vademecum.text import WORD, normalise, similarity, statement
+from vademecum.text import WORD, clock, normalise, secrets, similarity, statement
 from vademecum.types import LEARNED, Entry, Origin
 
 if TYPE_CHECKING:
@@ -201,12 +201,6 @@ def rewrite(
         return _rewritten(seen, model, now=now, limits=limits)
     except ModelFailed as error:
         return Refusal(seen.record.path, str(error))
-
-
-def article_of(proposal: Proposal) -> str:
-    """The text that a proposal would put in the place of the entries."""
-    entries = document.parse(decode(proposal.edits[0].after or b"")).entries
-    return "\n\n".join(each.text for each in entries if each.live and each.time == entries[-1].time)
 
 
 def _barred(seen: SeenRecord) -> str:

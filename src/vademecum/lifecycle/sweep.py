@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from vademecum.errors import Malformed
 from vademecum.lifecycle import passes
 from vademecum.lifecycle.passes import CountCap, Expiry, Proposal, RetentionPass, last_renewed
-from vademecum.store import archive, audit, clock, decisions, files, frontmatter, purge
+from vademecum.store import archive, audit, decisions, files, frontmatter, purge
 from vademecum.store.document import decode
 from vademecum.store.merge import is_consolidation
 from vademecum.store.records import key_of
-from vademecum.text import similarity
+from vademecum.text import clock, similarity
 from vademecum.types import Origin, Swept
 
 if TYPE_CHECKING:

@@ -21,10 +21,11 @@ from vademecum.knowledge import lessons as learned
 from vademecum.knowledge import ltm as ltm_json
 from vademecum.knowledge import trust as trusting
 from vademecum.lifecycle import passes
-from vademecum.store import Found, archive, files, frontmatter, names, runs, scopes, secrets
+from vademecum.store import Found, archive, files, frontmatter, runs, scopes
 from vademecum.store.document import decode
-from vademecum.store.outgoing import clean_text
 from vademecum.store.workspace import listing_order
+from vademecum.text import names, secrets
+from vademecum.text.outgoing import clean_text
 from vademecum.transcripts import export
 from vademecum.transcripts.export import escaped, page
 from vademecum.types import Finding, Origin, Scope

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from vademecum.errors import Malformed, NotFound, OutsideMemory, PendingReview, UnknownName, UsageError
 from vademecum.memory.old_names import old_name
-from vademecum.store import Draft, Workspace, archive, clock, document, names, outgoing, scopes
+from vademecum.store import Draft, Workspace, archive, document, scopes
 from vademecum.store.merge import is_guarded
-from vademecum.store.names import parse_type
 from vademecum.store.records import key_of
 from vademecum.store.workspace import listing_order
-from vademecum.text import may_cite
+from vademecum.text import clock, may_cite, names, outgoing
+from vademecum.text.names import parse_type
 from vademecum.types import Finding, Noted, Origin, Outcome, Record, Scope, Stored
 
 if TYPE_CHECKING:

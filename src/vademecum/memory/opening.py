@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 from vademecum import config
 from vademecum.errors import OutsideMemory, VadeError
 from vademecum.memory.core import Memory
-from vademecum.store import Home, clock, files, hook_log, names, people, scopes
+from vademecum.store import Home, files, hook_log, people, scopes
 from vademecum.store.workspace import parse_audience
+from vademecum.text import clock, names
 from vademecum.types import Audience, Origin
 
 if TYPE_CHECKING:

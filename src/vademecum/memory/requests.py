@@ -6,7 +6,8 @@ import contextlib
 from typing import TYPE_CHECKING, Any
 
 from vademecum.errors import NotFound, UnknownName
-from vademecum.store import clock, document, names, requests, scopes
+from vademecum.store import document, requests, scopes
+from vademecum.text import clock, names
 from vademecum.types import Finding, Noted, Place, Record, Scope
 
 if TYPE_CHECKING:

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from vademecum.errors import Conflict, Malformed, NotFound, OutsideMemory, UsageError, VadeError
 from vademecum.knowledge import trust as trusting
 from vademecum.stand_ins import renamed
-from vademecum.store import Found, Listed, archive, decisions, document, files, names, pinned, reading, scopes
+from vademecum.store import Found, Listed, archive, decisions, document, files, pinned, reading, scopes
 from vademecum.store import requests as approving
 from vademecum.store import runs as running
 from vademecum.store.document import decode
 from vademecum.store.merge import saying
+from vademecum.text import names
 from vademecum.types import Audience, Finding, Origin, Scope, parse_origin
 
 if TYPE_CHECKING:
@@ -89,6 +90,10 @@ class Review:
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
         self._work = memory.workspace
+
+    def damaged(self) -> list[str]:
+        """Decisions that cannot be read, and so decide nothing: their paths in the home."""
+        return list(decisions.damaged(self._work.home))
 
     def inbox(
         self,

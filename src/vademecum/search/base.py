@@ -15,7 +15,7 @@ from vademecum.index import words
 from vademecum.index.corpus import moment
 from vademecum.search import relevance
 from vademecum.search.when import NO_TIMES
-from vademecum.store import names
+from vademecum.text import names
 from vademecum.types import RecordType, Scope
 
 if TYPE_CHECKING:

@@ -16,8 +16,7 @@ from vademecum.index.embed.base import common_direction, family, likeness, patie
 from vademecum.search import rank, relevance
 from vademecum.search.base import Query, narrowed
 from vademecum.search.legs import Legs, knows_english_only, knows_words, snippet
-from vademecum.store import clock
-from vademecum.text import WORD
+from vademecum.text import WORD, clock
 from vademecum.types import Scope
 
 if TYPE_CHECKING:

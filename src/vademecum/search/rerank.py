@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from vademecum.errors import EmbedderFailed, ModelFailed, VadeError
 from vademecum.llm import net
 from vademecum.llm.base import Limits, read_prompt
-from vademecum.store.outgoing import clean_text
+from vademecum.text.outgoing import clean_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -21,7 +21,8 @@ from vademecum.index.upkeep import IndexFile, in_turn
 from vademecum.search.base import Answer, Coverage, Passage
 from vademecum.search.engine import Engine, Meaning, Options, RankedRow, Ranking
 from vademecum.search.reading import read_in_background
-from vademecum.store import archive, clock, names, scopes
+from vademecum.store import archive, scopes
+from vademecum.text import clock, names
 from vademecum.types import Audience, Place, Scope
 
 if TYPE_CHECKING:

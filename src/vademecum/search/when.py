@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.errors import UsageError
 from vademecum.index import words
-from vademecum.store import clock, names
-from vademecum.text import times
+from vademecum.text import clock, names, times
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -15,8 +15,8 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from vademecum.store import clock, files
-from vademecum.text import normalise
+from vademecum.store import files
+from vademecum.text import clock, normalise
 from vademecum.types import Entry, parse_origin
 
 if TYPE_CHECKING:

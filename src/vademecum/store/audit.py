@@ -19,8 +19,9 @@ import os
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from vademecum.store import clock, files
+from vademecum.store import files
 from vademecum.store.home import AUDIT_STARTED as STARTED
+from vademecum.text import clock
 from vademecum.types import Finding
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from vademecum.store import names
-from vademecum.text import normalise
+from vademecum.text import names, normalise
 from vademecum.types import Swept
 
 if TYPE_CHECKING:

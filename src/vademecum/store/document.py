@@ -11,7 +11,8 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.errors import InvalidText, Malformed, SecretFound, UsageError
-from vademecum.store import clock, frontmatter, names, secrets
+from vademecum.store import frontmatter
+from vademecum.text import clock, names, secrets
 from vademecum.types import Entry, Origin, SecretPolicy, parse_origin
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import os
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from vademecum.store import clock
+from vademecum.text import clock
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vademecum.errors import Malformed, OutsideMemory
-from vademecum.store import archive, audit, clock, document, names, scopes
+from vademecum.store import archive, audit, document, scopes
 from vademecum.store.document import decode
+from vademecum.text import clock, names
 from vademecum.types import Audience, Change, ChangeKind, Entry, Finding, Noted
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from vademecum.store import clock, document, frontmatter, names
+from vademecum.store import document, frontmatter
 from vademecum.store.document import decode
-from vademecum.text import normalise
+from vademecum.text import clock, names, normalise
 from vademecum.types import UNDATED, Entry, Origin, Outcome, RecordType
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import Malformed, PersonsText
-from vademecum.store import archive, decisions, document, names
+from vademecum.store import archive, decisions, document
 from vademecum.store.document import decode
 from vademecum.store.merge import is_guarded, is_persons, read_tags
-from vademecum.text import normalise
+from vademecum.text import names, normalise
 from vademecum.types import Entry, Origin, RecordType
 
 if TYPE_CHECKING:

@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from vademecum.errors import Conflict, Malformed, NotFound, OutsideMemory, Untrusted
-from vademecum.store import archive, audit, clock, document, frontmatter, names, people, scopes
+from vademecum.store import archive, audit, document, frontmatter, people, scopes
 from vademecum.store.document import decode
+from vademecum.text import clock, names
 from vademecum.types import Change, ChangeKind, Finding, Origin, Record, Scope
 
 if TYPE_CHECKING:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.errors import NotFound, NotVisible, UsageError
 from vademecum.stand_ins import renamed
-from vademecum.store import archive, clock, decisions, names, scopes
+from vademecum.store import archive, decisions, scopes
 from vademecum.store.journal import is_day
 from vademecum.store.records import is_record
+from vademecum.text import clock, names
 from vademecum.types import Audience, Finding, Origin
 
 if TYPE_CHECKING:

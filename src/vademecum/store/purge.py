@@ -20,23 +20,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vademecum.errors import Malformed, OutsideMemory, StorageFailed, UsageError
-from vademecum.store import (
-    archive,
-    audit,
-    clock,
-    decisions,
-    document,
-    files,
-    frontmatter,
-    merge,
-    names,
-    outgoing,
-)
+from vademecum.store import archive, audit, decisions, document, files, frontmatter, listing, merge
 from vademecum.store.document import decode
 from vademecum.store.files import DiskFolder
 from vademecum.store.folders import try_lock
 from vademecum.store.home import Shelf
 from vademecum.store.records import is_record
+from vademecum.text import clock, names
 from vademecum.types import Origin, Place, Scope
 
 if TYPE_CHECKING:
@@ -120,9 +110,9 @@ def record(home: Home, shelf: Shelf, name: str) -> list[Purged]:
         with folder:
             folder.sweep()
             for each in folder.names():
-                if meant(each) or each == outgoing.LISTING:  # a listing repeats what records say
+                if meant(each) or each == listing.LISTING:  # a listing repeats what records say
                     folder.delete(each)
-                    if each != outgoing.LISTING:
+                    if each != listing.LISTING:
                         found.append(Purged(shelf.name_of(archive.RECORDS, each), 1))
     return found
 
@@ -259,9 +249,9 @@ def _below(home: Home, top: Path, start: tuple[str, ...], wanted: str) -> Iterat
                 yield Purged(where, found.count)
             if found.left:
                 yield Purged(where, found.left, gone=False, why=_why(parts))
-        if counts and outgoing.LISTING in inside:  # it may repeat a part of the text
+        if counts and listing.LISTING in inside:  # it may repeat a part of the text
             with DiskFolder.at(top) as folder, folder.enter(*parts) as records:
-                records.delete(outgoing.LISTING)
+                records.delete(listing.LISTING)
 
 
 def _sweep(top: Path, parts: tuple[str, ...]) -> None:

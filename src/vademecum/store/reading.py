@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO
 
 from vademecum.errors import Malformed, OutsideMemory
-from vademecum.store import archive, document, names, outgoing, scopes, short_numbers, sources
+from vademecum.store import archive, document, scopes, short_numbers, sources
 from vademecum.store.records import Found, is_record, key_of
+from vademecum.text import names, outgoing
 from vademecum.types import Audience
 
 if TYPE_CHECKING:

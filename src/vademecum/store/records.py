@@ -22,13 +22,11 @@ from vademecum.stand_ins import LazyModule
 from vademecum.store import (
     archive,
     audit,
-    clock,
     decisions,
     document,
     files,
     frontmatter,
     merge,
-    names,
     people,
     scopes,
     short_numbers,
@@ -36,7 +34,7 @@ from vademecum.store import (
 from vademecum.store.catalogue import Catalogue, Digest, Fact, Facts
 from vademecum.store.document import decode
 from vademecum.store.merge import Draft, Joining, Known, may_supersede, read_tags, saying
-from vademecum.text import is_same_text
+from vademecum.text import clock, is_same_text, names
 from vademecum.types import (
     Change,
     ChangeKind,

@@ -29,7 +29,7 @@ from vademecum.errors import (
     UsageError,
     VadeError,
 )
-from vademecum.store import names
+from vademecum.text import names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -17,12 +17,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import Collision, Malformed, NotFound, OutsideMemory
-from vademecum.store import archive, audit, clock, document, files, frontmatter, names, people, scopes
+from vademecum.store import archive, audit, document, files, frontmatter, people, scopes
 from vademecum.store.document import decode
 from vademecum.store.home import Home
 from vademecum.store.merge import Joining
 from vademecum.store.records import Found, Records, is_record, key_of
-from vademecum.text import normalise
+from vademecum.text import clock, names, normalise
 from vademecum.types import Audience, Change, ChangeKind, Entry, Origin, Place, Record, Scope, Stored
 
 if TYPE_CHECKING:

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.config import is_a_home
 from vademecum.errors import Collision, NotFound, NotVisible, ScopeUnresolved, UnknownName, UsageError
-from vademecum.store import archive, decisions, files, names
+from vademecum.store import archive, decisions, files
 from vademecum.store.files import DiskFolder
 from vademecum.store.home import Home, Shelf
+from vademecum.text import names
 from vademecum.types import Audience, Origin, Place, Scope
 
 if TYPE_CHECKING:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from vademecum.errors import Collision, NotFound, UsageError
 from vademecum.stand_ins import renamed
-from vademecum.store import decisions, names, outgoing, scopes
+from vademecum.store import decisions, scopes
 from vademecum.store.files import DiskFolder
+from vademecum.text import names, outgoing
 from vademecum.types import Audience, Place, Scope
 
 if TYPE_CHECKING:

@@ -19,9 +19,10 @@ from vademecum.errors import (
     UnknownName,
     VadeError,
 )
-from vademecum.store import archive, audit, clock, files, names, scopes, secrets
+from vademecum.store import archive, audit, files, scopes
 from vademecum.store.catalogue import Catalogue
 from vademecum.store.records import Found, Records
+from vademecum.text import clock, names, secrets
 from vademecum.types import Audience, Change, Finding, Origin, Place, Scope
 
 if TYPE_CHECKING:
@@ -94,8 +95,8 @@ class Workspace:
 
     def language_model(self, model: str | Model | None) -> Model:
         """The model given, or named by the call or the settings; having none is told in one sentence."""
+        from vademecum.llm.guarded import guarded
         from vademecum.llm.select import resolve
-        from vademecum.store.outgoing import guarded
 
         if model is not None and not isinstance(model, str):
             return guarded(model)

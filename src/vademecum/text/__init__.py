@@ -52,6 +52,11 @@ def may_cite(text: str) -> bool:
     return re.search(r"[/`]|\w\.[a-zA-Z]", text) is not None
 
 
+def is_command(text: str) -> bool:
+    """Whether a text is a command to the chat, such as `/new`; a path is none."""
+    return re.match(r"/[\w:-]+(?:\s|$)", text.strip()) is not None
+
+
 def normalise(text: str) -> str:
     """A text with its white space folded and its characters composed."""
     return " ".join(unicodedata.normalize("NFC", text).split())

@@ -11,7 +11,7 @@ import re
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from vademecum.text import SPOKEN
+from vademecum.text import SPOKEN, is_command
 from vademecum.tokens import weigh
 
 if TYPE_CHECKING:
@@ -200,14 +200,8 @@ _SMALL = frozenset(
     네 예 계속 감사합니다 안녕하세요 да нет хорошо спасибо""".split()
 )
 _ALONE = frozenset(("day", "ping", "test"))  # small when nothing else is said, telling beside other words
-_COMMAND = re.compile(r"/[\w:-]+(?:\s|$)")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 LONGEST_NAME = 60
-
-
-def is_command(text: str) -> bool:
-    """Whether a text is a command to the chat, such as `/new`; a path is none."""
-    return bool(_COMMAND.match(text.strip()))
 
 
 def telling(text: str) -> list[str]:

@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from vademecum.errors import VadeError
-from vademecum.store import clock, files, scopes
+from vademecum.store import files, scopes
+from vademecum.text import clock
 from vademecum.transcripts import ASIDE, SIDE, SUMMARY, Message, to_json, without_block
 from vademecum.transcripts.events import Ended, Event, Renamed, Said, Started, Trimmed, Used
 from vademecum.transcripts.log import ENDING, FOLDER, Log, OnDisk

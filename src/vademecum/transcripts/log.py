@@ -16,7 +16,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Protocol, cast
 
 from vademecum.errors import InvalidText, OutsideMemory
-from vademecum.store import clock, files, names, outgoing
+from vademecum.store import files
+from vademecum.text import clock, names, outgoing
 from vademecum.transcripts import events as kinds
 from vademecum.transcripts.events import LARGEST, Event, Torn, Usage, name_of, read_thread, start_of, usage_of
 

@@ -13,7 +13,7 @@ from datetime import UTC
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import OutsideMemory, StorageFailed
-from vademecum.store import clock
+from vademecum.text import clock
 from vademecum.transcripts import Role, name_from
 from vademecum.transcripts.events import Said
 from vademecum.transcripts.importing import imported_id

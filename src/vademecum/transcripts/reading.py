@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from vademecum.store import clock
+from vademecum.text import clock
 from vademecum.transcripts import (
     META,
     SIDE,

@@ -24,9 +24,9 @@ from vademecum.search import rank, relevance
 from vademecum.search.base import TRANSCRIPT, Passage, readable
 from vademecum.search.legs import Legs, knows_english_only, knows_words, window
 from vademecum.search.when import NO_TIMES, times_asked
-from vademecum.store import files, names, reading, scopes, secrets
-from vademecum.store.outgoing import clean_text
-from vademecum.text import WORD
+from vademecum.store import files, reading, scopes
+from vademecum.text import WORD, names, secrets
+from vademecum.text.outgoing import clean_text
 from vademecum.transcripts import sync as following
 from vademecum.transcripts import without_own
 from vademecum.transcripts.events import Said, Started, Torn

@@ -29,9 +29,10 @@ from vademecum.errors import (
 )
 from vademecum.search import relevance
 from vademecum.search.legs import PREVIEW, around, lowered
-from vademecum.store import Journal, clock, files, names, scopes, secrets
-from vademecum.store.outgoing import clean_text
-from vademecum.transcripts import ASIDE, OwnCalls, Role, is_aside, is_command, is_own_call, name_from
+from vademecum.store import Journal, files, scopes
+from vademecum.text import clock, is_command, names, secrets
+from vademecum.text.outgoing import clean_text
+from vademecum.transcripts import ASIDE, OwnCalls, Role, is_aside, is_own_call, name_from
 from vademecum.transcripts.events import Ended, Event, Renamed, Said, Started, end_of, name_of, start_of
 from vademecum.transcripts.log import ENDING, FOLDER, InMemory, Line, Log, OnDisk, clean_event
 from vademecum.types import Audience, Origin, Scope, SecretPolicy

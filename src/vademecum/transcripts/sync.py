@@ -22,7 +22,8 @@ from vademecum.index.base import stamp as stamp_of
 from vademecum.index.corpus import head, moment
 from vademecum.index.languages import language_of
 from vademecum.index.words import Speech
-from vademecum.store import files, names
+from vademecum.store import files
+from vademecum.text import names
 from vademecum.transcripts import ASIDE, OwnCalls, Role, Text, ToolCall, ToolResult, is_aside, name_from
 from vademecum.transcripts.events import Renamed, Said, Started
 from vademecum.transcripts.log import ENDING, FOLDER, Log, OnDisk

@@ -18,7 +18,7 @@ from vademecum.errors import EmbedderChanged, EmbedderFailed
 from vademecum.index.embed.base import gather, patience, unit
 from vademecum.llm import net
 from vademecum.stand_ins import LazyModule
-from vademecum.store.outgoing import clean_text
+from vademecum.text.outgoing import clean_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -29,7 +29,7 @@ from vademecum.context.host import ReplyListener, is_silent
 from vademecum.interfaces.chat import commands, tools
 from vademecum.interfaces.chat.state import NO_MODEL, SHAPE, used
 from vademecum.interfaces.present.safe import clean_text, noticing
-from vademecum.transcripts import is_command
+from vademecum.text import is_command
 
 if TYPE_CHECKING:
     from vademecum import Call, Prepared

@@ -26,8 +26,8 @@ from vademecum import (
     shape,
 )
 from vademecum.context.units import measure_schemas
+from vademecum.llm.guarded import guarded
 from vademecum.llm.select import ALSO, PROVIDERS, discover_servers, find_window, resolve
-from vademecum.store.outgoing import guarded
 from vademecum.tokens import count
 
 if TYPE_CHECKING:

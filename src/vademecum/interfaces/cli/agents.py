@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -21,12 +20,11 @@ from vademecum.interfaces.present import output, to_json
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from vademecum.agents.base import Program, Where
     from vademecum.interfaces.chat.state import Callers, Chat, Flags
     from vademecum.interfaces.chat.terminal import Screen
     from vademecum.interfaces.cli.options import Door
     from vademecum.interfaces.install.check import Trial
-    from vademecum.interfaces.install.runner import AgentStatus, FileEdit, Installation
+    from vademecum.interfaces.install.runner import AgentPlace, AgentStatus, FileEdit, Installation
     from vademecum.memory import Memory
 
 _SCOPE = click.option(
@@ -59,13 +57,13 @@ def install(
     from vademecum.interfaces.install import runner
 
     memory = door()
-    where, program = place(memory, scope)
+    place = runner.place_of(memory, scope)
     if listing:
-        _show_all(runner.look(where, program), as_json=as_json)
+        _show_all(runner.look(*place), as_json=as_json)
         return 0
     if tool is None:
-        return _install_found(memory, where, program, dry_run=dry_run, yes=yes, as_json=as_json)
-    chosen = runner.Installation.of(tool, where, program)
+        return _install_found(memory, place, dry_run=dry_run, yes=yes, as_json=as_json)
+    chosen = runner.Installation.of(tool, *place)
     edits = runner.installing(chosen) if dry_run else runner.install(chosen, memory.home)
     _show(edits, dry_run=dry_run, done="installed", as_json=as_json, agent=tool)
     for what, why in chosen.without.items():
@@ -75,19 +73,17 @@ def install(
     return 0
 
 
-def _install_found(
-    memory: Memory, where: Where, program: Program, *, dry_run: bool, yes: bool, as_json: bool
-) -> int:
+def _install_found(memory: Memory, place: AgentPlace, *, dry_run: bool, yes: bool, as_json: bool) -> int:
     """Show what would be done to each agent that is here, ask once, do it, and try it."""
     from vademecum.errors import VadeError
     from vademecum.interfaces.install import check, runner
 
-    here = [each for each in runner.look(where, program) if each.program or each.there]
+    here = [each for each in runner.look(*place) if each.program or each.there]
     if not here:
         raise NotFound(
             "no agent was found on this machine", hint="name one: `vade install claude-code`, or see --list"
         )
-    plans, trials = _planned(here, where, program)
+    plans, trials = _planned(here, place)
     if not as_json:
         for one, edits in plans:
             _show_plan(one.agent.name, edits)
@@ -110,7 +106,7 @@ def _install_found(
 
 
 def _planned(
-    here: Sequence[AgentStatus], where: Where, program: Program
+    here: Sequence[AgentStatus], place: AgentPlace
 ) -> tuple[list[tuple[Installation, list[FileEdit]]], list[Trial]]:
     """What would be done to each agent, and which of them cannot be touched."""
     from vademecum.errors import VadeError
@@ -118,7 +114,7 @@ def _planned(
 
     plans, trials = [], []
     for each in here:
-        one = runner.Installation.of(each.agent, where, program)
+        one = runner.Installation.of(each.agent, *place)
         try:
             plans.append((one, runner.installing(one)))
         except VadeError as error:
@@ -172,23 +168,11 @@ def uninstall(tool: str, *, scope: str, dry_run: bool, as_json: bool, door: Door
     from vademecum.interfaces.install import runner
 
     memory = door()
-    where, program = place(memory, scope)
-    chosen = runner.Installation.of(tool, where, program)
+    place = runner.place_of(memory, scope)
+    chosen = runner.Installation.of(tool, *place)
     change = runner.uninstalling if dry_run else runner.uninstall
     edits = change(chosen, memory.home)
     _show(edits, dry_run=dry_run, done="uninstalled", as_json=as_json, agent=tool)
-
-
-def place(memory: Memory, scope: str) -> tuple[Where, Program]:
-    """Where memory is installed, and the program that is named there."""
-    from vademecum.agents.base import Where
-    from vademecum.interfaces.install.runner import this_program
-
-    project = memory.caller.project
-    person = Path.home()
-    root = project.root if project is not None else Path.cwd()
-    home = "" if memory.home.path == person / ".vade" else str(memory.home.path)
-    return Where(scope, person, root, os.environ), this_program(home)
 
 
 def _show(edits: Sequence[FileEdit], *, dry_run: bool, done: str, as_json: bool, agent: str) -> None:
@@ -352,7 +336,7 @@ def _talk(model: str | None, flags: Flags, readonly: bool) -> int:
 def _print(model: str | None, flags: Flags, readonly: bool) -> int:
     from vademecum.interfaces.chat import conversation
     from vademecum.interfaces.chat.terminal import Plain
-    from vademecum.transcripts import is_command
+    from vademecum.text import is_command
 
     question = "" if sys.stdin is None else sys.stdin.read().strip()
     if not question:

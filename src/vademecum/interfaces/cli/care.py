@@ -235,7 +235,7 @@ def show_compacted(found: Rewritten, *, applied: bool) -> None:
     """What became, or would become, of each topic, for a person."""
     for proposal in found.outcome.proposals:
         output.line(f"{proposal.where}: {proposal.why}")
-        output.line("\n".join(f"  {line}" for line in to_json.article_of(proposal).split("\n")))
+        output.line("\n".join(f"  {line}" for line in proposal.article.split("\n")))
     for refusal in found.refused:
         output.line(f"refused: {refusal.path}: {refusal.why}")
     for finding in found.outcome.findings:

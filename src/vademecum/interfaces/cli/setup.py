@@ -266,16 +266,14 @@ def _folder(memory: Memory) -> Iterator[Check]:
 
 def _file_system(memory: Memory) -> Iterator[Check]:
     """Try what safe writing rests upon, on the file system that holds the home."""
-    from vademecum.store.files import create, reported
-
     writable = memory.home.path.exists() and os.access(memory.home.path, os.W_OK)
     if memory.settings.incognito or not writable:
         return
-    with reported("try the file system"), memory.home.disk("locks", create=True) as folder:
+    with memory.workspace.reported("try the file system"), memory.home.disk("locks", create=True) as folder:
         names = (f"doctor-{os.getpid()}-1", f"doctor-{os.getpid()}-2")
         try:
             for name in names:
-                create(folder, name, name.encode())
+                folder.create(name, name.encode())
             exchanged = folder.exchange(*names)
         finally:
             for name in names:
@@ -306,23 +304,20 @@ def _audit(memory: Memory) -> Iterator[Check]:
 
 
 def _decisions(memory: Memory) -> Iterator[Check]:
-    from vademecum.store.decisions import damaged
-
     if not memory.settings.incognito:
-        for path in damaged(memory.home):
+        for path in memory.review.damaged():
             said = f"{path} cannot be read and decides nothing"
             yield Check("decisions", "error", said, "mend it, or delete it and decide again")
 
 
 def _agents(memory: Memory) -> Iterator[Check]:
     """Start what was installed into agents as they start it."""
-    from vademecum.interfaces.cli.agents import place
     from vademecum.interfaces.install import check, runner
 
     for scope in ("user", "project"):
-        where, program = place(memory, scope)
+        place = runner.place_of(memory, scope)
         for name in runner.names():
-            for each in check.examine(runner.Installation.of(name, where, program), memory.home):
+            for each in check.examine(runner.Installation.of(name, *place), memory.home):
                 yield Check(each.agent, each.state, f"{each.what}: {each.said}", each.hint)
 
 

@@ -19,7 +19,7 @@ from vademecum.errors import InvalidKey
 from vademecum.interfaces.present.safe import clean_text
 from vademecum.memory import Memory, connect
 from vademecum.store import hook_log
-from vademecum.store.names import check_id
+from vademecum.text.names import check_id
 from vademecum.types import Origin
 
 if TYPE_CHECKING:

@@ -42,14 +42,15 @@ from vademecum.agents.registry import find as find_agent
 from vademecum.agents.registry import having
 from vademecum.errors import Collision, Malformed, Refused, UnknownName
 from vademecum.interfaces.install import json_edit
-from vademecum.store.clock import now, stamp
 from vademecum.store.files import delete, read, reported, update
 from vademecum.store.folders import Folder
-from vademecum.store.names import shown
+from vademecum.text.clock import now, stamp
+from vademecum.text.names import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from vademecum.memory import Memory
     from vademecum.memory.values import Home
 
 BEGIN, END = "<!-- vade:begin -->", "<!-- vade:end -->"
@@ -355,6 +356,22 @@ class AgentStatus(NamedTuple):
     installed: Mapping[str, Mapping[str, bool | None]]  # by scope and part; None where it cannot be
     without: Mapping[str, Mapping[str, str]]  # by scope and part: why not
     missing: Mapping[HookEvent, str]  # hooks it does not have, and why
+
+
+class AgentPlace(NamedTuple):
+    """Where memory is installed, and the program that is named there."""
+
+    where: Where
+    program: Program
+
+
+def place_of(memory: Memory, scope: str) -> AgentPlace:
+    """The place for a person everywhere, or for the project at hand."""
+    project = memory.caller.project
+    person = Path.home()
+    root = project.root if project is not None else Path.cwd()
+    home = "" if memory.home.path == person / ".vade" else str(memory.home.path)
+    return AgentPlace(Where(scope, person, root, os.environ), this_program(home))
 
 
 def this_program(home: str = "") -> Program:

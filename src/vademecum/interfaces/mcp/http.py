@@ -23,7 +23,6 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 
 from vademecum.errors import Collision, Malformed
-from vademecum.store.files import create, read, reported
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -48,9 +47,9 @@ def token_of(home: Home) -> str:
         if state is None:
             made = secrets.token_urlsafe(32)
             with contextlib.suppress(FileExistsError):  # another server made it in this moment
-                create(folder, TOKEN, made.encode() + b"\n", mode=0o600)
+                folder.create(TOKEN, made.encode() + b"\n", mode=0o600)
             state = folder.stat(TOKEN)
-        content = read(folder, TOKEN) or b""
+        content = folder.read(TOKEN) or b""
     where = home.path / TOKEN
     if sys.platform != "win32" and state is not None and state.st_mode & 0o077:
         raise Malformed(f"{where} can be read by others", hint=f"run `chmod 600 {where}`, or delete it")
@@ -200,8 +199,9 @@ def run(options: Mapping[str, Any], *, tools: str, port: int, ready: Callable[[s
     from vademecum.interfaces.mcp import sdk
     from vademecum.interfaces.mcp.server import open_memory, tidy
 
-    home = open_memory(options).home
-    with reported("make the token"):
+    memory = open_memory(options)
+    home = memory.home
+    with memory.workspace.reported("make the token"):
         token = token_of(home)
     taken = listen(port)
     made, connections = sdk.make(options, tools=tools, own_session=False)

@@ -165,7 +165,7 @@ def table(rows: Sequence[Sequence[str]], headings: Sequence[str]) -> None:
 
 def age(stamp: str | None) -> str:
     """How long ago, in one short word."""
-    from vademecum.store.clock import parse
+    from vademecum.text.clock import parse
 
     moment = parse(stamp)
     if moment is None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from vademecum.store.outgoing import clean_lines, clean_text, clean_value, noticing
-from vademecum.store.secrets import find as find_secrets
-from vademecum.store.secrets import gate as gate_secrets
-from vademecum.store.secrets import mark as mark_secrets
-from vademecum.store.secrets import redact as redact_secrets
 from vademecum.text import visible
+from vademecum.text.outgoing import clean_lines, clean_text, clean_value, noticing
+from vademecum.text.secrets import find as find_secrets
+from vademecum.text.secrets import gate as gate_secrets
+from vademecum.text.secrets import mark as mark_secrets
+from vademecum.text.secrets import redact as redact_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

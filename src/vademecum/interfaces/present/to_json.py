@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from vademecum import Answer
     from vademecum.memory import Memory
     from vademecum.memory.status import Status
-    from vademecum.memory.values import DryRun, Graph, Line, Pinned, Proposal, Source
+    from vademecum.memory.values import DryRun, Graph, Line, Pinned, Source
     from vademecum.types import Finding
 
 _WHERE = re.compile(r"(?s)(.*?)#L(\d+)(?:-L(\d+))?")
@@ -498,14 +498,7 @@ outcome_json = JsonShape(
 )
 
 
-def article_of(proposal: Proposal) -> str:
-    """The text that takes the place of a topic's entries."""
-    from vademecum.lifecycle.rewrite import article_of as article
-
-    return article(proposal)
-
-
-_topic = JsonShape("topic", "path=where why article", article=at(article_of))
+_topic = JsonShape("topic", "path=where why article")
 _refusal = JsonShape("refusal", "path why")
 compacted_json = JsonShape(
     "compacted",

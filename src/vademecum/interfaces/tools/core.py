@@ -31,7 +31,7 @@ from vademecum.interfaces.tools.declaration import (
     answer_schema,
     tool,
 )
-from vademecum.store.names import slug
+from vademecum.text.names import slug
 from vademecum.types import LEARNED, RecordType, Scope
 
 if TYPE_CHECKING:

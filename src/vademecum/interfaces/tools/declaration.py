@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
 
 from vademecum.errors import UsageError
-from vademecum.store.names import shown
+from vademecum.text.names import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping

@@ -24,7 +24,8 @@ from hypothesis import strategies as st
 
 from vademecum.errors import Collision, InvalidKey, OutsideMemory, VadeError
 from vademecum.memory import Memory, connect
-from vademecum.store import folders, names, reading
+from vademecum.store import folders, reading
+from vademecum.text import names
 from vademecum.types import Origin
 
 if TYPE_CHECKING:

@@ -4,9 +4,6 @@ The gate of `secrets` keeps secrets from being written; this one keeps those tha
 from going to a model, or into a file that is not ours: typed by hand, written by an earlier version that knew
 fewer kinds, or kept under the policy `warn`. Knows nothing of who asks: whoever hands something out calls it.
 A text is cleaned before it is cut, since half a secret is known to nobody as one.
-
-What leaves through it: what a model is asked, and `index.md`, a listing of records for people and other
-tools, made on demand and never read back.
 """
 
 from __future__ import annotations
@@ -18,16 +15,14 @@ from collections.abc import Mapping
 from contextvars import ContextVar
 from dataclasses import replace
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from vademecum.store import secrets
+from vademecum.text import secrets
 from vademecum.types import SecretPolicy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
-    from vademecum.llm.base import Json, Limits, Model, ModelAnswer, Prompt, Stream, Typed
-    from vademecum.store.home import Shelf
     from vademecum.types import Entry, Record
 
 _SHORTEST = 8  # characters; no password is looked for in less
@@ -194,127 +189,3 @@ def _clean_named(name: Any, text: str, clues: secrets.Clues) -> str:
 
 
 _OWN = {"seq", "kind", "time", "id", "role", "type", "text", "name", "model", "media_type", "url", "data"}
-
-
-T = TypeVar("T")
-_SAID = ("content", "args", "instructions")  # where a message holds words; the rest is the provider's own
-
-
-def guarded(model: Model) -> Guarded:
-    """A model that is sent no secret."""
-    return model if isinstance(model, Guarded) else Guarded(model)
-
-
-class Guarded:
-    """Hands on every question without its secrets, and every answer as it is."""
-
-    def __init__(self, model: Model) -> None:
-        self._model = model
-
-    @property
-    def behind(self) -> Model:
-        """The model itself."""
-        return self._model
-
-    @property
-    def name(self) -> str:
-        """How it is chosen: `provider:name`."""
-        return self._model.name
-
-    def warm(self) -> None:
-        """Import ahead of the first question what it will need, where it knows how."""
-        warm = getattr(self._model, "warm", None)
-        if warm is not None:
-            warm()
-
-    def text(
-        self, prompt: Prompt, *, system: str = "", tools: Sequence[Json] = (), limits: Limits | None = None
-    ) -> ModelAnswer:
-        """Ask for words, or for calls of the tools."""
-        return self._model.text(clean_prompt(prompt), system=clean_text(system), tools=tools, limits=limits)
-
-    def typed(
-        self, prompt: Prompt, kind: type[T], *, system: str = "", limits: Limits | None = None
-    ) -> Typed[T]:
-        """Ask for a value of a kind."""
-        return self._model.typed(clean_prompt(prompt), kind, system=clean_text(system), limits=limits)
-
-    def stream(
-        self, prompt: Prompt, *, system: str = "", tools: Sequence[Json] = (), limits: Limits | None = None
-    ) -> Stream:
-        """Ask as `text` does, and give the words as they come."""
-        return self._model.stream(clean_prompt(prompt), system=clean_text(system), tools=tools, limits=limits)
-
-
-def clean_prompt(prompt: Prompt) -> Prompt:
-    """A question or a conversation without secrets; what a provider has signed stays as it is."""
-    if isinstance(prompt, str):
-        return clean_text(prompt)
-    return [_clean_message(each) for each in prompt]
-
-
-def _clean_message(message: Any) -> Any:
-    if not isinstance(message, Mapping):
-        return message
-    parts = message.get("parts")
-    said = _clean_said(message)
-    return {**said, "parts": [_clean_said(part) for part in parts]} if isinstance(parts, list) else said
-
-
-def _clean_said(part: Any) -> Any:
-    if not isinstance(part, Mapping):
-        return part
-    return {name: _clean(value) if name in _SAID else value for name, value in part.items()}
-
-
-def _clean(value: Any) -> Any:
-    return clean_text(value) if isinstance(value, str) and value[:1] not in "{[" else clean_value(value)
-
-
-LISTING = "index.md"
-_LONGEST = 120
-_NOTHING: Mapping[str, Sequence[Record]] = {}
-
-
-def render_listing(records: Iterable[Record], also: Mapping[str, Sequence[Record]] = _NOTHING) -> str:
-    """The listing: one line a record, by type, in the form the Open Knowledge Format gives it.
-
-    `also` has the records beside it that go with the one at a path.
-    """
-    by_type: dict[str, list[Record]] = {}
-    for record in records:
-        by_type.setdefault(record.type, []).append(record)
-    lines = ["# Memory", ""]
-    for kind in sorted(by_type):
-        lines += [f"## {kind.capitalize()}", ""]
-        for record in sorted(by_type[kind], key=lambda each: each.key):
-            lines.append(f"* {_link(record)} - {_plain(record.text)}")
-            others = also.get(record.path)
-            if others:
-                lines.append(f"  See also: {', '.join(map(_link, others))}")
-        lines.append("")
-    return "\n".join(lines)
-
-
-def write_listing(
-    shelf: Shelf, records: Iterable[Record], also: Mapping[str, Sequence[Record]] = _NOTHING
-) -> str | None:
-    """Write the listing beside the records; None when the shelf holds none."""
-    folder = shelf.open("records")
-    if folder is None:
-        return None
-    with folder:
-        folder.update(LISTING, lambda _: render_listing(records, also).encode(), mode=shelf.file_mode)
-    return shelf.name_of("records", LISTING)
-
-
-def _link(record: Record) -> str:
-    name = record.path.rpartition("/")[2].replace(" ", "%20")
-    return f"[{_plain(record.title)}]({name})"
-
-
-def _plain(text: str) -> str:
-    """One short line without secrets and without anything that Markdown would act upon."""
-    line = " ".join(clean_text(text).split())
-    short = line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"
-    return short.replace("\\", "\\\\").replace("[", "\\[").replace("]", "\\]").replace("<", "&lt;")

@@ -36,7 +36,7 @@ from made_up_secrets import (
     shaped,
 )
 from vademecum.errors import SecretFound
-from vademecum.store.secrets import EVERYTHING, KINDS, RULES, Secret, clues, find, gate, read_rules, redact
+from vademecum.text.secrets import EVERYTHING, KINDS, RULES, Secret, clues, find, gate, read_rules, redact
 from vademecum.types import SecretPolicy
 
 if TYPE_CHECKING:
@@ -514,7 +514,7 @@ def test_clues_lose_none_of_the_seeded_secrets_and_flag_no_clean_line() -> None:
 def test_a_secret_where_two_blocks_of_a_large_text_meet_is_found(
     at: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("vademecum.store.secrets._BLOCK", 3000)
+    monkeypatch.setattr("vademecum.text.secrets._BLOCK", 3000)
     rng = random.Random(SEED)
     for kind in sorted(SHAPED):
         for turn in range(3):
@@ -581,9 +581,9 @@ def test_every_kind_found_has_one_row_in_the_table() -> None:
 
 def test_importing_compiles_no_pattern() -> None:
     code = (
-        "import re, dataclasses, pathlib; compiled = []; old = re.compile; "
+        "import re, dataclasses, pathlib, vademecum.text; compiled = []; old = re.compile; "
         "re.compile = lambda *a: compiled.append(a) or old(*a); "
-        "import vademecum.store.secrets as s; assert not compiled, compiled; "
+        "import vademecum.text.secrets as s; assert not compiled, compiled; "
         "assert not s._re.cache_info().currsize"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

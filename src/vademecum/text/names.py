@@ -10,8 +10,8 @@ import unicodedata
 from typing import TYPE_CHECKING
 
 from vademecum.errors import InvalidKey, SecretFound, UnknownName
-from vademecum.store import secrets
-from vademecum.store.outgoing import clean_text
+from vademecum.text import secrets
+from vademecum.text.outgoing import clean_text
 from vademecum.types import RecordType
 
 if TYPE_CHECKING:
