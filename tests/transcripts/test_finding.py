@@ -29,6 +29,7 @@ from vademecum.transcripts import META, Message, Role, Text, Thinking, ToolCall,
 from vademecum.transcripts import sync as following
 from vademecum.transcripts.events import Renamed, Said, Unknown
 from vademecum.transcripts.log import Log
+from vademecum.transcripts.sessions import Recalled
 from vademecum.types import Origin
 
 
@@ -333,7 +334,7 @@ def test_a_group_sees_its_own_session_and_no_other(tmp_path: Path) -> None:
         with pytest.raises(OutsideMemory):
             memory.get(private.path)
     nobody = opened(tmp_path, session="another", audience="group")
-    assert nobody.sessions.search("heron") == ((), 0, (), ())
+    assert nobody.sessions.search("heron") == Recalled()
     assert not nobody.search("heron").results
     # A private session is not shown to a group that happens to name it.
     named = opened(tmp_path, session=private.session, audience="group")
@@ -431,7 +432,7 @@ def test_without_sessions_no_file_is_made_and_nothing_is_loaded(tmp_path: Path) 
     (tmp_path / "work").mkdir()
     call = [sys.executable, "-c", script, str(tmp_path / "home"), str(tmp_path / "work")]
     said = subprocess.run(call, capture_output=True, text=True, check=True, timeout=60).stdout.splitlines()
-    assert said[0].endswith("vectors_pending=0, sessions=0, read=0, unread=0)")
+    assert said[0].endswith("sessions=0, sessions_read=0, sessions_unread=0, read=0, unread=0)")
     assert said[1] == "[]"
     memory = opened(tmp_path)
     memory.care.index()

@@ -8,7 +8,7 @@ was read of it, and is as near as the nearest of them.
 from __future__ import annotations
 
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.index.base import JOURNAL, MEMORY, PINNED, ReadNear
 from vademecum.stand_ins import LazyModule
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 else:
     np = LazyModule("numpy")
 
-CURATED = (MEMORY, JOURNAL, PINNED)  # what is read without being asked for
 _VERSION = 1  # of the table
 _LENGTH = "reads_length"  # the setting that says how long a vector is
 _JOINED = "chunks c join files f on f.id = c.file"
@@ -49,6 +48,17 @@ end;
 NOTHING_READ = ReadNear({}, 0.0, 1.0, 0)
 
 
+class ToRead(NamedTuple):
+    """What of an index is to be read."""
+
+    sources: tuple[str, ...] = ()  # none: of every one
+    speakers: tuple[str, ...] = ()
+
+
+CURATED = ToRead((MEMORY, JOURNAL, PINNED))  # without being asked for
+WHOLE = ToRead()
+
+
 class Reads:
     """What was read of one index: a part of it, in a module of its own."""
 
@@ -67,18 +77,18 @@ class Reads:
         said = self._index.stats().settings.get("reads")
         return None if said is None or not said.startswith(f"{_VERSION} ") else said.partition(" ")[2]
 
-    def waiting(self, filter: Filter, limit: int | None, *, made_by: str, everything: bool) -> list[int]:
-        """Chunks that were not read yet, the newest first; of sources only when everything is wanted."""
-        where, values = self._unread(filter, made_by=made_by, everything=everything)
+    def waiting(self, filter: Filter, limit: int | None, *, made_by: str, wanted: ToRead) -> list[int]:
+        """Chunks that were not read yet, the newest first."""
+        where, values = self._unread(filter, made_by=made_by, wanted=wanted)
         asked = f"select c.id from {_JOINED} where {where} order by c.id desc"
         most = -1 if limit is None else limit
         return [row[0] for row in self._index._ask(f"{asked} limit ?", (*values, most))]
 
-    def count(self, filter: Filter, *, made_by: str, everything: bool = False) -> tuple[int, int]:
+    def count(self, filter: Filter, *, made_by: str, wanted: ToRead = CURATED) -> tuple[int, int]:
         """How many chunks there are to be read, and how many of them were not yet."""
         joined = f"select count(*) from {_JOINED} where"
-        where, values = self._wanted(filter, everything=everything)
-        unread, more = self._unread(filter, made_by=made_by, everything=everything)
+        where, values = _where(self._index._where(filter), wanted)
+        unread, more = self._unread(filter, made_by=made_by, wanted=wanted)
         ask = self._index._ask
         return int(ask(f"{joined} {where}", values)[0][0]), int(ask(f"{joined} {unread}", more)[0][0])
 
@@ -139,14 +149,8 @@ class Reads:
             found.setdefault(chunk, cosine)
         return ReadNear(found, mean, deviation, len(ids))
 
-    def _wanted(self, filter: Filter, *, everything: bool) -> tuple[str, tuple[Any, ...]]:
-        where, values = self._index._where(filter)
-        if everything:
-            return where, values
-        return f"{where} and f.source in ({', '.join('?' * len(CURATED))})", (*values, *CURATED)
-
-    def _unread(self, filter: Filter, *, made_by: str, everything: bool) -> tuple[str, tuple[Any, ...]]:
-        where, values = self._wanted(filter, everything=everything)
+    def _unread(self, filter: Filter, *, made_by: str, wanted: ToRead) -> tuple[str, tuple[Any, ...]]:
+        where, values = _where(self._index._where(filter), wanted)
         if self.made_by() != made_by:
             return where, values
         here = "exists (select 1 from reads r where r.chunk = c.id)"
@@ -215,6 +219,16 @@ class Reads:
         column, table = ("f.id", "files f") if filter.by_file else ("c.id", _JOINED)
         wanted = [row[0] for row in self._index._ask(f"select {column} from {table} where {where}", values)]
         return np.flatnonzero(np.isin(ids[:, 2 if filter.by_file else 1], np.array(wanted, np.int64)))
+
+
+def _where(visible: tuple[str, tuple[Any, ...]], wanted: ToRead) -> tuple[str, tuple[Any, ...]]:
+    """What may be seen and is to be read, as SQL."""
+    where, values = visible
+    for column, some in (("f.source", wanted.sources), ("c.speaker", wanted.speakers)):
+        if some:
+            where = f"{where} and {column} in ({', '.join('?' * len(some))})"
+            values = (*values, *some)
+    return where, values
 
 
 def _best(

@@ -44,6 +44,7 @@ class SyncReport:
     pending: int = 0
     vectors_pending: int = 0
     unread: int = 0  # passages of what is curated that no model has read
+    sessions_unread: int = 0  # the same of what was said, once any of it was read
     outdated: int = 0  # files that are found, and whose rows an earlier version made
     findings: list[Finding] = field(default_factory=list)
     degraded: list[str] = field(default_factory=list)
@@ -72,6 +73,7 @@ class Survey:
     gone: int = 0  # in it, and no longer there
     vectors_pending: int = 0
     unread: int = 0  # passages of what is curated that no model has read
+    sessions_unread: int = 0  # the same of what was said, once any of it was read
     chunks: int = 0
     failed: list[Finding] = field(default_factory=list)
     trouble: str = ""

@@ -19,7 +19,7 @@ from vademecum.text.names import parse_type
 from vademecum.types import Audience, Place, Scope
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
     from datetime import datetime
 
     from vademecum.index.embed.base import Embedder, PassageReader
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from vademecum.transcripts.search import Earlier
     from vademecum.transcripts.sessions import Sessions
     from vademecum.types import RecordType
+
+SOURCES, SESSIONS = "sources", "sessions"  # what is read when that is asked for
 
 
 class Finder:
@@ -167,12 +169,25 @@ class Finder:
             said = self.earlier.sync(check=check, progress=progress)
         return said.beside(report)
 
+    def to_read(self, wanted: Iterable[str], *, everything: bool) -> frozenset[str]:
+        """What is read beside what is curated; a name that stands for nothing is refused."""
+        known = (SOURCES, SESSIONS)
+        for each in wanted:
+            if each not in known:
+                raise UnknownName(
+                    f"{names.shown(each)} cannot be read", hint=f"what can be read is {' and '.join(known)}"
+                )
+        return frozenset(known if everything else wanted)
+
     def read(
-        self, report: SyncReport, *, everything: bool, progress: Callable[[str, int, int], None] | None
+        self, report: SyncReport, *, more: Collection[str], progress: Callable[[str, int, int], None] | None
     ) -> None:
-        """Have what is curated read, with `everything` sources too, and the report say what is left."""
+        """Have what is curated read, `more` of what there is too, and the report say what is left."""
         try:
-            report.unread = self.searcher.read(everything=everything, progress=progress)
+            report.unread = self.searcher.read(everything=SOURCES in more, progress=progress)
+            if SESSIONS in more:
+                self.earlier.read_said(progress=progress)
+            report.sessions_unread = self.earlier.unread()
         except EmbedderFailed as error:
             report.degraded.append(f"nothing was read: {error}")
 
@@ -246,7 +261,12 @@ class Finder:
         return replace(
             found,
             results=searching.joined(found, passages, options.max_results),
-            coverage=found.coverage._replace(sessions=said.sessions),
+            coverage=found.coverage._replace(
+                sessions=said.sessions,
+                sessions_read=said.passages_read,
+                sessions_unread=said.passages_unread,
+            ),
+            read=found.read or said.read,
             degraded=(*found.degraded, *said.degraded),
             notes=tuple(dict.fromkeys((*found.notes, *said.notes))),
         )
@@ -309,7 +329,14 @@ class Finder:
             name=self._work.settings.agent,
             embedder=self._session_embedder,
             most_bytes=self._work.settings.search.session_vectors_mb * 1_000_000,
+            reader=self._session_reader,
         )
+
+    def _session_reader(self) -> PassageReader | None:
+        """What reads sessions: the same model, of which nothing is kept that would outlive a purge."""
+        from vademecum.index.embed.select import select_reader
+
+        return None if self._reader() is None else select_reader()
 
     def _session_embedder(self) -> Embedder | None:
         """What makes the vectors of sessions: the shipped model alone, since they are many and go nowhere."""

@@ -49,17 +49,20 @@ class Care:
         *,
         rebuild: bool = False,
         check: bool = False,
+        read: Collection[str] = (),
         read_all: bool = False,
         progress: Callable[[str, int, int], None] | None = None,
     ) -> SyncReport:
         """Bring the index of notes and that of sessions up to date, or make or compare them anew.
 
-        Then what is curated is read, with `read_all` sources as well, for questions in other words.
+        Then what is curated is read, for questions in other words; `read` names what else, of `sources` and
+        `sessions`, and `read_all` means both.
         """
         self._work.may_write()
+        more = self._finder.to_read(read, everything=read_all)
         with self._work.reported("index"):
             report = self._finder.index(rebuild=rebuild, check=check, progress=progress)
-            self._finder.read(report, everything=read_all, progress=progress)
+            self._finder.read(report, more=more, progress=progress)
             self._fill_catalogue()
         return report
 

@@ -77,6 +77,8 @@ class Coverage(NamedTuple):
     failed: int = 0
     vectors_pending: int = 0
     sessions: int = 0  # that were searched as well; none when notes had filled every place
+    sessions_read: int = 0  # passages of them that a model has read, once that was asked for,
+    sessions_unread: int = 0  # and those that it has not
     read: int = 0  # passages that a model has read, of what is curated
     unread: int = 0  # and those that it has not: `vade index` has them read
 

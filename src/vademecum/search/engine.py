@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import EmbedderChanged, EmbedderFailed
 from vademecum.index import corpus, words
-from vademecum.index.embed.base import common_direction, family, likeness, patience
+from vademecum.index.embed.base import common_direction, family, likeness
 from vademecum.search import rank, relevance
 from vademecum.search.base import Query, narrowed
 from vademecum.search.legs import Legs, knows_english_only, knows_words, snippet
@@ -38,7 +38,6 @@ KEPT = 3  # places within which hybrid keeps what words alone put first through 
 RARE, RARE_SHARE = 3, 0.01  # one that stands in so many chunks at most, or in such a share of all
 NO_MARK = bytes(5)  # longer than any mark can match by chance
 MOST_WEIGHED = 24  # candidates at least among which a caller's own limit looks for answers
-TO_READ = 0.3  # seconds that a question may need to be read, when the model has to be loaded
 SAME = 1e-9  # scores that lie no further apart are the same
 DEFAULT_WEIGHTS = rank.Weights()
 _PRECEDENCE = {str(scope): number for number, scope in enumerate(Scope)}
@@ -219,7 +218,16 @@ class Engine:
         ordered, merged, lifted = self._ordered(query, legs, options, most)
         weigh = _Weigh(self, query.text, legs)
         first = [id_ for id_, _ in ordered[: options.max_results]]
-        if options.read and self._read(query, weigh, first, allowed, found, limit=depth(options)):
+        reader = self._reader() if options.read else None
+        if reader is not None:
+            found.degraded += legs.find_by_reading(
+                reader,
+                query.text,
+                allowed,
+                depth(options),
+                best=lambda: weigh.best(self.index.rows(first, text=False)),
+            )
+        if legs.read is not None:
             ordered, merged, lifted = self._ordered(query, legs, options, most)
             found.read = True
         if legs.unstaged:
@@ -243,41 +251,6 @@ class Engine:
             shown = snippet(rows[id_].body, legs.asked.words, query.phrases)
             hit = RankedRow(rows[id_], scored[id_], relevant, merged.of(id_), shown, arithmetic)
             found.hits.append(hit)
-
-    def _read(
-        self,
-        query: Query,
-        weigh: _Weigh,
-        first: Sequence[int],
-        allowed: Filter,
-        found: Ranking,
-        *,
-        limit: int,
-    ) -> bool:
-        """Have the question read, unless a strong match was found without that."""
-        reads, reader, legs = self.index.reads, self._reader(), weigh.legs
-        if reads is None or reader is None or not self._was_read_by(reader, found):
-            return False
-        best = weigh.best(self.index.rows(first, text=False))
-        unknown = legs.narrow and not knows_words(reader, query.text, legs.asked)
-        if best >= relevance.STRONG or unknown or time.monotonic() + TO_READ > patience():
-            return False
-        asked = None
-        try:
-            asked = reader.embed([query.text], query=True)[0]
-        except EmbedderFailed as error:
-            found.degraded.append(f"not read: {error}")
-        if asked is not None and asked.any():  # else it holds no word that the model knows
-            near = reads.nearest(asked, allowed, limit, made_by=reader.identity, also=legs.marks)
-            legs.take_read(near, best)
-        return legs.read is not None
-
-    def _was_read_by(self, reader: Embedder, found: Ranking) -> bool:
-        """Whether passages were read, and by this model."""
-        made_by = None if self.index.reads is None else self.index.reads.made_by()
-        if made_by not in (None, reader.identity):
-            found.degraded.append("not read: another model read these passages; `vade index` reads them anew")
-        return made_by == reader.identity
 
     def _ordered(
         self, query: Query, legs: Legs, options: Options, most: int

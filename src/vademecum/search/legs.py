@@ -7,18 +7,19 @@ from __future__ import annotations
 
 import itertools
 import re
+import time
 from typing import TYPE_CHECKING, Any
 
-from vademecum.errors import IndexFailed
+from vademecum.errors import EmbedderFailed, IndexFailed
 from vademecum.index import words
 from vademecum.index.base import JOURNAL, MEMORY
-from vademecum.index.embed.base import family
+from vademecum.index.embed.base import family, patience
 from vademecum.index.languages import is_english, language_of
 from vademecum.search import relevance
 from vademecum.text import WORD
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from vademecum.index.base import Filter, Index, Mark, Nearest, ReadNear, SimilarTerm
     from vademecum.index.embed.base import Embedder
@@ -37,6 +38,7 @@ NEAR = 0.75  # how near a word comes that counts as the one that was asked for
 MOST_ALIKE = 4  # that take the place of one word
 MOST_REPLACED = 4  # words of a question in whose place others are looked for
 READ_LEAST, READ_MOST = 0.6, 0.9  # the part of a score that is by reading, when a question was read
+TO_READ = 0.3  # seconds that a question may need to be read, when the model has to be loaded
 NEIGHBOURS = 0.6  # what a chunk counts of what its neighbours say
 
 
@@ -179,7 +181,39 @@ class Legs:
                 raise IndexFailed("the index finds passages that it does not hold")
             self.marks.update((id_, rows[id_].mark) for id_ in unmarked)
 
-    def take_read(self, near: ReadNear, best: float) -> None:
+    def find_by_reading(
+        self,
+        reader: Embedder,
+        question: str,
+        filter: Filter,
+        limit: int,
+        *,
+        best: Callable[[], float],
+        command: str = "vade index",
+    ) -> tuple[str, ...]:
+        """Have the question read, unless the best match was strong without that; say what was wrong.
+
+        The command is what has passages read.
+        """
+        made_by = None if self.index.reads is None else self.index.reads.made_by()
+        if self.index.reads is None or made_by is None:
+            return ()
+        if made_by != reader.identity:
+            return (f"not read: another model read these passages; `{command}` reads them anew",)
+        relevant = best()
+        unknown = self.narrow and not knows_words(reader, question, self.asked)
+        if relevant >= relevance.STRONG or unknown or time.monotonic() + TO_READ > patience():
+            return ()
+        try:
+            asked = reader.embed([question], query=True)[0]
+        except EmbedderFailed as error:
+            return (f"not read: {error}",)
+        if asked.any():  # else it holds no word that the model knows
+            near = self.index.reads.nearest(asked, filter, limit, made_by=made_by, also=self.marks)
+            self._take_read(near, relevant)
+        return ()
+
+    def _take_read(self, near: ReadNear, best: float) -> None:
         """Let what was read have its part of every score: new candidates join.
 
         The less relevant the best is that was found without reading, the larger that part.

@@ -15,12 +15,13 @@ from vademecum.errors import IndexFailed
 from vademecum.index.base import Stack
 from vademecum.index.corpus import Corpus, to_read
 from vademecum.index.freshness import Freshness, wakings
+from vademecum.index.reads import CURATED, WHOLE
 from vademecum.index.sqlite import NOTES, SqliteIndex
 from vademecum.index.sync import NO_VECTORS, Survey, Sync, SyncReport
 from vademecum.index.upkeep import IndexFile, in_turn
 from vademecum.search.base import Answer, Coverage, Passage
 from vademecum.search.engine import Engine, Meaning, Options, RankedRow, Ranking
-from vademecum.search.reading import read_in_background
+from vademecum.search.reading import Passages, read_in_background, read_passages
 from vademecum.store import archive, scopes
 from vademecum.text import clock, names
 from vademecum.types import Audience, Place, Scope
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     Progress = Callable[[str, int, int], None]
     Contents = dict[tuple[str, int], tuple[Any, ...]]
 
-READ_AT_ONCE = 32  # passages: about half a second
 COUNTED = 1.0  # seconds between two counts of what was shown
 
 
@@ -164,48 +164,14 @@ class Searcher:
     ) -> int:
         """Have what is curated read by the model that reads, and say how many passages are left.
 
-        With `everything`, sources too; at most so many passages. Others get their turn while it reads: only
-        fetching and keeping need the index.
+        With `everything`, sources too; at most so many passages.
         """
         reading = self._reader()
         if reading is None:
             return 0
-        done, mended = 0, False
-        while True:
-            step = READ_AT_ONCE if most is None else min(READ_AT_ONCE, most - done)
-            try:
-                read, left = self._read_some(reading, step, everything=everything)
-            except IndexFailed as error:
-                if mended:
-                    raise
-                mended = True
-                with self._turn:
-                    self._file.begin_anew(error)
-                    self.sync()
-                continue
-            done += read
-            if not read:
-                return left
-            if progress is not None:
-                progress("reading", done, done + left)
-
-    def _read_some(self, reading: PassageReader, most: int, *, everything: bool) -> tuple[int, int]:
-        """Have a few passages read, and say how many, and how many are left."""
-        from vademecum.index.vectors import pack  # and numpy with it
-
-        identity, filter = reading.model.identity, self._corpus.filter
-        with self._turn:
-            index = self._file.open()
-            left = index.reads.count(filter, made_by=identity, everything=everything)[1]
-            waiting = index.reads.waiting(filter, most, made_by=identity, everything=everything)
-            rows = index.rows(waiting)
-        parts = {id_: reading.cut(to_read(row)) for id_, row in rows.items()}
-        if parts:
-            made = iter(pack(reading.model.embed([each for cut in parts.values() for each in cut])))
-            kept = [(id_, [next(made) for _ in cut]) for id_, cut in parts.items()]
-            with self._turn:
-                self._file.open().reads.put(kept, made_by=identity)
-        return len(rows), left - len(rows)
+        wanted = WHOLE if everything else CURATED
+        passages = Passages(self._file, self._turn, self._corpus.filter, wanted, to_read, self.sync)
+        return read_passages(passages, reading, most=most, progress=progress)
 
     def watch(self, stop: threading.Event) -> Iterator[tuple[str, SyncReport]]:
         """Keep the index up to date until told to stop, and say what was done and why."""
@@ -400,6 +366,8 @@ class Searcher:
             report.pending,
             len(findings),
             report.vectors_pending,
+            0,
+            0,
             0,
             *self._how_much_read(),
         )

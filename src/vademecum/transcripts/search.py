@@ -17,18 +17,20 @@ from vademecum.errors import IndexFailed, InvalidKey, OutsideMemory, StorageFail
 from vademecum.index import words
 from vademecum.index.corpus import moment
 from vademecum.index.embed.base import common_direction, likeness
+from vademecum.index.reads import ToRead
 from vademecum.index.sqlite import SESSIONS, SqliteIndex
 from vademecum.index.sync import Sync, SyncReport
 from vademecum.index.upkeep import IndexFile, in_turn
 from vademecum.search import rank, relevance
 from vademecum.search.base import TRANSCRIPT, Passage, readable
 from vademecum.search.legs import Legs, knows_english_only, knows_words, window
+from vademecum.search.reading import Passages, read_passages
 from vademecum.search.when import NO_TIMES, times_asked
 from vademecum.store import files, reading, scopes
 from vademecum.text import WORD, names, secrets
 from vademecum.text.outgoing import clean_text
+from vademecum.transcripts import Role, without_own
 from vademecum.transcripts import sync as following
-from vademecum.transcripts import without_own
 from vademecum.transcripts.events import Said, Started, Torn
 from vademecum.transcripts.events import parse as parse_event
 from vademecum.transcripts.events import render as render_event
@@ -43,7 +45,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from vademecum.index.base import ChunkRow, Filter, Index, Stamp
-    from vademecum.index.embed.base import Embedder, Vector
+    from vademecum.index.embed.base import Embedder, PassageReader, Vector
     from vademecum.index.sync import Survey
     from vademecum.index.words import QuestionCues
     from vademecum.search.base import Query
@@ -59,6 +61,10 @@ _STEP = 50  # candidates that are weighed at once
 _NEAREST = 50  # candidates by meaning
 _VECTOR = 0.35  # what meaning counts beside words, as among notes
 _ALIKE = 0.4  # a likeness from which on a message needs no word of the question
+_READ_ALIKE = 0.25  # the same for a model that read both: nine of ten right ones have more
+READ_COMMAND = "vade index --read sessions"
+# What tools gave back is no talk, and would take most of the time.
+_SAID = ToRead(speakers=(Role.USER, Role.ASSISTANT))
 _MEANING = 0.3  # seconds that a question may spend on missing vectors
 _STEMMED = 5  # times as many messages as wanted, among which a phrase is looked for word for word
 
@@ -77,6 +83,7 @@ class SessionQuestion(NamedTuple):
     phrases: tuple[str, ...] = ()  # that a message must hold
     times: TimesAsked = NO_TIMES  # that it speaks of
     newest: bool = False  # by time alone: nothing is asked, or it does not count
+    read: bool = True  # whether it may be read when no match is strong
 
 
 class _Changed(Exception):
@@ -99,10 +106,13 @@ class Earlier:
         name: str,
         embedder: Callable[[], Embedder | None] = lambda: None,
         most_bytes: int = 0,
+        reader: Callable[[], PassageReader | None] = lambda: None,
     ) -> None:
         self.home, self.caller, self.name = home, caller, name
         self._embedder, self._most_bytes = embedder, most_bytes  # of logs that are searched by meaning
         self._by_meaning = False
+        self._reader = reader
+        self._read_count: tuple[object, tuple[int, int]] = (None, (0, 0))  # how much is read, and of what
         self._mean: Vector | None = None
         self._sessions = sessions
         self._file = IndexFile(home, self.path, SESSIONS)
@@ -164,6 +174,7 @@ class Earlier:
             phrases=words.units(query.text, query.phrases) if options.mode == "metadata" else query.phrases,
             newest=not query.text,
             times=query.times,
+            read=options.read,
         )
         found = self._recalled(wanted, self._view(), seconds)
         hits = list(found.hits)
@@ -179,8 +190,16 @@ class Earlier:
         for last in (False, False, True):
             try:
                 followed = self._look(view, until=until)
-                hits, notes = self._ask(wanted, view) if followed.sessions else ([], ())
-                return Recalled(tuple(hits), followed.searched, followed.said, notes)
+                if not followed.sessions:
+                    return Recalled((), followed.searched, followed.said)
+                found = self._ask(wanted, view)
+                counted = self._how_much_read(self._file.open(), view)
+                return found._replace(
+                    sessions=followed.searched,
+                    degraded=(*followed.said, *found.degraded),
+                    passages_read=counted[0],
+                    passages_unread=counted[1],
+                )
             except _Changed as changed:
                 with contextlib.suppress(IndexFailed):  # the next look tells of it
                     self._file.open().drop([changed.file])
@@ -191,10 +210,11 @@ class Earlier:
                 until = time.monotonic() + seconds  # all has to be read again
         return Recalled((), 0, ("sessions were rewritten while they were read; ask again",))
 
-    def _ask(self, wanted: SessionQuestion, view: View) -> tuple[list[Hit], tuple[str, ...]]:
+    def _ask(self, wanted: SessionQuestion, view: View) -> Recalled:
         if wanted.max_results < 1:
-            return [], ()
+            return Recalled()
         legs: Legs | None = None
+        trouble: tuple[str, ...] = ()
         filter = view.filter._replace(
             after=wanted.after, before=wanted.before, as_of=wanted.as_of, path=wanted.path
         )
@@ -205,15 +225,18 @@ class Earlier:
                 only = filter._replace(only=tuple(index.match(needed, filter, None, every=True)))
                 more = wanted._replace(max_results=wanted.max_results * _STEMMED)
                 legs = self._legs(index, more, only)
-                found = self._best(index, more, only, legs)
+                found, trouble = self._best(index, more, only, legs)
                 # The index knows phrases by their stems.
                 holding = (each for each in found if words.holds(self._text(each.row), wanted.phrases))
                 chosen = list(itertools.islice(holding, wanted.max_results))
             else:
                 legs = self._legs(index, wanted, filter)
-                chosen = self._best(index, wanted, filter, legs)
-        hits = [self._hit(each, wanted) for each in chosen]
-        return hits, () if legs is None else legs.notes([hit.preview for hit in hits])
+                chosen, trouble = self._best(index, wanted, filter, legs)
+        hits = tuple(self._hit(each, wanted) for each in chosen)
+        if legs is None:
+            return Recalled(hits)
+        notes = legs.notes([hit.preview for hit in hits])
+        return Recalled(hits, degraded=trouble, notes=notes, read=legs.read is not None)
 
     def _legs(self, index: Index, wanted: SessionQuestion, filter: Filter) -> Legs:
         """What words find, and meaning where sessions have vectors and the model knows the question."""
@@ -242,12 +265,34 @@ class Earlier:
         known, vectors = legs.nearest.vectors(ids)
         return dict(zip(known, likeness(vectors, legs.query, mean=self._mean).tolist(), strict=True))
 
-    def _best(self, index: Index, wanted: SessionQuestion, filter: Filter, legs: Legs) -> list[_Scored]:
+    def _best(
+        self, index: Index, wanted: SessionQuestion, filter: Filter, legs: Legs
+    ) -> tuple[list[_Scored], tuple[str, ...]]:
+        """The messages that answer best, and what was wrong when the question was read."""
+        chosen = self._chosen(index, wanted, filter, legs)
+        reader = self._reader() if wanted.read else None
+        if reader is None:
+            return chosen, ()
+        # Whether to read, and how much that counts, is decided as among notes.
+        sure = relevance.curve("none" if legs.nearest is None else "static")
+        trouble = legs.find_by_reading(
+            reader.model,
+            wanted.text,
+            filter,
+            _NEAREST,
+            best=lambda: max((sure(each.signs) for each in chosen if each.signs), default=0.0),
+            command=READ_COMMAND,
+        )
+        return (chosen if legs.read is None else self._chosen(index, wanted, filter, legs)), trouble
+
+    def _chosen(self, index: Index, wanted: SessionQuestion, filter: Filter, legs: Legs) -> list[_Scored]:
         """The messages that answer at all, the best first, each text once, from so many sessions at most."""
-        rows = index.rows({*legs.narrow, *legs.exact, *legs.vector, *legs.timely}, filter)
+        read = {} if legs.read is None else legs.read.cosines
+        rows = index.rows({*legs.narrow, *legs.exact, *legs.vector, *legs.timely, *read}, filter)
         scores = _scores(legs, rows, words.cues_of(wanted.text, WORD.findall(wanted.text.lower())))
         weigh = legs.weigher(wanted.text)
-        curve = relevance.curve("none" if legs.nearest is None else "static", spoken=True)
+        kind = "read" if read else "none" if legs.nearest is None else "static"
+        curve = relevance.curve(kind, spoken=True)
         chosen: list[_Scored] = []
         sessions: set[int] = set()
         seen: set[object] = set()
@@ -270,10 +315,13 @@ class Earlier:
                     exact=legs.identified(id_),
                     alike=alike.get(id_, 0.0),
                     apart=legs.apart(id_),
+                    read=read.get(id_, 0.0),
+                    clear=legs.clear(id_),
                     said=row.speech,
                 )
                 weight = curve(signs)
-                answers = any(held) or id_ in legs.exact or alike.get(id_, 0.0) >= _ALIKE
+                near = alike.get(id_, 0.0) >= _ALIKE or read.get(id_, 0.0) >= _READ_ALIKE
+                answers = any(held) or id_ in legs.exact or near
                 if weight < wanted.min_score or not answers or not seen.isdisjoint(marks):
                     continue
                 full = wanted.max_sessions is not None and len(sessions) >= wanted.max_sessions
@@ -281,7 +329,7 @@ class Earlier:
                     continue
                 seen.update(marks)
                 sessions.add(row.file)
-                chosen.append(_Scored(row, scores[id_], weight, int(sum(held)), id_ in legs.certain))
+                chosen.append(_Scored(row, scores[id_], weight, int(sum(held)), id_ in legs.certain, signs))
                 if len(chosen) >= wanted.max_results:
                     return chosen
         return chosen
@@ -347,6 +395,18 @@ class Earlier:
             self._file.begin_anew(error)
             return self._finished(view, progress)
 
+    def read_said(self, *, progress: Progress | None = None) -> None:
+        """Have what user and assistant said read by the model that reads, the newest first."""
+        reader, view = self._reader(), self._owners()
+        if reader is not None and self.path.exists():
+            passages = Passages(self._file, self._turn, view.filter, _SAID, self._to_read, self.sync)
+            read_passages(passages, reader, progress=progress)
+
+    @in_turn
+    def unread(self) -> int:
+        """How many pieces of what was said were not read; none where nothing ever was."""
+        return self._how_much_read(self._file.open(), self._owners())[1] if self.path.exists() else 0
+
     @in_turn
     def rebuild(self, *, progress: Progress | None = None) -> Followed:
         """Make the index anew from the logs, aside, and put it in place in one transaction."""
@@ -371,6 +431,7 @@ class Earlier:
             try:
                 with contextlib.closing(SqliteIndex(self.path, SESSIONS)) as index:
                     known = following.logs_in(index, view.projects)
+                    notes.sessions_unread = self._how_much_read(index, view)[1]
             except IndexFailed as error:
                 notes.trouble = notes.trouble or str(error)
         following.survey(view, there, wrong, known=known, into=notes)
@@ -423,6 +484,28 @@ class Earlier:
             return self._text(row)[spot.at : spot.at + spot.length]
         except _Changed:
             return ""
+
+    def _to_read(self, row: ChunkRow) -> str | None:
+        """The same for a model that reads; what its log does not say any more is taken in anew."""
+        spot = Spot.of(row)
+        try:
+            return self._text(row)[spot.at : spot.at + spot.length]
+        except _Changed as changed:
+            with self._turn:
+                self._file.open().drop([changed.file])
+            return None
+
+    def _how_much_read(self, index: SqliteIndex, view: View) -> tuple[int, int]:
+        """How many pieces of what was said were read, and how many not, once any was."""
+        reader = self._reader()
+        if reader is None or index.reads.made_by() is None:
+            return 0, 0
+        stats = index.stats()
+        state = (stats.version, stats.settings.get("made"), view)
+        if self._read_count[0] != state:
+            total, unread = index.reads.count(view.filter, made_by=reader.model.identity, wanted=_SAID)
+            self._read_count = state, (total - unread, unread)
+        return self._read_count[1]
 
     def _check(self, view: View) -> None:
         """Compare what the index holds with what the logs say; a log it has wrong is taken in anew."""
@@ -483,8 +566,8 @@ class Earlier:
 
 
 def _without_weak(found: Recalled, wanted: int) -> Recalled:
-    """What was found; of weak matches alone, a few."""
-    weak = all(hit.match == relevance.WEAK for hit in found.hits)
+    """What was found; of weak matches alone, a few: what reading put in order looks weak, and is shown."""
+    weak = not found.read and all(hit.match == relevance.WEAK for hit in found.hits)
     return found._replace(hits=found.hits[: relevance.most_weak(wanted)]) if weak else found
 
 
@@ -516,6 +599,7 @@ class _Scored(NamedTuple):
     relevance: float
     held: int  # words of the question
     exact: bool
+    signs: relevance.Signs | None = None
 
 
 def _newest(index: Index, wanted: SessionQuestion, filter: Filter) -> list[ChunkRow]:
@@ -560,6 +644,9 @@ def _scores(legs: Legs, rows: Mapping[int, ChunkRow], asked: QuestionCues) -> di
     for added in legs.added.values():
         for id_, more in added.items():
             scores[id_] += more
+    if legs.read is not None:
+        left = 1 - legs.read_part
+        scores = {id_: left * score + legs.by_reading.get(id_, 0.0) for id_, score in scores.items()}
     return scores
 
 

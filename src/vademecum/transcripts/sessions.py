@@ -562,6 +562,9 @@ class Recalled(NamedTuple):
     sessions: int = 0
     degraded: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()  # how the question was read, and what else was searched
+    read: bool = False  # whether a model read the question
+    passages_read: int = 0  # of what was said, once that was asked for
+    passages_unread: int = 0
 
 
 class Question(NamedTuple):

@@ -379,6 +379,7 @@ def covered(index: Survey) -> str:
             (len(index.failed), "failed"),
             (index.vectors_pending, "without vectors"),
             (index.unread, "passages not read yet"),
+            (index.sessions_unread, "passages of sessions not read yet"),
         )
         if count
     ]
@@ -469,13 +470,19 @@ def recall(query: str, as_json: bool, door: Door, **given: Any) -> None:
 @click.command()
 @click.option("--rebuild", is_flag=True, help="Make it anew from the files.")
 @click.option("--check", is_flag=True, help="Compare it with every file, and mend it.")
-@click.option("--read-all", is_flag=True, help="Have sources read as well, for questions in other words.")
+@click.option(
+    "--read",
+    multiple=True,
+    type=click.Choice(("sources", "sessions")),
+    help="Have these read as well, for questions in other words; may be given twice.",
+)
+@click.option("--read-all", is_flag=True, help="Have sources and sessions read as well.")
 @click.option("--watch", is_flag=True, help="Stay, and keep it up to date until interrupted.")
 @common
-def index(watch: bool, as_json: bool, door: Door, **given: bool) -> None:
+def index(watch: bool, as_json: bool, door: Door, **given: Any) -> None:
     """Bring the search index up to date; it is made from the files and safe to delete."""
     if watch and any(given.values()):
-        raise click.UsageError("--watch goes with none of --rebuild, --check and --read-all")
+        raise click.UsageError("--watch goes with none of --rebuild, --check, --read and --read-all")
     if watch:
         keep_watch(door(), as_json=as_json)
         return
@@ -508,6 +515,9 @@ def show_report(report: SyncReport, *, as_json: bool) -> None:
         f"{report.indexed} of {output.plural(report.files, 'file')} indexed"
         f" ({report.changed} changed, {report.removed} removed)"
     )
+    if report.sessions_unread:
+        unread = output.plural(report.sessions_unread, "passage")
+        output.line(f"{unread} of sessions not read yet: `vade index --read sessions` reads them")
     for each in report.findings:
         output.line(f"not indexed: {each.where}: {each.why}")
     for said in report.degraded:

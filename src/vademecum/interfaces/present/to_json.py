@@ -94,8 +94,10 @@ explained_json = JsonShape(
 _covered = JsonShape(
     "coverage",
     "files:int indexed:int pending:int failed:int vectorsPending:int=vectors_pending sessions",
-    "read:int unread:int",
+    "sessionsRead sessionsUnread read:int unread:int",
     sessions=optional(COUNT),
+    sessionsRead=at("sessions_read", optional(COUNT)),
+    sessionsUnread=at("sessions_unread", optional(COUNT)),
 )
 
 
@@ -128,7 +130,8 @@ def _camel(name: str) -> str:
 index_json = JsonShape(
     "index_report",
     "files:int indexed:int changed:int removed:int pending:int vectors_pending:int unread:int failed",
-    "degraded:list",
+    "sessions_unread degraded:list",
+    sessions_unread=optional(COUNT),
     failed=at("findings", many(not_indexed_json)),
 )
 
@@ -198,7 +201,8 @@ _attached = JsonShape("source_attached", "name path scope=place.scope inject:boo
 _survey = JsonShape(
     "survey",
     "files:int indexed:int pending:int stale:int gone:int vectors_pending:int unread:int chunks:int failed",
-    "trouble~",
+    "sessions_unread trouble~",
+    sessions_unread=optional(COUNT),
     failed=many(not_indexed_json),
 )
 standing_json = JsonShape(
