@@ -16,6 +16,8 @@ from vademecum.index.embed import local
 from vademecum.llm.scripted import Scripted
 from vademecum.memory import Memory, connect
 from vademecum.search import rerank
+from vademecum.transcripts import Message, Role, Text
+from vademecum.transcripts.events import Said
 from vademecum.types import Origin
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ NOTES = {
     "owl": "The owl and the heron meet at night by the pond.",
 }
 KEY = "co-test-0123456789-abcdef"
+SECRET = "gh" + "p_" + "Ab3Xk9Qz7LmN4pRs8TuV2wYc6ZdE1fGh5JkB"
 
 
 class Server:
@@ -98,6 +101,61 @@ def owl_first(asked: dict[str, Any], name: str = "results") -> tuple[int, bytes]
     return 200, json.dumps({name: sorted(rows, key=lambda row: -row["relevance_score"])}).encode()
 
 
+# --- sessions -----------------------------------------------------------------------------------------------
+
+
+def say_all(memory: Memory) -> None:
+    """Have each text said in a session of its own."""
+    for name, text in NOTES.items():
+        log = memory.sessions.transcripts.new(name=name)
+        log.append(Said(Message(Role.USER, (Text(f"{text} My key is {SECRET}."),))))
+    memory.care.index()  # a question alone may not have the time for all vectors
+
+
+def said(memory: Memory, **given: Any) -> list[str]:
+    return [hit.title for hit in memory.sessions.search("heron in the pond", **given).hits]
+
+
+def test_what_was_said_is_put_in_the_servers_order_and_no_secret_goes_out(
+    tmp_path: Path, server: Server
+) -> None:
+    server.say = owl_first
+    with opened(tmp_path, "none") as plain:
+        say_all(plain)
+        before = said(plain)
+        assert before != ["owl", "frog", "pond"]
+    with opened(tmp_path, server.url) as memory:
+        assert said(memory) == ["owl", "frog", "pond"]
+        assert said(memory, max_results=1) == ["owl"]  # it was not on that page before
+        scores = [hit.score for hit in memory.sessions.search("heron in the pond").hits]
+        assert scores == sorted(scores, reverse=True)
+        found = memory.search("heron in the pond", sources=("transcript",), explain=True)
+        assert [each.title for each in found.results] == ["owl", "frog", "pond"]
+        told = found.results[0].arithmetic or {}
+        assert (told["reranked"], told["place_before"]) == (1.0, before.index("owl") + 1)
+        assert SECRET not in json.dumps(server.asked)
+        asked = len(server.asked)
+        memory.search("heron", sources=("transcript",), sort_by="recency")
+        memory.search("heron", sources=("transcript",), mode="metadata")
+        assert len(server.asked) == asked  # an order of the caller's own is left alone
+
+
+def test_a_server_that_fails_leaves_sessions_as_they_were_and_is_told_once(
+    tmp_path: Path, server: Server
+) -> None:
+    server.say = lambda asked: (500, b"")
+    with opened(tmp_path, "none") as plain:
+        say_all(plain)
+        before = said(plain)
+    with opened(tmp_path, server.url) as memory:
+        assert said(memory) == before
+        found = memory.sessions.search("heron in the pond")
+        assert [each.partition(":")[0] for each in found.degraded] == ["not reranked"]
+        beside = memory.search("heron in the pond")
+        assert sum(each.startswith("not reranked") for each in beside.degraded) == 1
+        assert len(server.asked) == 1
+
+
 # --- a server -----------------------------------------------------------------------------------------------
 
 
@@ -137,14 +195,13 @@ def test_a_key_goes_to_the_server_and_no_secret_with_it(
 ) -> None:
     server.say = owl_first
     monkeypatch.setenv("MY_RERANK_KEY", KEY)
-    secret = "gh" + "p_" + "Ab3Xk9Qz7LmN4pRs8TuV2wYc6ZdE1fGh5JkB"
     with opened(tmp_path, server.url, VADE_SEARCH_RERANK_KEY_ENV="MY_RERANK_KEY") as memory:
         path = tmp_path / "home" / memory.show("frog").path
-        path.write_text(path.read_text().replace("eats a frog", f"eats a frog {secret}"))
-        memory.search(f"heron in the pond {secret}")
+        path.write_text(path.read_text().replace("eats a frog", f"eats a frog {SECRET}"))
+        memory.search(f"heron in the pond {SECRET}")
     assert server.headers[0]["Authorization"] == f"Bearer {KEY}"
     assert "frog" in json.dumps(server.asked)
-    assert secret not in json.dumps(server.asked)
+    assert SECRET not in json.dumps(server.asked)
 
 
 def lie(kind: str) -> Callable[[dict[str, Any]], tuple[int, bytes]]:

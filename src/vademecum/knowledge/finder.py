@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from vademecum.transcripts.sessions import Sessions
     from vademecum.types import RecordType
 
+NOT_RERANKED = "not reranked"  # as `search.rerank` tells it
 SOURCES, SESSIONS = "sources", "sessions"  # what is read when that is asked for
 
 
@@ -204,14 +205,15 @@ class Finder:
             shape=shape,
             name=self._work.settings.agent,
             state=self._work.state,
-            rerank=self._reranker(),
+            rerank=self._rerank,
             reader=self._reader,
         )
         self._work.listeners.append(searcher.take)
         return searcher
 
-    def _reranker(self) -> Rerank | None:
-        """What looks at the best again, if the settings name anything."""
+    @functools.cached_property
+    def _rerank(self) -> Rerank | None:
+        """What looks at the best again, if the settings name anything; one, that rests after a failure."""
         own = self._work.settings.search
         if own.rerank == "none":
             return None
@@ -267,7 +269,7 @@ class Finder:
                 sessions_unread=said.passages_unread,
             ),
             read=found.read or said.read,
-            degraded=(*found.degraded, *said.degraded),
+            degraded=(*found.degraded, *_not_said_yet(said.degraded, found.degraded)),
             notes=tuple(dict.fromkeys((*found.notes, *said.notes))),
         )
 
@@ -330,6 +332,7 @@ class Finder:
             embedder=self._session_embedder,
             most_bytes=self._work.settings.search.session_vectors_mb * 1_000_000,
             reader=self._session_reader,
+            rerank=self._rerank,
         )
 
     def _session_reader(self) -> PassageReader | None:
@@ -435,3 +438,9 @@ class Finder:
         if chosen is not None and chosen.provider in REMOTE:
             chosen = CircuitBreaker(chosen)
         return chosen, "no embedder is set"
+
+
+def _not_said_yet(more: Iterable[str], said: Iterable[str]) -> list[str]:
+    """What is to be told beside what is told; that nothing was reranked, once for notes and sessions."""
+    known = {each.partition(":")[0] for each in said if each.startswith(NOT_RERANKED)}
+    return [each for each in more if each.partition(":")[0] not in known]

@@ -32,6 +32,7 @@ MOST = 20  # answers that are looked at again
 LONGEST = 2_000  # characters of each
 QUIET = 30.0  # seconds for which what failed is not asked again
 LLM = "llm"
+NOT_RERANKED = "not reranked"  # how it is told
 _HUGE = 1e300  # what is larger, or no number, is no score
 
 
@@ -76,15 +77,24 @@ class Rerank:
     def reorder(self, question: str, found: Ranking, options: Options) -> None:
         """Put the best hits in another order and leave as many as were asked for; scores stay in order."""
         hits = found.hits[: self.most]
-        made = self(question, [hit.row.body for hit in hits]) if len(hits) > 1 else []
-        if isinstance(made, str):
-            found.degraded.append(f"not reranked: {made}")
-        elif made:
-            order = sorted(range(len(hits)), key=lambda at: (-made[at], at))
+        order = self.ordered(question, [hit.row.body for hit in hits])
+        if isinstance(order, str):
+            found.degraded.append(order)
+        elif order:
             found.hits[: len(hits)] = [
-                _moved(hits[at], hits[place].score, made[at], at + 1) for place, at in enumerate(order)
+                _moved(hits[at], hits[place].score, made, at + 1) for place, (at, made) in enumerate(order)
             ]
         del found.hits[options.max_results :]
+
+    def ordered(self, question: str, texts: Sequence[str]) -> list[tuple[int, float]] | str:
+        """Where each text stood and how well it answers, the best first; or what to tell instead.
+
+        Nothing for a single text: it has no other order.
+        """
+        made = self(question, texts) if len(texts) > 1 else []
+        if isinstance(made, str):
+            return f"{NOT_RERANKED}: {made}"
+        return [(at, made[at]) for at in sorted(range(len(made)), key=lambda at: (-made[at], at))]
 
 
 def _moved(hit: RankedRow, score: float, made: float, before: int) -> RankedRow:

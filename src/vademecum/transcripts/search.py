@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from vademecum.index.words import QuestionCues
     from vademecum.search.base import Query
     from vademecum.search.engine import Options
+    from vademecum.search.rerank import Rerank
     from vademecum.search.when import TimesAsked
     from vademecum.store import Home
     from vademecum.transcripts.sessions import Sessions
@@ -84,6 +85,7 @@ class SessionQuestion(NamedTuple):
     times: TimesAsked = NO_TIMES  # that it speaks of
     newest: bool = False  # by time alone: nothing is asked, or it does not count
     read: bool = True  # whether it may be read when no match is strong
+    reranked: bool = True  # whether the best may be put in another order
 
 
 class _Changed(Exception):
@@ -107,11 +109,12 @@ class Earlier:
         embedder: Callable[[], Embedder | None] = lambda: None,
         most_bytes: int = 0,
         reader: Callable[[], PassageReader | None] = lambda: None,
+        rerank: Rerank | None = None,
     ) -> None:
         self.home, self.caller, self.name = home, caller, name
         self._embedder, self._most_bytes = embedder, most_bytes  # of logs that are searched by meaning
         self._by_meaning = False
-        self._reader = reader
+        self._reader, self._rerank = reader, rerank
         self._read_count: tuple[object, tuple[int, int]] = (None, (0, 0))  # how much is read, and of what
         self._mean: Vector | None = None
         self._sessions = sessions
@@ -175,6 +178,7 @@ class Earlier:
             newest=not query.text,
             times=query.times,
             read=options.read,
+            reranked=options.mode != "metadata" and options.sort_by is None,
         )
         found = self._recalled(wanted, self._view(), seconds)
         hits = list(found.hits)
@@ -215,6 +219,10 @@ class Earlier:
             return Recalled()
         legs: Legs | None = None
         trouble: tuple[str, ...] = ()
+        rerank = self._rerank if wanted.reranked and not wanted.newest else None
+        most = wanted.max_results
+        if rerank is not None:
+            wanted = wanted._replace(max_results=max(most, rerank.most))
         filter = view.filter._replace(
             after=wanted.after, before=wanted.before, as_of=wanted.as_of, path=wanted.path
         )
@@ -232,11 +240,35 @@ class Earlier:
             else:
                 legs = self._legs(index, wanted, filter)
                 chosen, trouble = self._best(index, wanted, filter, legs)
+        if rerank is not None:
+            chosen, said = self._reordered(rerank, wanted.text, chosen)
+            chosen, trouble = chosen[:most], (*trouble, *said)
         hits = tuple(self._hit(each, wanted) for each in chosen)
         if legs is None:
             return Recalled(hits)
         notes = legs.notes([hit.preview for hit in hits])
         return Recalled(hits, degraded=trouble, notes=notes, read=legs.read is not None)
+
+    def _reordered(
+        self, rerank: Rerank, question: str, chosen: list[_Scored]
+    ) -> tuple[list[_Scored], tuple[str, ...]]:
+        """The best pieces in another order, their scores in the old one; else all as it was, and why."""
+        best = chosen[: rerank.most]
+        spots = [Spot.of(each.row) for each in best]
+        texts = [
+            self._text(each.row)[spot.at : spot.at + spot.length]
+            for each, spot in zip(best, spots, strict=True)
+        ]
+        order = rerank.ordered(question, texts)
+        if isinstance(order, str):
+            return chosen, (order,)
+        if not order:
+            return chosen, ()
+        moved = [
+            best[at]._replace(score=best[place].score, reranked=(made, at + 1))
+            for place, (at, made) in enumerate(order)
+        ]
+        return [*moved, *chosen[len(best) :]], ()
 
     def _legs(self, index: Index, wanted: SessionQuestion, filter: Filter) -> Legs:
         """What words find, and meaning where sessions have vectors and the model knows the question."""
@@ -353,6 +385,7 @@ class Earlier:
             scored.held,
             scored.exact or bool(whole and whole in " ".join(text.lower().split())),
             round(scored.relevance, 4),
+            scored.reranked,
         )
 
     def _text(self, row: ChunkRow) -> str:
@@ -586,8 +619,15 @@ def passage(hit: Hit, place: Place, *, explain: bool = False) -> Passage:
         hit.title,
         time=hit.time or None,
         origin="tool",
-        arithmetic={"words": float(hit.keyword_hits), "turn": float(hit.turn)} if explain else None,
+        arithmetic=_arithmetic(hit) if explain else None,
     )
+
+
+def _arithmetic(hit: Hit) -> dict[str, float]:
+    told = {"words": float(hit.keyword_hits), "turn": float(hit.turn)}
+    if hit.reranked is not None:
+        told |= {"reranked": hit.reranked[0], "place_before": hit.reranked[1]}
+    return told
 
 
 # -------------------------------------------------------------------- what is looked for
@@ -600,6 +640,7 @@ class _Scored(NamedTuple):
     held: int  # words of the question
     exact: bool
     signs: relevance.Signs | None = None
+    reranked: tuple[float, int] | None = None
 
 
 def _newest(index: Index, wanted: SessionQuestion, filter: Filter) -> list[ChunkRow]:

@@ -548,6 +548,7 @@ class Hit(NamedTuple):
     keyword_hits: int
     exact: bool
     relevance: float = 0.0  # from 0 to 1; the ranking by keywords knows none
+    reranked: tuple[float, int] | None = None  # how well it answers by another model, and its place before
 
     @property
     def match(self) -> str:
