@@ -80,6 +80,7 @@ FOREIGN = {
     "starlette": ("interfaces/mcp/",),
     "tomlkit": ("interfaces/install",),
     "tokenizers": ("index/embed/",),
+    "h11": ("interfaces/mcp/",),
     "uvicorn": ("interfaces/mcp/",),
     "watchfiles": ("index/freshness",),
     "yaml": ("store/frontmatter",),

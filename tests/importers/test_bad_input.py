@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 import json
 import os
+import stat
 import tarfile
+import zipfile
 from typing import TYPE_CHECKING
 
 import pytest
@@ -133,6 +135,67 @@ def test_something_that_is_no_archive_is_one_line(vade: Vade, tmp_path: Path) ->
         archive.add(samples.okf(tmp_path / "okf"), arcname="okf")
     (tmp_path / "cut.tar.gz").write_bytes(whole.read_bytes()[:200])
     assert "not an archive" in vade.fails("import", "okf", tmp_path / "cut.tar.gz")
+
+
+def zipped(path: Path, name: str, content: str = "", mode: int = stat.S_IFREG | 0o644) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("bundle/good.md", record("A good one."))
+        member = zipfile.ZipInfo(name)
+        member.create_system, member.external_attr = 3, mode << 16
+        archive.writestr(member, content)
+    return path
+
+
+def test_a_zip_is_taken_as_the_folder_that_was_packed(vade: Vade, tmp_path: Path) -> None:
+    top = samples.okf(tmp_path / "okf")
+    packed = tmp_path / "Okf.ZIP"
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for each in sorted(top.rglob("*")):
+            archive.write(each, each.relative_to(tmp_path))
+    unpacked = vade.json("import", "okf", top, "--dry-run")
+    found = vade.json("import", "okf", packed)
+    assert found["counts"] == unpacked["counts"]
+    assert [each["source"] for each in found["mapped"]] == [each["source"] for each in unpacked["mapped"]]
+    assert found["counts"]["record"] > 0
+
+
+@pytest.mark.parametrize(
+    ("name", "mode"),
+    [
+        ("../evil.md", stat.S_IFREG),
+        ("/etc/evil.md", stat.S_IFREG),
+        ("C:/evil.md", stat.S_IFREG),
+        ("link.md", stat.S_IFLNK),
+        ("pipe.md", stat.S_IFIFO),
+    ],
+)
+def test_a_zip_that_reaches_outside_of_itself_is_refused_as_a_whole(
+    name: str, mode: int, vade: Vade, tmp_path: Path
+) -> None:
+    packed = zipped(tmp_path / "bundle.zip", name, "/etc/passwd", mode | 0o644)
+    assert "the archive" in vade.fails("import", "okf", packed)
+    assert vade.records() == []
+
+
+def test_a_zip_that_is_none_lies_about_itself_or_is_too_large_is_one_line(vade: Vade, tmp_path: Path) -> None:
+    whole = zipped(tmp_path / "whole.zip", "bundle/more.md", record("Another one." * 200)).read_bytes()
+    damaged = whole.replace(b"bundle/more.md", b"bundle/mere.md", 1)  # of the two places that name it
+    for content in (b"not a zip", whole[:60], whole[:-30], damaged):
+        (tmp_path / "wrong.zip").write_bytes(content)
+        assert "not an archive" in vade.fails("import", "okf", tmp_path / "wrong.zip")
+    with zipfile.ZipFile(tmp_path / "bomb.zip", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        for each in range(33):
+            archive.writestr(f"{each}.bin", bytes(8 << 20))
+    assert "more than is read" in vade.fails("import", "okf", tmp_path / "bomb.zip")
+    assert vade.records() == []
+
+
+@pytest.mark.parametrize("ending", [".7z", ".rar", ".md.gz", ".tar.zst", ".json.xz"])
+def test_an_archive_of_another_kind_is_refused_by_name(ending: str, vade: Vade, tmp_path: Path) -> None:
+    (tmp_path / f"bundle{ending}").write_bytes(b"packed")
+    said = vade.fails("import", "okf", tmp_path / f"bundle{ending}")
+    assert "is an archive of a kind that is not read" in said
+    assert ending in said
 
 
 def test_an_archive_that_unpacks_to_too_much_is_not_unpacked(vade: Vade, tmp_path: Path) -> None:

@@ -8,9 +8,11 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from mcp_door.talking import call, home_of, in_process, talk
+from vademecum.errors import InvalidKey
 from vademecum.interfaces.tools.core import OPERATIONS, TOOL_SETS
 from vademecum.interfaces.tools.declaration import outline
 from vademecum.memory import connect
+from vademecum.text.names import is_new_key
 from vademecum.transcripts import Message, Role, Text
 from vademecum.transcripts.events import Said
 from vademecum.types import Origin
@@ -177,5 +179,22 @@ def test_clients_are_told_the_same_schemas_those_of_answers_in_outline(folder: P
                 assert all(whole["properties"][name]["type"] == told[name]["type"] for name in told)
                 assert set(told) <= set(whole.get("required", ()))
                 assert each.input_schema == TOOLS[each.name].parameters
+
+    talk(conversation)
+
+
+def test_a_key_at_the_command_line_is_the_same_key_for_an_agent(folder: Path) -> None:
+    async def conversation() -> None:
+        async with in_process(folder) as client:
+            memory = connect(home=home_of(folder), cwd=folder, agent="main", origin=Origin.USER)
+            for key in ("a", "a-", "a--b", "1", "A B", "-a", "--", "index", "ä", "a_b", "x" * 61):
+                made = await call(client, "memory_store", content=f"Of the key {key!r}.", key=key)
+                typed = memory.store(f"Of the key {key!r}.", key=key, slug=True)
+                assert (typed.outcome, typed.key) == ("confirmed", made["key"]), key
+                if is_new_key(key):
+                    assert made["key"] == key
+                else:
+                    with pytest.raises(InvalidKey):
+                        memory.store("Something.", key=key)
 
     talk(conversation)

@@ -12,14 +12,24 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import pytest
 from starlette.datastructures import Headers
 
 from mcp_door.talking import HANG, VADE, Address, home_of, served
-from vademecum.interfaces.mcp.http import Guard, token_of
+from vademecum.interfaces.mcp.http import (
+    CONNECTIONS,
+    LARGEST_BODY,
+    LARGEST_HEAD,
+    Guard,
+    token_of,
+)
 from vademecum.store.home import Home
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 PING = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"})
 
@@ -205,3 +215,94 @@ def test_a_server_leaves_with_the_process_that_started_it_unless_told_to_stay(fo
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.kill(server, signal.SIGKILL)
+
+
+def connected(address: Address, sent: bytes) -> socket.socket:
+    """A socket on which this much was said."""
+    where = urlsplit(address.url)
+    made = socket.create_connection((where.hostname, where.port), timeout=HANG)
+    made.sendall(sent)
+    return made
+
+
+def dropped(client: socket.socket) -> bool:
+    """Whether the server has closed a connection; what it said before counts as well."""
+    client.settimeout(HANG)
+    try:
+        while client.recv(65_536):
+            pass
+    except ConnectionError:
+        return True
+    except TimeoutError:
+        return False
+    return True
+
+
+def head(address: Address, *more: str) -> bytes:
+    host = f"Host: 127.0.0.1:{urlsplit(address.url).port}"
+    return "\r\n".join(["POST /mcp HTTP/1.1", host, *more, "", ""]).encode()
+
+
+HALF: dict[str, Callable[[Address], bytes]] = {
+    "nothing": lambda address: b"",
+    "half a line": lambda address: b"POST /mc",
+    "half a head": lambda address: head(address)[:-2],
+    "half a body": lambda address: head(address, "Content-Length: 100") + b"{",
+    "half a chunk": lambda address: head(address, "Transfer-Encoding: chunked") + b"40\r\n{",
+}
+
+
+def test_four_hundred_clients_that_never_finish_are_dropped_and_keep_nobody_out(folder: Path) -> None:
+    with served(folder) as address:
+        port = urlsplit(address.url).port
+        own = [("Host", f"127.0.0.1:{port}"), ("Authorization", f"Bearer {address.token}")]
+        with contextlib.ExitStack() as clients:
+            kinds = [*HALF.values()]
+            held = [
+                clients.enter_context(contextlib.closing(connected(address, kinds[n % len(kinds)](address))))
+                for n in range(400)
+            ]
+            before = time.monotonic()
+            assert post(address, own) == 400  # served beside them
+            open_now = len(os.listdir(f"/proc/{address.process.pid}/fd")) if sys.platform == "linux" else 0
+            assert open_now < CONNECTIONS + 64
+            assert all(map(dropped, held))
+            assert time.monotonic() - before < HANG  # none was waited for until its own limit
+        assert post(address, own) == 400
+
+
+def test_a_client_that_sends_a_byte_now_and_then_is_dropped_too(folder: Path) -> None:
+    with served(folder) as address:
+        client = connected(address, head(address)[:-2])
+        begun = time.monotonic()
+        try:
+            while time.monotonic() - begun < HANG:
+                client.sendall(b"X")
+                time.sleep(0.2)
+        except ConnectionError:
+            return
+        finally:
+            client.close()
+        pytest.fail("it was listened to without end")
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_what_is_too_large_is_refused_before_the_token_is_looked_at(folder: Path, kept: bool) -> None:
+    with served(folder) as address:
+        token = f"Authorization: Bearer {address.token if kept else 'none-of-ours-at-all'}"
+        large = f"X-Large: {'x' * (LARGEST_HEAD + 1)}"
+        for sent, status in (
+            (head(address, token, large), (400, 431)),
+            (head(address, token, *(f"X-{n}: y" for n in range(5_000))), (400, 431)),
+            (head(address, token, f"Content-Length: {LARGEST_BODY + 1}"), (413,)),
+            (head(address, token, f"Content-Length: {'9' * 400}"), (400, 413)),
+        ):
+            with contextlib.closing(connected(address, sent)) as client:
+                assert int(client.recv(65_536).split()[1]) in status
+        with contextlib.closing(
+            connected(address, head(address, token, "Transfer-Encoding: chunked"))
+        ) as much:
+            with contextlib.suppress(ConnectionError):
+                for _ in range(LARGEST_BODY // (1 << 16) + 8):
+                    much.sendall(b"10000\r\n" + b" " * (1 << 16) + b"\r\n")
+            assert dropped(much)

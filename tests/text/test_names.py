@@ -409,7 +409,7 @@ def test_a_name_that_tries_to_leave_is_refused_or_tamed_at_every_door(arena: Are
     assert door_problems(arena, name) == []
 
 
-@pytest.mark.parametrize("name", [name for name in HOSTILE if name not in ("secret", "outside", "-rf")])
+@pytest.mark.parametrize("name", [name for name in HOSTILE if name not in ("secret", "outside")])
 def test_a_key_that_is_none_is_refused_and_slugged_when_asked(name: str) -> None:
     with pytest.raises(InvalidKey):
         names.check_key(name)
@@ -446,6 +446,36 @@ def test_every_text_makes_a_key(text: str) -> None:
     assert names.is_key(names.auto_key(text))
     assert names.is_key(names.numbered(names.slug(text), 12345))
     assert names.folded(names.folded(text)) == names.folded(text)
+
+
+def test_a_key_that_began_with_a_dash_before_is_read_and_forgotten_and_none_is_made(tmp_path: Path) -> None:
+    memory = connect(home=tmp_path / "home", cwd=tmp_path, agent="main", origin=Origin.USER)
+    memory.store("Made by a version that took it.", key="old", scope="global")
+    records = tmp_path / "home/memory/global/records"
+    text = (records / "old.md").read_text().replace("key: old", "key: -old")
+    (records / "-old.md").write_text(text)
+    (records / "old.md").unlink()
+    assert memory.show("-old").text == "Made by a version that took it."
+    assert [each.key for each in memory.list().records] == ["-old"]
+    with pytest.raises(InvalidKey, match="begins with a dash"):
+        memory.store("Another.", key="-new", scope="global")
+    assert memory.store("Another.", key="--new", scope="global", slug=True).key == "new"
+    memory.forget("-old")
+    memory.restore("-old")
+    assert memory.show("-old").text == "Made by a version that took it."
+
+
+@given(st.text(st.sampled_from("ab1-_ Ä\n./"), min_size=1, max_size=12))
+@settings(max_examples=300, deadline=None)
+@example("a--b")
+@example("a-")
+@example("-a")
+@example("--")
+@example("index")
+def test_what_is_a_key_stays_one_however_it_is_given(text: str) -> None:
+    assert names.is_new_key(names.slug(text))
+    if names.is_new_key(text):
+        assert names.slug(text) == names.check_key(text) == text
 
 
 def test_the_checker_sees_a_door_that_follows_names_outside(

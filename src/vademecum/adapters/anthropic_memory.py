@@ -21,7 +21,7 @@ from vademecum import Audience, Finding, PersonsText, Scope, VadeError
 from vademecum.adapters.base import alone, as_agent, told
 from vademecum.interfaces.present.safe import clean_text
 from vademecum.store.document import rewrite
-from vademecum.text.names import is_key, numbered, slug
+from vademecum.text.names import is_new_key, numbered, slug
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -109,7 +109,7 @@ def _is_read_only(name: str) -> bool:
 def key_for(name: str, taken: set[str]) -> str:
     """The key of a new file: its own name where that is one, else made from it."""
     stem = name.removesuffix(".md")
-    key = stem if name.endswith(".md") and is_key(stem) else slug(name)
+    key = stem if name.endswith(".md") and is_new_key(stem) else slug(name)
     number, free = 2, key
     while free in taken:
         free, number = numbered(key, number), number + 1

@@ -7,6 +7,7 @@ nobody makes one by accident.
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import stat
@@ -25,7 +26,8 @@ from vademecum.types import Entry, RecordType
 
 if TYPE_CHECKING:
     import tarfile
-    from collections.abc import Iterator, Mapping
+    import zipfile
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from vademecum.knowledge.intake import Piece
     from vademecum.types import Scope
@@ -36,7 +38,9 @@ _MOST = 100_000  # files
 _AGENTS = {".clio", ".claude", ".codex", ".co-cli", ".openclaw", ".clawdbot", ".aws", ".config"}
 _NEVER = {".git", ".hg", ".svn", ".venv", "node_modules", "__pycache__"}
 _TEXTS = (".md", ".markdown", ".json")
-_ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".tar.bz2")
+_TARS, _ZIP = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".txz", ".tar.bz2", ".tbz2"), ".zip"
+_NOT_TAKEN = (".7z", ".rar", ".gz", ".bz2", ".xz", ".zst", ".lz", ".lz4", ".br", ".iso", ".dmg", ".cpio")
+_UNIX = 3  # the system that made a zip, and keeps modes in it
 _BLOCKS = re.compile(
     r"^[ \t]*<!-- *((?:vade|cao)(?:-[a-z]+)*)(?::(?!end)[a-z]+)? *-->[ \t]*\n"
     r".*?^[ \t]*<!-- *(?:/\1(?::[a-z]+)?|\1:end) *-->[ \t]*(?:\n|\Z)"
@@ -138,7 +142,15 @@ def open_tree(path: Path) -> FileTree:
         return FolderTree(real)
     if not real.is_file():
         raise NotFound(f"{path} is not there", hint="give a folder, a file or a .tar.gz archive")
-    return ArchiveTree(real) if real.name.lower().endswith(_ARCHIVES) else FolderTree(real.parent, real.name)
+    name = real.name.lower()
+    if name.endswith((*_TARS, _ZIP)):
+        return ArchiveTree(real)
+    if name.endswith(_NOT_TAKEN):
+        raise Malformed(
+            f"{path} is an archive of a kind that is not read",
+            hint="unpack it and import the folder, or pack it as .zip or .tar.gz",
+        )
+    return FolderTree(real.parent, real.name)
 
 
 class FolderTree(FileTree):
@@ -212,13 +224,20 @@ class ArchiveTree(FileTree):
 
     def __init__(self, top: Path) -> None:
         import tarfile
+        import zipfile
+        import zlib
 
         super().__init__(top)
         self._files: dict[str, tuple[bytes, str]] = {}
+        broken = (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, ValueError, NotImplementedError)
         try:
-            with tarfile.open(top) as archive:
-                self._unpack(archive)
-        except (tarfile.TarError, EOFError, OSError) as error:
+            if top.name.lower().endswith(_ZIP):
+                with zipfile.ZipFile(top) as packed:
+                    self._unpack(map(functools.partial(_zipped, packed), packed.infolist()))
+            else:
+                with tarfile.open(top) as archive:
+                    self._unpack(map(functools.partial(_tarred, archive), archive))
+        except (*broken, OSError, RuntimeError) as error:  # the last: of a zip that needs a password
             if isinstance(error, OSError) and error.errno is not None:
                 raise
             raise Malformed(f"{top} is not an archive that can be read: {error}") from error
@@ -236,14 +255,14 @@ class ArchiveTree(FileTree):
         """When a file was last changed."""
         return self._files[name][1]
 
-    def _unpack(self, archive: tarfile.TarFile) -> None:
+    def _unpack(self, members: Iterable[_Member]) -> None:
         total = 0
-        for number, member in enumerate(archive):
+        for number, member in enumerate(members):
             name = _inside(member)
             total += member.size
             if number >= _MOST or total > _LARGEST_ARCHIVE:
                 raise Malformed(f"{self.top} unpacks to more than is read", hint="unpack it, and import it")
-            if not member.isreg() or not name.lower().endswith(_TEXTS):
+            if member.kind != "file" or not name.lower().endswith(_TEXTS):
                 continue
             parts = name.split("/")
             if any(each in _NEVER or (each.startswith(".") and each not in _AGENTS) for each in parts):
@@ -251,8 +270,10 @@ class ArchiveTree(FileTree):
             elif member.size > LARGEST:
                 self._pass(name, _too_large(member.size, LARGEST))
             else:
-                file = archive.extractfile(member)
-                self._files[name] = (file.read() if file else b"", _stamp(member.mtime))
+                content = member.read()
+                if len(content) > member.size:
+                    raise Malformed(f"{self.top} holds more than it says", hint="do not trust it")
+                self._files[name] = (content, member.changed)
 
     def _drop_common_top(self) -> None:
         tops = {name.partition("/")[0] for name in self._files}
@@ -260,7 +281,42 @@ class ArchiveTree(FileTree):
             self._files = {name.partition("/")[2]: each for name, each in self._files.items()}
 
 
-def _inside(member: tarfile.TarInfo) -> str:
+class _Member(NamedTuple):
+    """What an archive holds under one name; it is read when it is wanted."""
+
+    name: str
+    size: int
+    kind: str  # file, folder, link or other
+    changed: str
+    read: Callable[[], bytes]
+
+
+def _tarred(archive: tarfile.TarFile, member: tarfile.TarInfo) -> _Member:
+    def content() -> bytes:
+        file = archive.extractfile(member)
+        return file.read() if file else b""
+
+    kinds = {"file": member.isreg(), "folder": member.isdir(), "link": member.issym() or member.islnk()}
+    kind = next((kind for kind, is_one in kinds.items() if is_one), "other")
+    return _Member(member.name, member.size, kind, _stamp(member.mtime), content)
+
+
+def _zipped(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> _Member:
+    def content() -> bytes:
+        with archive.open(member) as file:
+            return file.read(LARGEST + 1)  # what it says of its size may be wrong
+
+    mode = stat.S_IFMT(member.external_attr >> 16) if member.create_system == _UNIX else 0
+    kind = {0: "file", stat.S_IFREG: "file", stat.S_IFDIR: "folder", stat.S_IFLNK: "link"}.get(mode, "other")
+    try:
+        changed = datetime(*member.date_time).astimezone().timestamp()  # of a clock on a wall, without a zone
+    except (ValueError, OverflowError):  # some write no day at all
+        changed = 0.0
+    kind = "folder" if member.is_dir() else kind
+    return _Member(member.filename, member.file_size, kind, _stamp(changed), content)
+
+
+def _inside(member: _Member) -> str:
     """The path of a member; one that leads out of the archive, or elsewhere, ends the import."""
     name = member.name.replace("\\", "/")
     parts = [each for each in name.split("/") if each not in ("", ".")]
@@ -268,9 +324,9 @@ def _inside(member: tarfile.TarInfo) -> str:
         raise OutsideMemory(
             "the archive names a path outside of itself", hint="do not trust it; nothing of it was read"
         )
-    if member.issym() or member.islnk():
+    if member.kind == "link":
         raise OutsideMemory("the archive holds a link", hint="pack it again without links")
-    if not (member.isreg() or member.isdir()):
+    if member.kind == "other":
         raise OutsideMemory("the archive holds something that is no file", hint="pack it again without it")
     return "/".join(parts)
 

@@ -295,9 +295,15 @@ class SqliteIndex:
             raise IndexNewer(f"{self.kind.called} {self.path} was made by a newer version of vade")
 
     def close(self) -> None:
-        """Let go of the file; what a disk that may only be read keeps beside it stays there."""
-        with contextlib.suppress(apsw.IOError, apsw.ReadOnlyError, apsw.CantOpenError):
+        """Let go of the file; what a disk that is full or may only be read keeps beside it stays there."""
+        with contextlib.suppress(apsw.IOError, apsw.ReadOnlyError, apsw.CantOpenError, apsw.FullError):
             self._connection.close()
+
+    def abandon(self) -> None:
+        """Let go of a file that lies nowhere any more, and touch nothing that lies in its place by now."""
+        with contextlib.suppress(apsw.Error):
+            self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+        self.close()
 
     # ---------------------------------------------------------------- transactions
 

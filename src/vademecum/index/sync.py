@@ -50,6 +50,7 @@ class SyncReport:
     degraded: list[str] = field(default_factory=list)
     ids: set[tuple[str, Place]] = field(default_factory=set, repr=False)  # of all files that are there
     beside: int = 0  # folders and sources that could not be looked into
+    unwritten: str = ""  # why nothing of this is in a file, though it can be searched
 
     def count(self) -> None:
         """Work the numbers out again."""

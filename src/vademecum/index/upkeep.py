@@ -45,9 +45,11 @@ class IndexFile:
     def __init__(self, home: Home, path: Path, kind: IndexKind) -> None:
         self.home, self.path, self.kind = home, path, kind
         self.trouble: list[str] = []  # to be told once
-        self.scanning = ""  # why the file is done without
+        self.scanning = ""  # what to tell while the file is done without
+        self._failed = ""  # why it is
         self.without_until = 0.0  # when it may be tried again
         self._index: SqliteIndex | None = None
+        self._opened: object = None  # which file that is
         self._process = os.getpid()
 
     def open(self) -> SqliteIndex:
@@ -58,10 +60,15 @@ class IndexFile:
         if self.scanning and time.monotonic() >= self.without_until:
             self.scanning = ""
             self.close()
+        if self._index is not None and self._opened is not None and self._opened != self._lying():
+            self._index.abandon()  # it was deleted, or another lies in its place
+            self._index = None
         if self._index is None:
+            self._opened = None
             try:
                 self._folder()
                 self._index = SqliteIndex(":memory:" if self.scanning else self.path, self.kind)
+                self._opened = None if self.scanning else self._lying()
             except IndexNewer as error:
                 self._index = self._without(error)
             except IndexFailed as error:
@@ -77,6 +84,11 @@ class IndexFile:
         """What an answer has to say of it now."""
         said, self.trouble = self.trouble, []
         return [*said, *([self.scanning] if self.scanning else [])]
+
+    @property
+    def unwritten(self) -> str:
+        """Why nothing is written to the file just now; empty when it is."""
+        return self._failed if self.scanning else ""
 
     def mended(self, call: Callable[[], T]) -> T:
         """What a call gives, made again with a new index when the first one failed."""
@@ -152,7 +164,18 @@ class IndexFile:
     def _do_without(self, error: Exception) -> None:
         """Do without the file for a while, and say so as long as that lasts."""
         self.scanning = f"{self.kind.scanned}: {error}"
+        self._failed = error.strerror or str(error) if isinstance(error, OSError) else str(error)
         self.without_until = time.monotonic() + WITHOUT
+
+    def _lying(self) -> tuple[int, ...]:
+        """Which files lie where the index belongs: its own, and the log of what was written last."""
+        found = []
+        for ending in ("", "-wal"):
+            try:
+                found.append(os.stat(f"{self.path}{ending}").st_ino)
+            except OSError:
+                found.append(0)
+        return tuple(found)
 
     def _locked(self) -> contextlib.AbstractContextManager[None]:
         return self.home.lock(f"index {self.path.stem}", derived=True)

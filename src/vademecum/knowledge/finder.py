@@ -189,6 +189,7 @@ class Finder:
             if SESSIONS in more:
                 self.earlier.read_said(progress=progress)
             report.sessions_unread = self.earlier.unread()
+            report.unwritten = self.searcher.unwritten
         except EmbedderFailed as error:
             report.degraded.append(f"nothing was read: {error}")
 

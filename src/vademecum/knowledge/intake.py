@@ -248,7 +248,7 @@ class Intake:
                 raise _Left("it holds no text")
             return
         tags = self._tags(piece.tags, place.scope)
-        key = names.slug(piece.key) if not names.is_key(piece.key) else piece.key
+        key = names.slug(piece.key)
         for word in (piece.key, key):  # before a slug hides it, and after one brought it out
             names.without_secret(word, "its key")
         mark = self._mark(piece)

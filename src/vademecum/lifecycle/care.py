@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from vademecum import config
-from vademecum.errors import NotFound, VadeError
+from vademecum.errors import IndexFailed, NotFound, VadeError
 from vademecum.store import Found, archive, decisions, document, files, scopes
 from vademecum.store.records import LABELS, LOST
 from vademecum.text import clock
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 
 REVIEW = "review"  # what a sitting is called among the runs
+_UNWRITTEN = "make room or give write access and run it again; until then searches read the files themselves"
 
 
 class Care:
@@ -62,7 +63,10 @@ class Care:
         more = self._finder.to_read(read, everything=read_all)
         with self._work.reported("index"):
             report = self._finder.index(rebuild=rebuild, check=check, progress=progress)
-            self._finder.read(report, more=more, progress=progress)
+            if not report.unwritten:
+                self._finder.read(report, more=more, progress=progress)
+            if report.unwritten:
+                raise IndexFailed(f"nothing was indexed: {report.unwritten}", hint=_UNWRITTEN)
             self._fill_catalogue()
         return report
 

@@ -101,6 +101,11 @@ class Searcher:
         return self.home.path / "index" / f"{names.check_id(self.name, 'an agent')}.db"
 
     @property
+    def unwritten(self) -> str:
+        """Why nothing is written to the index file just now; empty when it is."""
+        return self._file.unwritten
+
+    @property
     def watching(self) -> bool:
         """Whether changes are told by the system; otherwise files are compared from time to time."""
         return self._fresh is not None and self._fresh.watching
@@ -354,7 +359,7 @@ class Searcher:
         return {item: use.count for item, use in self.state.uses(items).items()}
 
     def _with_trouble(self, report: SyncReport) -> SyncReport:
-        told = replace(report, degraded=[*self._file.told, *report.degraded])
+        told = replace(report, degraded=[*self._file.told, *report.degraded], unwritten=self._file.unwritten)
         report.degraded = _lasting(report.degraded)
         return told
 

@@ -40,10 +40,18 @@ def not_keys(files: Iterable[str]) -> list[str]:
     return [name for name in files if not plain(name) or name[:-3] in _RESERVED]
 
 
+def is_new_key(key: str) -> bool:
+    """Whether a record may get this key; one that got a dash in front before stays what it is."""
+    return is_key(key) and not key.startswith("-")
+
+
 def check_key(key: str) -> str:
-    """Return the key if it can name a record on every system."""
+    """Return the key if a record may get it: a file name on every system, and no option to a command."""
     if not is_key(key):
         raise InvalidKey(f"{shown(key)} is not a key that every system can take as a file name")
+    if not is_new_key(key):
+        hint = "begin it with a letter or a digit"
+        raise InvalidKey(f"{shown(key)} begins with a dash, as an option does", hint=hint)
     return key
 
 
@@ -58,7 +66,9 @@ def check_id(name: str, what: str) -> str:
 
 
 def slug(text: str, *, words: int | None = None) -> str:
-    """Make a key from any text; a text without Latin letters or digits gives one made from its hash."""
+    """Make a key from any text; one stays as it is, a text without Latin letters or digits is hashed."""
+    if words is None and is_new_key(text):
+        return text
     latin = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
     parts = re.findall(r"[a-z0-9]+", re.sub(r"['’]", "", latin))[:words]
     key = "-".join(parts)[:LONGEST_KEY].strip("-")

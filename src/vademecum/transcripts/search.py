@@ -495,7 +495,7 @@ class Earlier:
                 self._embed(index, view, until, progress)
         finally:
             index.patience = None
-        return followed._replace(degraded=tuple(self._file.told))
+        return followed._replace(degraded=tuple(self._file.told), unwritten=self._file.unwritten)
 
     def _has_meaning(self, stamps: Iterable[Stamp]) -> bool:
         """Whether sessions are searched by meaning too: vectors of more would cost more than they find."""

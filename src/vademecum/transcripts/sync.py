@@ -172,6 +172,7 @@ class Followed(NamedTuple):
     pending: int = 0
     unreadable: tuple[tuple[str, str], ...] = ()  # path and why
     degraded: tuple[str, ...] = ()
+    unwritten: str = ""  # why nothing of this is in a file
 
     @property
     def searched(self) -> int:
@@ -203,6 +204,7 @@ class Followed(NamedTuple):
             pending=report.pending + self.pending,
             findings=[*report.findings, *findings],
             degraded=[*report.degraded, *self.degraded],
+            unwritten=report.unwritten or self.unwritten,
         )
 
 

@@ -507,7 +507,10 @@ def keep_watch(memory: Memory, *, as_json: bool) -> None:
 
 
 def show_report(report: SyncReport, *, as_json: bool) -> None:
-    """Print what a sync did."""
+    """Print what a sync did; files that are in no index are not said to be."""
+    if report.unwritten and not as_json:
+        output.error(f"nothing was indexed: {report.unwritten}")
+        return
     if as_json:
         output.as_json(to_json.index_json, report)
         return

@@ -1,7 +1,8 @@
 """Serving over HTTP on this machine alone, to whoever holds the token.
 
 A web page in a browser of this machine can reach a local port, under a name of its own choice even. So the
-first look is at the Host, the next at the Origin, and only then at anything else that was sent.
+first look is at how much was sent and how slowly, the next at the Host, then at the Origin, and only then at
+anything else.
 """
 
 from __future__ import annotations
@@ -18,13 +19,16 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import anyio
+import h11
 import uvicorn
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from vademecum.errors import Collision, Malformed
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable, Iterator, Mapping
     from types import FrameType
 
@@ -37,6 +41,9 @@ TOKEN = "mcp-token"
 GRACE = 1.5  # seconds for what is being done, once the server is to leave
 _LOOK = 0.25  # seconds between two looks at the parent
 _SHORTEST = 16  # characters; a shorter one can be guessed
+CONNECTIONS = 128  # at once; beyond, who has waited longest without having asked anything has to go
+LARGEST_HEAD, LARGEST_BODY = 16 << 10, 4 << 20  # bytes of a request
+PATIENCE = 8.0  # seconds from a connection, or the first byte of a request, to its last
 _NAMES = ("127.0.0.1", "localhost", "[::1]")
 
 
@@ -87,6 +94,9 @@ def serve(
     made = _Server(
         uvicorn.Config(
             guarded,
+            http=_Limited,
+            ws="none",
+            h11_max_incomplete_event_size=LARGEST_HEAD,
             lifespan="on",
             log_config=None,
             access_log=False,
@@ -141,6 +151,74 @@ class _Server(uvicorn.Server):
                 signal.signal(each, handler)
 
 
+class _Limited(H11Protocol):
+    """A connection that has to get on: what is half asked is dropped after a while, and too much at once.
+
+    Reads the server library's own state of a connection: `conn` is what was heard, `cycle` what is answered.
+    """
+
+    _late: asyncio.TimerHandle | None = None
+    _heard = 0  # bytes of the request that is under way
+    _since = 0.0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as above it
+        """Begin to wait for a request; with too many others, the one that waited longest has to go."""
+        super().connection_made(transport)
+        self._since = self.loop.time()
+        self._late = self.loop.call_later(PATIENCE, self._drop)
+        if len(self.connections) > CONNECTIONS:
+            others = [each for each in self.connections if isinstance(each, _Limited) and not each.busy]
+            min(others, key=lambda each: each._since)._drop()  # this one is among them
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The other side left."""
+        self._rest()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Take in a part of a request, unless it is more than any request may be."""
+        self._heard += len(data)
+        if self._heard > LARGEST_HEAD + LARGEST_BODY:
+            self._drop()
+            return
+        super().data_received(data)
+        self._look()
+
+    def on_response_complete(self) -> None:
+        """Go on with what was sent meanwhile."""
+        super().on_response_complete()
+        self._look()
+
+    @property
+    def busy(self) -> bool:
+        """Whether a whole request is being answered."""
+        answering = self.cycle is not None and not self.cycle.response_complete
+        return answering and not self._half_asked
+
+    @property
+    def _half_asked(self) -> bool:
+        state = self.conn.their_state
+        return state is h11.SEND_BODY or (state is h11.IDLE and bool(self.conn.trailing_data[0]))
+
+    def _look(self) -> None:
+        """Give a request that is under way its time; one that is whole has all it needs."""
+        if not self._half_asked:
+            self._heard = 0
+            self._rest()
+        elif self._late is None:
+            self._since = self.loop.time()
+            self._late = self.loop.call_later(PATIENCE, self._drop)
+
+    def _rest(self) -> None:
+        if self._late is not None:
+            self._late.cancel()
+        self._late = None
+
+    def _drop(self) -> None:
+        self.connections.discard(self)  # at once, though the loop tells of it later
+        self.transport.abort()
+
+
 class Guard:
     """Lets through what was meant for this server and comes from who may speak to it."""
 
@@ -168,6 +246,11 @@ class Guard:
 
     def refusal(self, headers: Headers) -> tuple[int, str] | None:
         """Why a request is not served; None when it is."""
+        if sum(len(name) + len(value) for name, value in headers.raw) > LARGEST_HEAD:
+            return 431, "the headers are larger than this server takes"
+        size = headers.get("content-length", "0")
+        if not size.isdecimal() or len(size) > 20 or int(size) > LARGEST_BODY:
+            return 413, f"a request may have {LARGEST_BODY:,} bytes"
         hosts, origins = headers.getlist("host"), headers.getlist("origin")
         if len(hosts) != 1 or hosts[0].lower() not in self._hosts:
             return 421, "this server answers to its own address on this machine only"

@@ -40,7 +40,7 @@ logger = logging.getLogger(__name__)
 _TRY: Mapping[type[VadeError], str] = {
     errors.UsageError: "look at the arguments in the tool's description",
     errors.InvalidText: "pass a text that is neither empty nor very long",
-    errors.InvalidKey: "use 1 to 60 of a-z, 0-9 and `-`, or leave `key` out",
+    errors.InvalidKey: "use 1 to 60 of a-z, 0-9 and `-`, not first, or leave `key` out",
     errors.UnknownName: "look at the names in the tool's description",
     errors.ScopeUnresolved: "choose another scope: this connection has none of that kind",
     errors.NotFound: "use memory_recall or memory_search to see what is there",

@@ -434,10 +434,15 @@ def _store(given: Given) -> Write:
     return Write("store", kept, PROJECT, stored, given["idempotency_key"])
 
 
+def _name_of(key: str) -> str:
+    """The key that a note was stored under; one from before may begin with a dash."""
+    return key if key.startswith("-") else slug(key)
+
+
 def _retrieve(given: Given) -> Read:
     (key,) = _needed(given, "key")
 
-    return Read(lambda memory: _NOTE(memory.show(slug(key), scope=PROJECT)))
+    return Read(lambda memory: _NOTE(memory.show(_name_of(key), scope=PROJECT)))
 
 
 def _search(given: Given) -> Read:
@@ -451,7 +456,7 @@ def _list(given: Given) -> Read:
 
 def _delete(given: Given) -> Write:
     (key,) = _needed(given, "key")
-    gone = {"name": slug(key), "scope": PROJECT}
+    gone = {"name": _name_of(key), "scope": PROJECT}
     return Write("forget", gone, PROJECT, forgotten, given["idempotency_key"])
 
 
