@@ -10,10 +10,11 @@ import functools
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from vademecum.index.words import ENGLISH, SILENT, Speech
+from vademecum.text import names
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from vademecum.index.reads import Reads
     from vademecum.store import Directory
@@ -62,6 +63,7 @@ class Stack(NamedTuple):
     open: Callable[[], Directory | None]
     root: str = ""
     plain: bool = False  # whether links, pipes and folders with such a name are nobody's concern
+    hidden: Callable[[Directory, Collection[str]], Collection[str]] | None = None  # second copies among names
 
     def states(self) -> Iterator[tuple[str, Stamp]]:
         """Each file that is here now, with its stamp, in no order."""
@@ -69,7 +71,12 @@ class Stack(NamedTuple):
         if folder is None:
             return
         with folder:
-            for name, state in folder.scan(self.wanted):
+            found = folder.scan(self.wanted)
+            if self.hidden is not None:
+                here = dict(found)
+                hidden = self.hidden(folder, here)
+                found = ((name, state) for name, state in here.items() if name not in hidden)
+            for name, state in found:
                 if not self.plain or _is_file(state):
                     yield name, stamp(state)
 
@@ -82,6 +89,9 @@ class Stack(NamedTuple):
             return None
         with folder:
             state = folder.stat(name)
+            if state is not None and self.hidden is not None and names.not_keys([name]):
+                here = [each for each in folder.names(ordered=False) if self.wanted(each)]
+                state = None if name in self.hidden(folder, here) else state
         return None if state is None or (self.plain and not _is_file(state)) else stamp(state)
 
     def item(self, name: str, state: Stamp) -> IndexItem:

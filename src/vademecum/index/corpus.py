@@ -16,7 +16,7 @@ from vademecum.errors import Malformed
 from vademecum.index import words
 from vademecum.index.base import JOURNAL, MEMORY, PINNED, Filter, IndexDocument, Labels, Piece, Stack
 from vademecum.index.languages import language_of
-from vademecum.store import archive, document, pinned, scopes, sources
+from vademecum.store import archive, copies, document, pinned, scopes, sources
 from vademecum.store.files import DiskFolder
 from vademecum.store.journal import is_day
 from vademecum.store.merge import read_tags
@@ -133,6 +133,7 @@ class Corpus:
             wanted,
             functools.partial(self._open, shelf, below),
             str(shelf.top) if shelf.shared else "",
+            hidden=copies.hidden_in if kind == "record" else None,
         )
 
     def _open(self, shelf: Shelf, below: tuple[str, ...]) -> Directory | None:

@@ -94,7 +94,7 @@ class Injection:
                     without=without,
                 )
             )
-        return _with_warning(block, hidden)
+        return _with_warning(block, hidden, *self._work.hidden_note(places))
 
     def recent(self) -> Sequence[Pointer]:
         """The last sessions of this project that hooks of this machine kept, but for the one that asks."""
@@ -219,12 +219,12 @@ class Injection:
         ]
 
 
-def _with_warning(block: injecting.Block, hidden: Collection[str]) -> injecting.Block:
-    """A block that says what was replaced in it, to whoever asked for it."""
-    if not hidden or "[REDACTED:" not in block.text:
-        return block
-    said = f"what looks like a secret was redacted ({', '.join(sorted(hidden))}): `vade lint` says where"
-    return block._replace(warnings=(*block.warnings, said))
+def _with_warning(block: injecting.Block, hidden: Collection[str], *said: str) -> injecting.Block:
+    """A block that says what was replaced in it and what is out of sight, to whoever asked for it."""
+    if hidden and "[REDACTED:" in block.text:
+        kinds = ", ".join(sorted(hidden))
+        said = (*said, f"what looks like a secret was redacted ({kinds}): `vade lint` says where")
+    return block._replace(warnings=(*block.warnings, *said)) if said else block
 
 
 # ------------------------------------------------------------ files that agents read by themselves

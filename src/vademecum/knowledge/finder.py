@@ -145,6 +145,8 @@ class Finder:
                 max_weak = wanted if found.read else relevance.most_weak(wanted)
             found = self._with_standing(searching.without_weak(found, max_weak))
             notes = asked.notes if found.mode == "metadata" else (*asked.notes, *asked.times.notes)
+            hidden = self._work.hidden_note(self._work.places(asked.scope))
+            found = replace(found, degraded=(*found.degraded, *hidden)) if hidden else found
             return replace(found, notes=(*notes, *found.notes)) if notes else found
 
     def with_related(self, found: searching.Answer, asked: searching.Query) -> searching.Answer:

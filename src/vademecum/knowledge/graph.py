@@ -21,7 +21,7 @@ from vademecum.search.base import Passage
 from vademecum.store import Fact, archive, decisions, frontmatter, scopes, sources
 from vademecum.store.document import decode
 from vademecum.store.merge import read_tags
-from vademecum.store.records import is_record
+from vademecum.store.records import in_folder
 from vademecum.text import LETTERS, clock, fences, names, outgoing, visible
 from vademecum.types import Entry, Finding, Record
 
@@ -545,7 +545,7 @@ class Sight:
             if folder is None:
                 continue
             with folder:
-                for name in filter(is_record, folder.names()):
+                for name in in_folder(folder):
                     at = str(shelf.top), shelf.name_of(archive.RECORDS, name)
                     state = folder.stat(name)
                     if state is None:

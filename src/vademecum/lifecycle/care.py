@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from vademecum.lifecycle.rewrite import Rewritten
     from vademecum.llm.base import Model
     from vademecum.search.searcher import Searcher
-    from vademecum.store import Workspace
+    from vademecum.store import SecondCopy, Workspace
     from vademecum.store import runs as running
     from vademecum.store.requests import Waiting
 
@@ -220,7 +220,8 @@ class Care:
                     home=self._work.home,
                 ),
             )
-        return [*found, *(self._work.settings_findings() if scope is None else ())]
+        hidden = self._work.hidden(places)
+        return [*found, *hidden, *(self._work.settings_findings() if scope is None else ())]
 
     def heal(
         self, *, scope: str | Scope | None = None, apply: bool = False, aggressive: bool = False
@@ -262,6 +263,39 @@ class Care:
         """How many rows of the index name files that are gone; none where there is no index."""
         made = (self._work.home.path / "index" / f"{self._work.settings.agent}.db").exists()
         return self._finder.searcher.survey().gone if made else 0
+
+    def merge(
+        self, name: str | int | None = None, *, scope: str | Scope | None = None, apply: bool = False
+    ) -> passes.RunOutcome:
+        """What second copies that sync tools left would bring, all or of one record, and with `apply` merge.
+
+        Every entry of all versions stays, and each version goes to the archive; `undo` brings them back.
+        """
+        from vademecum.lifecycle import copies, passes
+
+        self._work.not_in_group("merge copies")
+        if apply:
+            self._work.may_write()
+        elif self._work.settings.incognito:
+            return passes.RunOutcome(())
+        with self._work.reported("merge"):
+            every = self._work.copies(self._work.places(scope))
+            found = every if name is None else self._copies_of(str(name), scope, every)
+            return copies.merge_copies(self._work.records, found, apply=apply)
+
+    def _copies_of(
+        self, name: str, scope: str | Scope | None, found: Sequence[SecondCopy]
+    ) -> Sequence[SecondCopy]:
+        """Those that are meant by the name of a file, of its copy or of a record."""
+        same = [
+            each
+            for each in found
+            if name.lower() in (each.path.lower(), each.name.lower(), each.original.lower())
+        ]
+        if not same:
+            record = self._work.find(name, scope).record
+            same = [each for each in found if each.shelf.name_of(*each.below, each.original) == record.path]
+        return same
 
     def split(self, name: str | int, *, scope: str | Scope | None = None) -> passes.RunOutcome:
         """Take back the newest merge of a record: both statements stand again, each in its own record."""

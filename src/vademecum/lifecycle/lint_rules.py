@@ -27,7 +27,7 @@ from vademecum.knowledge.statements import first_line
 from vademecum.lifecycle.passes import SeenRecord, beside_record, is_beside, is_countable
 from vademecum.store import archive, listing, scopes, short_numbers, sources
 from vademecum.store.document import decode
-from vademecum.store.records import is_record, key_of
+from vademecum.store.records import in_folder, key_of
 from vademecum.text import fences, may_cite, names, secrets
 from vademecum.types import Finding, Scope
 
@@ -209,7 +209,7 @@ class _Reader:
     def _on(self, shelf: Shelf, below: tuple[str, ...], folder: Directory) -> None:
         here = folder.names()
         if below == (archive.RECORDS,):
-            kind, names = RECORD, [name for name in here if is_record(name)]
+            kind, names = RECORD, in_folder(folder)
         else:
             kind = JOURNAL if below else PINNED
             names = [name for name in here if is_beside(shelf, name, kind)]

@@ -29,7 +29,7 @@ from vademecum.store.document import decode
 from vademecum.store.journal import is_day
 from vademecum.store.merge import Part, is_consolidation
 from vademecum.store.pinned import CONTEXT
-from vademecum.store.records import is_record, key_of
+from vademecum.store.records import in_folder, key_of
 from vademecum.store.runs import Run
 from vademecum.text import clock, names
 from vademecum.types import LEARNED, Finding, Origin, Record, RecordType, Scope
@@ -471,7 +471,7 @@ def read_places(records: Records, places: Iterable[Place]) -> tuple[list[SeenRec
             if folder is None:
                 continue
             with folder:
-                for name in filter(is_record, folder.names()):
+                for name in in_folder(folder):
                     try:
                         content = folder.read(name)
                         if content is not None:
@@ -514,11 +514,12 @@ def settle(records: Records, seen: Sequence[SeenRecord], passes: Iterable[Pass])
 
 
 def apply_proposals(
-    records: Records, proposals: Iterable[Proposal], *, what: str
+    records: Records, proposals: Iterable[Proposal], *, what: str, replacing: bool = False
 ) -> tuple[str, tuple[Told, ...]]:
     """Make the edits of some proposals; returns the name of the run and what became of each edit.
 
-    Within a proposal what is written goes first: when that cannot be, nothing of it is taken away.
+    Within a proposal what is written goes first: when that cannot be, nothing of it is taken away. Who is
+    `replacing` has seen to it that no text is lost.
     """
     run = Run(records.home, records.caller, records.now, records.announce, what)
     told: list[Told] = []
@@ -529,7 +530,7 @@ def apply_proposals(
         written = [edit for edit in proposal.edits if edit.after is not None]
         retired = [edit for edit in proposal.edits if edit.after is None]
         for edit in written:
-            told.append(run.do(_numbered(records, edit), proposal.what))
+            told.append(run.do(_numbered(records, edit), proposal.what, replacing=replacing))
             if not told[-1].done:
                 break
         else:

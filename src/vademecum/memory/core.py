@@ -24,7 +24,7 @@ from vademecum.types import Finding, Noted, Origin, Outcome, Record, Scope, Stor
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
     from typing import Literal, Self
 
@@ -288,9 +288,10 @@ class Memory:
             shown = page.records if reveal else (outgoing.clean_record(each) for each in page.records)
             return replace(page, records=tuple(shown))
         found: list[Record] = []
-        findings: list[Finding] = []
+        places = self.workspace.places(scope, all=all)
+        findings: list[Finding] = self.workspace.hidden(places)
         counted: Counter[Place] = Counter()
-        for each in self.workspace.everything(self.workspace.places(scope, all=all)):
+        for each in self.workspace.everything(places):
             if isinstance(each, Finding):
                 findings.append(each)
                 continue
@@ -300,12 +301,12 @@ class Memory:
         found.sort(key=listing_order)
         return Listing(tuple(found), tuple(findings), self.settings.decay.max_count, dict(counted))
 
-    def _page(self, places: Iterable[Place], kind: str | None, tag: str | None, wanted: range) -> Listing:
+    def _page(self, places: Sequence[Place], kind: str | None, tag: str | None, wanted: range) -> Listing:
         """Some of the records in their order, as they stand; only those are read."""
         from vademecum.lifecycle import passes
 
         records, most = self.workspace.records, self.settings.decay.max_count
-        findings: list[Finding] = []
+        findings: list[Finding] = self.workspace.hidden(places)
         counted: Counter[Place] = Counter()
         order: list[tuple[int, str, int, str, int, str]] = []
         shelves: list[Shelf] = []

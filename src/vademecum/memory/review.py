@@ -6,17 +6,14 @@ import contextlib
 import fnmatch
 import json
 import os
-import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import Conflict, Malformed, NotFound, OutsideMemory, UsageError, VadeError
 from vademecum.knowledge import trust as trusting
 from vademecum.stand_ins import renamed
-from vademecum.store import Found, Listed, archive, decisions, document, files, pinned, reading, scopes
+from vademecum.store import Found, Listed, archive, decisions, files, pinned, reading, scopes
 from vademecum.store import requests as approving
 from vademecum.store import runs as running
-from vademecum.store.document import decode
-from vademecum.store.merge import saying
 from vademecum.text import names
 from vademecum.types import Audience, Finding, Origin, Scope, parse_origin
 
@@ -24,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from vademecum.memory.core import Memory
-    from vademecum.store import Shelf
     from vademecum.types import Entry, Place, Record
 
 KINDS = {  # in the order in which they are shown, and what a yes does
@@ -40,12 +36,6 @@ _SESSIONS = 10  # whose messages are read for signals
 _MESSAGES = 400  # of these at most
 _BRINGS = ("store", "note", "learn")  # whose text stays that of who asked for it
 _KNOWN = 90.0  # out of 100: what is as like as this to something in memory is in it already
-# What Syncthing, Dropbox, Nextcloud and their kind call a copy that they could not merge.
-_COPY = re.compile(
-    r"(?P<stem>.+?)(?:\.sync-conflict-\d{8}-\d{6}(?:-[A-Z0-9]+)?| \([^()]*conflicted copy[^()]*\))"
-    r"(?P<ending>\.md)",
-    re.IGNORECASE,
-)
 _WHERE = {"preference": (Scope.GLOBAL, "user"), "correction": (Scope.PROJECT, "feedback")}
 
 
@@ -251,18 +241,18 @@ class Review:
                 yield Item("contradiction", mark, key, path, text, clash.rule, place, clash)
 
     def _waiting_conflicts(self, scope: str | Scope | None, notes: list[str]) -> Iterator[Item]:
-        for place in self._work.places(scope):
-            for shelf in scopes.shelves(self._work.home, self._work.caller, place):
-                folder = shelf.open(archive.RECORDS) if shelf.trusted else None
-                if folder is None:
-                    continue
-                with folder:
-                    for name in folder.names():
-                        copy = _COPY.fullmatch(name)
-                        content = folder.read(name) if copy else None
-                        if copy and content is not None:
-                            original = f"{copy['stem']}{copy['ending']}"
-                            yield _conflict(shelf, name, content, original, folder.read(original))
+        from vademecum.lifecycle import copies
+
+        mergings, left = copies.find_mergings(self._work.records, self._work.copies(self._work.places(scope)))
+        notes += [f"{each.where}: {each.why}" for each in left]
+        for each in mergings:
+            first = each.copies[0]
+            marks = [files.digest(edit.before or b"") for edit in each.edits]
+            mark = decisions.mark_of("conflict", first.path, *marks)
+            shown = "\n\n".join(each.new) or "They say nothing that the file does not say."
+            name, place = first.original.removesuffix(".md"), str(first.shelf.place.scope)
+            why = f"{each.proposal.why}; this is what only the copies say"
+            yield Item("conflict", mark, name, first.path, shown, why, place, each.edits)
 
     def _waiting_promotions(self, scope: str | Scope | None, notes: list[str]) -> Iterator[Item]:
         if scope is not None and scope not in scopes.WITH_JOURNAL:
@@ -405,7 +395,9 @@ class Review:
         else:
             edits = item.about
         proposal = passes.Proposal(kind, item.path, item.why, edits)
-        run, told = passes.apply_proposals(self._work.records, [proposal], what=f"review {kind}")
+        run, told = passes.apply_proposals(
+            self._work.records, [proposal], what=f"review {kind}", replacing=kind == "conflict"
+        )
         wrong = next((each.why for each in told if not each.done), "")
         line = {"what": "run", "run": run, "path": item.path} if run else None
         return Decided(item, not wrong, wrong, f"vade undo {run}" if run else ""), line
@@ -711,29 +703,4 @@ def _is_from(found: object, source: str) -> bool:
     return source in (own, own.removeprefix("import:")) or any(
         each == source or each.startswith(f"{source}:") or fnmatch.fnmatchcase(each, source)
         for each in resources
-    )
-
-
-def _conflict(shelf: Shelf, name: str, content: bytes, original: str, current: bytes | None) -> Item:
-    """A copy that a sync tool left, and the edits that merge it into the record it is a copy of."""
-    path = shelf.name_of(archive.RECORDS, name)
-    where = shelf.name_of(archive.RECORDS, original)
-    mine = document.parse(decode(content))
-    if current is None:
-        merged, new = content, [entry.text for entry in mine.entries]
-    else:
-        text = decode(current)
-        parsed = document.parse(text)
-        missing = [entry for entry in mine.entries if saying(parsed, entry.text) is None]
-        new = [entry.text for entry in missing]
-        for entry in missing:
-            text = document.insert(text, entry)
-        merged = text.encode()
-    edits = [running.Edit(shelf, archive.RECORDS, original, current, merged)] if merged != current else []
-    edits.append(running.Edit(shelf, archive.RECORDS, name, content, None))
-    shown = "\n\n".join(new) if new else "It says nothing that the record does not say."
-    mark = decisions.mark_of("conflict", path, files.digest(content), files.digest(current or b""))
-    why = f"a copy of {where}; this is what only the copy says"
-    return Item(
-        "conflict", mark, original.removesuffix(".md"), path, shown, why, str(shelf.place.scope), tuple(edits)
     )

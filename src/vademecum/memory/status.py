@@ -72,6 +72,7 @@ def status_of(memory: Memory) -> Status:
                 notes += len(day.entries)
         documents, more = work.pinned(places)
         findings += more
+        findings += work.hidden(places)
         findings += _leftovers(work, places)
         findings += [
             _deleted(version)
@@ -139,17 +140,18 @@ def _hooks(work: Workspace) -> Iterator[Finding]:
 def _leftovers(work: Workspace, places: Iterable[Place]) -> Iterator[Finding]:
     """What killed writers and unfinished edits left beside the files."""
     conflict = "a text that could not be joined with its file was kept here"
-    compare = "compare both, keep what you want, delete the copy"
     for folder, path in _folders(work, places):
         with folder:
             for name in folder.leftovers():
                 yield Finding(
                     "leftover", path(name), "a writer was killed here", "it is cleared by the next write"
                 )
-            odd = sorted(name for name in folder.names(ordered=False) if ".conflict-" in name)
-            for name in odd:
-                if files.is_conflict(name):
-                    yield Finding("conflict", path(name), conflict, compare)
+            listed = folder.names(ordered=False)
+            # Beside its file it is a second copy, which is told and merged as such.
+            alone = (name for name in listed if ".conflict-" in name and files.is_conflict(name))
+            for name in sorted(alone):
+                if f"{name.partition('.conflict-')[0]}.md" not in listed:
+                    yield Finding("conflict", path(name), conflict, "keep what you want, delete the copy")
 
 
 def _folders(work: Workspace, places: Iterable[Place]) -> Iterator[tuple[Directory, Callable[[str], str]]]:

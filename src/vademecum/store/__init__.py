@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from vademecum.store.backend import Backend, Directory
     from vademecum.store.catalogue import Catalogue, Fact
+    from vademecum.store.copies import SecondCopy
     from vademecum.store.home import Home, Shelf
     from vademecum.store.journal import Journal
     from vademecum.store.merge import Draft
@@ -35,6 +36,7 @@ __all__ = [
     "Listed",
     "Pinned",
     "Records",
+    "SecondCopy",
     "Shelf",
     "Told",
     "Workspace",
@@ -48,6 +50,7 @@ _FROM = {
         "Catalogue",
         "Fact",
     ),
+    "copies": ("SecondCopy",),
     "home": (
         "Home",
         "Shelf",

@@ -23,7 +23,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from vademecum.errors import Malformed, OutsideMemory
-from vademecum.store import archive
+from vademecum.store import archive, copies
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -177,7 +177,10 @@ class Catalogue:
         if earlier is not None and earlier.folder == stamp and max(stamp[:2]) < earlier.at - RACY:
             return earlier
         at = time.time_ns()
-        look = _Look(_stamps(folder, wanted), at, stamp)
+        stamps = _stamps(folder, wanted)
+        for name in () if wanted is _is_log else copies.hidden_in(folder, stamps):
+            del stamps[name]  # it stands for a file that is here
+        look = _Look(stamps, at, stamp)
         if self._looks.depth:
             self._looks.folders[folder.path] = look
         return look

@@ -263,6 +263,12 @@ def _origin(signed: str | None) -> Origin | None:
     return max(named, key=_TRUST.index, default=None)
 
 
+def signed_origin(line: str) -> Origin | None:
+    """Whose text a line signs; None when it is no signature."""
+    found = _SIGNATURE.fullmatch(line)
+    return _origin(found[1]) if found else None
+
+
 def _fields(signed: str | None) -> dict[str, str]:
     pairs = (part.split(":", 1) for part in (signed or "").split("|") if ":" in part)
     return {name.strip(): value.strip() for name, value in pairs}

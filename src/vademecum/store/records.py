@@ -22,6 +22,7 @@ from vademecum.stand_ins import LazyModule
 from vademecum.store import (
     archive,
     audit,
+    copies,
     decisions,
     document,
     files,
@@ -114,9 +115,7 @@ class Records:
         if folder is None:
             return
         with folder:
-            for name in folder.names():
-                if not is_record(name):
-                    continue
+            for name in in_folder(folder):
                 try:
                     content = folder.read(name)
                     if content is not None:
@@ -478,7 +477,7 @@ class Records:
         entry = Entry(
             draft.text, stamp, self.caller.origin, stamp if yields else None, cites=draft.cites or None
         )
-        seen = short_numbers.read_labels(self._numbered_shelves(), wanted=is_record)
+        seen = _no_copies(short_numbers.read_labels(self._numbered_shelves(), wanted=is_record))
         with self.locked(shelf, name), self._folder(shelf, create=True) as folder:
             current = folder.read(name)
             held = None if fresh else self._held_as_part(shelf, name, current)
@@ -937,6 +936,9 @@ class Records:
             # A name that is a key can only be its own; the others are few and made by hand.
             handmade = names.not_keys(folder.names(ordered=False))
             alike = sorted(name for name in handmade if is_record(name) and key_of(name) == key)
+            if alike:
+                hidden = copies.hidden_in(folder, folder.names(ordered=False))
+                alike = [name for name in alike if name not in hidden]
         if len(alike) > 1:
             listed = " and ".join(shelf.name_of(archive.RECORDS, name) for name in alike)
             raise Collision(
@@ -1133,6 +1135,13 @@ def _narrowed(found: Found, part: str) -> Found:
     return found._replace(record=merge.narrowed(found.record, part), part=part)
 
 
+def in_folder(folder: Directory) -> list[str]:
+    """The files of a folder that hold records, without second copies of them."""
+    listed = [name for name in folder.names() if is_record(name)]
+    hidden = copies.hidden_in(folder, listed)
+    return [name for name in listed if name not in hidden] if hidden else listed
+
+
 def is_record(name: str) -> bool:
     """Whether a file name can be a record's; listings are generated, conflict files wait for a person."""
     return (
@@ -1220,6 +1229,15 @@ def _raise_failures(known: Facts) -> Facts:
         if isinstance(error, OSError) and not isinstance(error, PermissionError):
             raise error
     return known
+
+
+def _no_copies(labels: Sequence[short_numbers.Label]) -> list[short_numbers.Label]:
+    """Labels without those of second copies, which wait to be merged and get no names of their own."""
+    by_shelf: dict[Shelf | None, dict[str, str | None]] = {}
+    for each in labels:
+        by_shelf.setdefault(each.shelf, {})[each.name] = each.id
+    hidden = {shelf: copies.find(ids, ids.get) for shelf, ids in by_shelf.items()}
+    return [each for each in labels if each.name not in hidden[each.shelf]]
 
 
 def _merged(record: Record, join: Joining) -> Merged | None:

@@ -21,7 +21,7 @@ from vademecum.store import archive, audit, document, files, frontmatter, people
 from vademecum.store.document import decode
 from vademecum.store.home import Home
 from vademecum.store.merge import Joining
-from vademecum.store.records import Found, Records, is_record, key_of
+from vademecum.store.records import Found, Records, in_folder, is_record, key_of
 from vademecum.text import clock, names, normalise
 from vademecum.types import Audience, Change, ChangeKind, Entry, Origin, Place, Record, Scope, Stored
 
@@ -544,7 +544,7 @@ class Staged(Records):
         found: set[str] = set()
         if folder is not None:
             with folder:
-                found = set(folder.names())
+                found = set(in_folder(folder))
         found |= {each.name for each in self._edits.values() if each.shelf == shelf and _is_of(each)}
         return sorted(filter(is_record, found))
 

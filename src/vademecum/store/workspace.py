@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from vademecum.config import Loaded, Settings
     from vademecum.llm.base import Model
+    from vademecum.store.copies import SecondCopy
     from vademecum.store.home import Home
     from vademecum.store.journal import Journal
     from vademecum.store.pinned import Documents, Pinned
@@ -240,6 +241,27 @@ class Workspace:
         if self.settings.incognito:
             return iter(())
         return self.records.all(places)
+
+    def copies(self, places: Iterable[Place]) -> list[SecondCopy]:
+        """The second copies that sync tools left in these places; nothing when incognito."""
+        from vademecum.store import copies
+
+        if self.settings.incognito:
+            return []
+        private = self.caller.audience is Audience.PRIVATE
+        shelves = (shelf for place in places for shelf in scopes.shelves(self.home, self.caller, place))
+        return [each for shelf in shelves for each in copies.on_shelf(shelf, journal=private)]
+
+    def hidden(self, places: Iterable[Place]) -> list[Finding]:
+        """What of these places is kept out of sight; every door that shows something tells of it."""
+        return [each.finding for each in self.copies(places)]
+
+    def hidden_note(self, places: Iterable[Place]) -> tuple[str, ...]:
+        """The same in a sentence, for who asked for something else; nothing where nothing is hidden."""
+        from vademecum.store import copies
+
+        found = self.hidden(places)
+        return (copies.sentence(found),) if found else ()
 
     def find(self, name: str | int, scope: str | Scope | None, *, only: bool = False) -> Found:
         """One record in sight, by key, number or id."""

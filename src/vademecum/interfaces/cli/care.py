@@ -50,6 +50,19 @@ def split(key: str, scope: str | None, as_json: bool, door: Door) -> int:
 
 
 @click.command()
+@click.argument("key", required=False, metavar="[KEY|PATH]")
+@scope_option("Only look in this scope.")
+@click.option("--apply", is_flag=True, help="Do it; without, it is only told.")
+@common
+def merge(key: str | None, scope: str | None, apply: bool, as_json: bool, door: Door) -> int:
+    """Merge second copies that a sync tool left beside a record; every entry stays, `vade undo` undoes it."""
+    outcome = door().care.merge(key, scope=scope, apply=apply)
+    show = partial(show_outcome, outcome, applied=apply, command="vade merge")
+    output.tell(as_json, show, to_json.outcome_json, outcome)
+    return int(any(not each.done for each in outcome.told))
+
+
+@click.command()
 @click.argument("run", required=False)
 @click.option("--list", "listed", is_flag=True, help="Show the runs instead.")
 @common

@@ -1,0 +1,580 @@
+"""Second copies: which files a sync tool left beside the one they are a copy of, and how both become one.
+
+Syncthing, Dropbox, iCloud, git and their kind keep two versions of a file under two names. Some names can
+mean nothing else; others (`x 2.md`) are also what people call things, and there the id in the file decides.
+The merge is a union: it depends on what the versions hold and not on their names or order, so that two
+machines that merge the same versions write the same bytes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import heapq
+import itertools
+import re
+import unicodedata
+from graphlib import CycleError, TopologicalSorter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from vademecum.errors import Malformed, OutsideMemory
+from vademecum.store import archive, document, files, frontmatter
+from vademecum.store.document import decode
+from vademecum.store.journal import is_day
+from vademecum.text import clock, names
+from vademecum.types import Finding, Origin
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+
+    from vademecum.store.backend import Directory
+    from vademecum.store.home import Home, Shelf
+    from vademecum.types import Entry
+
+    Identity = Callable[[str], str | None]
+    Mark = tuple[str, str, str]  # time, part, text
+
+WHAT = "copy"
+MEND = "vade merge"
+_ENDING = ".md"
+_CONTEXT = "context.md"
+_HEAD = 1024  # bytes; the labels of a record stand at its beginning
+_ID = re.compile(rb"^id:[ \t]*[\"']?([^\s\"']+)", re.MULTILINE)
+
+# What stands between the name of a file and its ending when a tool could not merge two versions of it.
+_CERTAIN = (
+    re.compile(r"\.sync-conflict-\d{8}-\d{6}(?:-[A-Z0-9]{4,10})?"),  # Syncthing
+    re.compile(r"_conflict-\d{8}-\d{6}"),  # ownCloud, Nextcloud
+    re.compile(r"\.conflict\d{0,3}", re.IGNORECASE),  # Resilio, rclone
+    re.compile(r" ?\[conflict\]", re.IGNORECASE),  # Google Drive
+    re.compile(r"_[^_]+_[A-Z][a-z]{2}-\d\d-\d{4,6}-\d{4}_[A-Za-z]*Conflict(?:_\d{1,3})?"),  # Synology
+    re.compile(r"_(?:BACKUP|BASE|LOCAL|REMOTE)_\d+"),  # git mergetool
+    re.compile(r"\.conflict-\d{8}T\d{6}-[0-9a-f]{16}"),  # ours, of a save that nobody had seen
+)
+# The same in parentheses, which may hold a name with parentheses of its own.
+_PARENTHESES = re.compile(r" ?\(((?:[^()]|\([^()]*\))+)\)")
+_INSIDE = re.compile(
+    r".*\bconflicted copy\b.*"  # Dropbox, Nextcloud, Obsidian
+    r"|(?:case|unicode encoding|selective sync|white ?space) conflict(?: \d{1,3})?"  # Dropbox
+    r"|in konflikt stehende kopie\b.*|copie en conflit\b.*|copia en conflicto\b.*|copia in conflitto\b.*"
+    r"|c[oó]pia em conflito\b.*|conflicterende kopie\b.*|.*競合コピー.*"
+    r"|sfconflict(?: \S+)? \d{4}(?:-\d\d){5}"  # Seafile
+    r"|conflict_.+_\d{4}(?:-\d\d){5}",  # FileCloud
+    re.IGNORECASE,
+)
+# What may as well be a name that somebody chose.
+_NUMBERED = re.compile(r"(?: \d{1,3}| ?\(\d{1,3}\)| - copy| copy| ?\(copy\))", re.IGNORECASE)
+# A version whose name does not end as a record's does: git's when a folder came in the way, and rclone's.
+_BEHIND = re.compile(r"(.+\.md)(?:~[^~]+|\.conflict\d{0,3})")
+_BREAK = re.compile(r"[ ._()\[\]-]+")
+_MOST_BREAKS = 12
+_NAMES = ("created", "id", "num")
+_LISTS = ("tags", "aliases", "parts", "confirmed")
+_UNCLEAR = "its entries cannot be told apart; compare both files by hand"
+
+
+# -------------------------------------------------------------------- names
+
+
+def find(listed: Collection[str], identity: Identity) -> dict[str, str]:
+    """The files of a folder of records that are second copies, each with the one that it is a copy of.
+
+    `identity` reads the id in a file; it is asked only about names that leave it open.
+    """
+    odd = names.not_keys(listed)
+    if not odd:
+        return {}
+    here = _Folded(listed)
+    found: dict[str, str] = {}
+    for name in sorted(odd):
+        original = _certain(name, here) or _other_spelling(name, here) or _by_id(name, here, identity)
+        if original is not None:
+            found[name] = original
+    return {name: _root(name, found) for name in found}
+
+
+def find_named(listed: Collection[str], wanted: Callable[[str], bool]) -> dict[str, str]:
+    """Second copies of files whose names alone tell what they are: days of a journal, pinned documents."""
+    here = _Folded([name for name in listed if wanted(name)])
+    found = {}
+    for name in sorted(listed):
+        if not wanted(name):
+            original = _certain(name, here) or _numbered(name, here) or _other_spelling(name, here)
+            if original is not None:
+                found[name] = original
+    return found
+
+
+def hidden_in(folder: Directory, listed: Collection[str]) -> dict[str, str]:
+    """The second copies among the records of a folder."""
+    return find(listed, lambda name: _read_id(folder, name))
+
+
+class SecondCopy(NamedTuple):
+    """A second copy, and the file it is a copy of."""
+
+    shelf: Shelf
+    kind: str  # as the archive calls it
+    name: str
+    original: str
+
+    @property
+    def path(self) -> str:
+        """The copy as shown."""
+        return self.shelf.name_of(*self.below, self.name)
+
+    @property
+    def below(self) -> tuple[str, ...]:
+        """The folder of its shelf in which it lies."""
+        return () if self.kind == archive.PINNED else (self.kind,)
+
+    @property
+    def finding(self) -> Finding:
+        """What to say of it."""
+        why = f"a second copy of {self.original}, hidden from search and from agents"
+        mend = f"{MEND} --apply" if self.shelf.trusted else "vade trust"
+        what = "conflict" if files.is_conflict(self.name) else WHAT
+        return Finding(what, self.path, why, mend, place=self.shelf.place)
+
+
+def on_shelf(shelf: Shelf, *, journal: bool) -> Iterator[SecondCopy]:
+    """The second copies on a shelf: of records, of days of the journal, of pinned documents."""
+    documents = {each for each in shelf.place.scope.rule.documents if not shelf.shared or each == _CONTEXT}
+    kinds: list[tuple[str, Callable[[str], bool]]] = [(archive.RECORDS, bool)]
+    kinds += [(archive.JOURNAL, is_day)] if journal and not shelf.shared else []
+    kinds += [(archive.PINNED, documents.__contains__)] if documents else []
+    for kind, wanted in kinds:
+        with contextlib.suppress(OutsideMemory, OSError):
+            folder = shelf.open(*(() if kind == archive.PINNED else (kind,)))
+            if folder is None:
+                continue
+            with folder:
+                listed = folder.names(ordered=False)
+                found = hidden_in(folder, listed) if kind == archive.RECORDS else find_named(listed, wanted)
+            yield from (SecondCopy(shelf, kind, name, found[name]) for name in sorted(found))
+
+
+def sentence(found: Sequence[Finding]) -> str:
+    """What is hidden, in one sentence for whoever asked for something else; nothing when nothing is."""
+    if not found:
+        return ""
+    count = "1 second copy is" if len(found) == 1 else f"{len(found):,} second copies are"
+    return f"{count} hidden, first {found[0].where}; `{MEND}` shows what merging brings"
+
+
+class _Folded:
+    """The names of a folder, by how a system sees them that ignores case and composition."""
+
+    def __init__(self, listed: Iterable[str]) -> None:
+        self._names: dict[str, list[str]] = {}
+        for name in listed:
+            self._names.setdefault(names.folded(name), []).append(name)
+
+    def like(self, name: str) -> list[str]:
+        """The files that another system would call by this name, the one to keep first."""
+        return sorted(self._names.get(names.folded(name), ()), key=_keeping)
+
+
+def _keeping(name: str) -> tuple[bool, bool, str]:
+    """Of spellings, the one that is a key is kept, then one that is composed as most systems do it."""
+    return not names.is_key(name.removesuffix(_ENDING)), unicodedata.normalize("NFC", name) != name, name
+
+
+def _certain(name: str, here: _Folded) -> str | None:
+    """The file that a name can only be a copy of."""
+    behind = _BEHIND.fullmatch(name)
+    if behind:
+        return next(iter(here.like(behind[1])), None)
+    stem = name.removesuffix(_ENDING)
+    sure = False
+    while stem != name:
+        shorter = _without_conflict(stem)
+        # A copy of a copy is numbered again; a number alone says nothing.
+        number = None if shorter else _cut(_NUMBERED, stem)
+        if shorter is None and (number is None or _without_conflict(number) is None):
+            break
+        stem, sure = shorter or number or stem, sure or shorter is not None
+    others = [each for each in here.like(f"{stem}{_ENDING}") if each != name] if sure else []
+    return others[0] if others else None
+
+
+def _without_conflict(stem: str) -> str | None:
+    for each in _CERTAIN:
+        shorter = _cut(each, stem)
+        if shorter:
+            return shorter
+    at = stem.find("(")
+    while at > 0:
+        start = at - 1 if stem[at - 1] == " " else at
+        match = _PARENTHESES.fullmatch(stem, start)
+        if match and _INSIDE.fullmatch(match[1]):
+            return stem[:start] or None
+        at = stem.find("(", at + 1)
+    return None
+
+
+def _cut(pattern: re.Pattern[str], stem: str) -> str | None:
+    """A stem without what a pattern finds at its end."""
+    for match in pattern.finditer(stem):
+        if match.end() == len(stem) and match.start():
+            return stem[: match.start()]
+    return None
+
+
+def _numbered(name: str, here: _Folded) -> str | None:
+    shorter = _cut(_NUMBERED, name.removesuffix(_ENDING)) if name.endswith(_ENDING) else None
+    return next(iter(here.like(f"{shorter}{_ENDING}")), None) if shorter else None
+
+
+def _other_spelling(name: str, here: _Folded) -> str | None:
+    first = next(iter(here.like(name)), name)
+    return first if first != name else None
+
+
+def _by_id(name: str, here: _Folded, identity: Identity) -> str | None:
+    """A file with the same id, whose name is the beginning or the end of this one's."""
+    stem = name.removesuffix(_ENDING)
+    breaks = [match.span() for match in _BREAK.finditer(stem)]
+    parts = [stem[:start] for start, _ in reversed(breaks[-_MOST_BREAKS:])]
+    parts += [stem[end:] for _, end in breaks[:_MOST_BREAKS]]
+    for part in parts:
+        for other in here.like(f"{part}{_ENDING}") if part else ():
+            own = identity(name)
+            if own is not None and other != name and identity(other) == own:
+                return other
+    return None
+
+
+def _root(name: str, found: Mapping[str, str]) -> str:
+    seen = {name}
+    while (above := found[name]) in found and above not in seen:
+        seen.add(above)
+        name = above
+    return found[name]
+
+
+def _read_id(folder: Directory, name: str) -> str | None:
+    try:
+        with folder.reader(name) as file:
+            head = file.read(_HEAD).replace(b"\r\n", b"\n").removeprefix(b"\xef\xbb\xbf")
+    except (OSError, Malformed):
+        return None
+    if not head.startswith(b"---\n"):
+        return None
+    match = _ID.search(head.partition(b"\n---")[0])
+    return match[1].decode(errors="replace") if match else None
+
+
+# -------------------------------------------------------------------- merging
+
+
+class MergedFiles(NamedTuple):
+    """A file with its second copies as they are, what all become, and the texts that only copies have."""
+
+    original: bytes
+    copies: Mapping[str, bytes]
+    merged: bytes
+    new: tuple[str, ...]
+
+
+def merge_files(home: Home, some: Sequence[SecondCopy]) -> MergedFiles:
+    """Read a file and its second copies, and merge them; nothing is written."""
+    first = some[0]
+    folder = first.shelf.open(*first.below)
+    if folder is None:
+        raise Malformed("its folder is gone")
+    with folder:
+        read = {name: folder.read(name) for name in (first.original, *(each.name for each in some))}
+    there = {name: content for name, content in read.items() if content is not None}
+    if there.keys() != read.keys():
+        raise Malformed("it is gone")
+    original = there.pop(first.original)
+    if first.kind == archive.PINNED:
+        merged = merge_pinned([original, *there.values()])
+    else:
+        merged = merge([original, *there.values()], vouched=_vouched(home, first, original))
+    known = set(_texts(first.kind, original))
+    new = tuple(text for text in _texts(first.kind, merged) if text not in known)
+    return MergedFiles(original, there, merged, new)
+
+
+def _vouched(home: Home, copy: SecondCopy, original: bytes) -> Callable[[Entry], Origin] | None:
+    """Whose an entry is where others write the files: nobody's word, but for what came through us."""
+    if not copy.shelf.shared:
+        return None
+    known = {archive.fingerprint(each): each for each in document.parse(decode(original)).entries}
+    log = archive.kept(home, copy.shelf, copy.kind, copy.original)
+    logged = {archive.fingerprint(each): each.origin for _, each in log}
+
+    def origin_of(entry: Entry) -> Origin:
+        mark = archive.fingerprint(entry)
+        if mark in known:  # as it is signed there, whatever that is worth
+            return known[mark].origin or Origin.USER
+        return logged.get(mark) or Origin.EXTERNAL
+
+    return origin_of
+
+
+def _texts(kind: str, content: bytes) -> list[str]:
+    text = decode(content)
+    if kind == archive.PINNED:
+        return [line for line in text.splitlines() if line.strip()]
+    return [entry.text for entry in document.parse(text).entries]
+
+
+class _Piece(NamedTuple):
+    """One entry as it stands in a version: what makes it the same in another, and its own bytes."""
+
+    mark: Mark
+    time: str  # its own, or that of the entry before it
+    raw: str
+    signed: bool
+    origin: Origin | None
+    superseded: str | None
+    stale: str | None
+    contradicts: str | None
+
+
+def merge(versions: Iterable[bytes], *, vouched: Callable[[Entry], Origin] | None = None) -> bytes:
+    """One file with every entry of all versions, whatever order they are given in.
+
+    An entry stands once, superseded where any version says so and signed with its lowest origin. No entry
+    passes another that stood before it in the same version; where two machines wrote apart, time decides,
+    and between equal times the text. `vouched` says whose an entry is where a file cannot be believed.
+    """
+    read = sorted({decode(each) for each in versions})
+    if len(read) == 1:
+        return read[0].encode()
+    parsed = [document.parse(each) for each in read]
+    sequences = [[*_pieces(each)] for each in parsed]
+    joined: dict[Mark, list[_Piece]] = {}
+    for piece in itertools.chain.from_iterable(sequences):
+        joined.setdefault(piece.mark, []).append(piece)
+    order = _ordered([[each.mark for each in sequence] for sequence in sequences], _times(joined))
+    base = _chosen(parsed)
+    newline = frontmatter.line_ending(base.source)
+    bodies = [_body(joined[mark], before=order[at + 1 : at + 2]) for at, mark in enumerate(order)]
+    text = "\n\n".join([*filter(None, [_head(base)]), *bodies]) + "\n"
+    text = _marked(text.replace("\n", newline), [joined[mark] for mark in order], vouched)
+    merged = frontmatter.edit(text, _fields(base.front.values, [each.front.values for each in parsed]))
+    _check(merged, order)
+    return merged.encode()
+
+
+def _head(parsed: document.Document) -> str:
+    """What stands before the first entry."""
+    end = parsed.sections[0].start if parsed.sections else len(parsed.source)
+    return parsed.source[:end].replace("\r\n", "\n").rstrip()
+
+
+def _chosen(parsed: Sequence[document.Document]) -> document.Document:
+    """The version whose frontmatter and title stay: of the newest, the one that has least to learn."""
+    every = [each.front.values for each in parsed]
+    newest = max(str(each.get("updated") or "") for each in every)
+    last = [each for each in parsed if str(each.front.values.get("updated") or "") == newest]
+    learns = {id(each): len(_fields(each.front.values, every)) for each in last}
+    return max(last, key=lambda each: (-learns[id(each)], _head(each)))
+
+
+def _body(pieces: Sequence[_Piece], *, before: Sequence[Mark]) -> str:
+    """The fullest wording of an entry; signed when one without a time comes next, or that would be of it."""
+    fullest = max(pieces, key=lambda each: (len(each.raw), each.raw))
+    sign = not fullest.signed and any(not time for time, _, _ in before)
+    return fullest.raw + (f"\n<!-- origin: {Origin.USER} -->" if sign else "")
+
+
+def _pieces(parsed: document.Document) -> Iterator[_Piece]:
+    time = ""
+    for section, entry in zip(parsed.sections, parsed.entries, strict=True):
+        time = entry.time or time
+        yield _Piece(
+            (entry.time or "", entry.part or "", entry.text),
+            time,
+            parsed.source[section.start : section.end].replace("\r\n", "\n").strip("\n").rstrip(),
+            section.signed is not None,
+            entry.origin,
+            entry.superseded,
+            entry.stale,
+            entry.contradicts,
+        )
+
+
+def _times(joined: Mapping[Mark, Sequence[_Piece]]) -> dict[Mark, str]:
+    def moment(time: str) -> str:
+        found = clock.parse(time)
+        return time if found is None else clock.stamp(found)
+
+    return {mark: min(moment(each.time) for each in pieces) for mark, pieces in joined.items()}
+
+
+def _ordered(
+    sequences: Sequence[Sequence[Mark]], times: Mapping[Mark, str], *, in_runs: bool = False
+) -> list[Mark]:
+    """All marks: none before one that it follows in a sequence, and else by time and text.
+
+    Where versions disagree about an order, time decides alone. With `in_runs`, what follows the last one in
+    its own sequence goes first, so that the lines of a paragraph stay together.
+    """
+    graph: TopologicalSorter[Mark] = TopologicalSorter()
+    for sequence in sequences:
+        unique = [*dict.fromkeys(sequence)]
+        for at, mark in enumerate(unique):
+            graph.add(mark, *unique[at - 1 : at])
+    try:
+        graph.prepare()
+    except CycleError:
+        return sorted(times, key=lambda mark: (times[mark], mark))
+    found: list[Mark] = []
+    waiting: list[tuple[int, str, Mark]] = []
+    while graph.is_active():
+        for mark in graph.get_ready():
+            heapq.heappush(waiting, (-len(found) if in_runs else 0, times[mark], mark))
+        found.append(heapq.heappop(waiting)[-1])
+        graph.done(found[-1])
+    return found
+
+
+def _marked(text: str, pieces: Sequence[Sequence[_Piece]], vouched: Callable[[Entry], Origin] | None) -> str:
+    """The text with what any version says of an entry: that it was superseded, and its lowest origin."""
+    trust = list(Origin)
+    parsed = document.parse(text)
+    entries = parsed.entries
+    if len(entries) != len(pieces):
+        raise Malformed(_UNCLEAR)
+    for index, versions in reversed([*enumerate(pieces)]):  # from the end, so that earlier places stay
+        entry = entries[index]
+        own = {each.origin or Origin.USER for each in versions} if vouched is None else {vouched(entry)}
+        marks: dict[str, Any] = {
+            name: min((value for each in versions if (value := getattr(each, name))), default=None)
+            for name in ("superseded", "stale", "contradicts")
+        }
+        changed = {name: value for name, value in marks.items() if value != getattr(entry, name)}
+        lowest = max(own, key=trust.index)
+        if lowest is not (entry.origin or Origin.USER):
+            changed["origin"] = lowest
+        if changed:
+            parsed = parsed._replace(source=document.sign(parsed, index, **changed))
+    return parsed.source
+
+
+def _fields(own: Mapping[str, Any], versions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The frontmatter keys in which one version has to learn from all."""
+    changes: dict[str, Any] = {}
+    for values in versions:
+        changes |= {name: value for name, value in values.items() if name not in own and name not in changes}
+    changes |= _first_names(versions) | _joined_lists(own, versions) | _protection(versions)
+    if any(each.get("verified") != own.get("verified") for each in versions):
+        changes["verified"] = None  # it was said of another text
+    return {name: value for name, value in changes.items() if value != own.get(name)}
+
+
+def _first_names(versions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Since when it is there; of records begun on two machines, the older one's names."""
+    older = min(versions, key=lambda each: [str(each.get(name) or "~") for name in _NAMES])
+    apart = len({str(each["id"]) for each in versions if each.get("id")}) > 1
+    return {name: older[name] for name in (_NAMES if apart else _NAMES[:1]) if older.get(name)}
+
+
+def _joined_lists(own: Mapping[str, Any], versions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The lists to which another version adds something."""
+    found = {}
+    for name in _LISTS:
+        lists = [each[name] for each in (own, *versions) if isinstance(each.get(name), list)]
+        joined = _union(lists)
+        if joined and (not isinstance(own.get(name), list) or len(joined) > len(own[name])):
+            found[name] = joined
+    return found
+
+
+def _protection(versions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What protects it in any version does; a person's word counts more than a program's."""
+    guarded = [each for each in versions if each.get("protected") is True]
+    if not guarded:
+        return {}
+    by_a_person = any(each.get("protected_by") is None for each in guarded)
+    return {"protected": True, "protected_by": None if by_a_person else str(Origin.AGENT)}
+
+
+def _union(lists: Iterable[Sequence[Any]]) -> list[Any]:
+    found: dict[str, Any] = {}
+    for each in lists:
+        for value in each:
+            found.setdefault(repr(value), value)
+    return [*found.values()]
+
+
+def _check(merged: str, order: Sequence[Mark]) -> None:
+    """Refuse a merge that does not read as what went into it."""
+    there = [(entry.time or "", entry.part or "", entry.text) for entry in document.parse(merged).entries]
+    if there != [*order]:
+        raise Malformed(_UNCLEAR)
+
+
+def merge_pinned(versions: Iterable[bytes]) -> bytes:
+    """One document with every line of all versions, section by section, whatever order they are given in."""
+    read = sorted({decode(each) for each in versions})
+    if len(read) == 1:
+        return read[0].encode()
+    fronts = [frontmatter.parse(each) for each in read]
+    base, front = max(
+        zip(read, fronts, strict=True),
+        key=lambda each: (str(each[1].values.get("updated") or ""), each[0][: each[1].body], each[0]),
+    )
+    newline = frontmatter.line_ending(base)
+    split = [_sections_of(each) for each in read]
+    order = _ordered(
+        [[("", "", heading) for heading in each] for each in split],
+        {("", "", heading): "" for each in split for heading in each},
+        in_runs=True,
+    )
+    sections = []
+    for _, _, heading in order:
+        blocks = [each[heading] for each in split if heading in each]
+        sections.append("\n".join([*([heading] if heading else []), *_lines_of(blocks)]).strip("\n"))
+    body = "\n\n".join(each for each in sections if each)
+    return (base[: front.body] + f"{body}\n".replace("\n", newline)).encode()
+
+
+def _sections_of(text: str) -> dict[str, list[str]]:
+    """The lines below each heading; those before the first stand under none."""
+    found: dict[str, list[str]] = {}
+    heading = ""
+    for line in text[frontmatter.parse(text).body :].replace("\r\n", "\n").split("\n"):
+        if re.match(r"#{1,6} ", line):
+            heading = line.rstrip()
+            found.setdefault(heading, [])
+        else:
+            found.setdefault(heading, []).append(line.rstrip())
+    return found
+
+
+def _lines_of(blocks: Sequence[Sequence[str]]) -> list[str]:
+    """The lines of some versions of one section: each once, the lowest signature last."""
+    trust = list(Origin)
+    signatures = [line for block in blocks for line in block if document.signed_origin(line) is not None]
+    plain = [[line for line in block if line not in signatures] for block in blocks]
+    marked = [_numbered_lines(block) for block in plain]
+    spaced = {mark for each in marked for mark, after_blank in each.items() if after_blank}
+    order = _ordered(
+        [[*each] for each in marked], {mark: "" for each in marked for mark in each}, in_runs=True
+    )
+    lines: list[str] = []
+    for mark in order:
+        lines += [""] * (mark in spaced) + [mark[-1]]
+    if signatures:
+        lines.append(
+            max(signatures, key=lambda line: trust.index(document.signed_origin(line) or Origin.USER))
+        )
+    return lines
+
+
+def _numbered_lines(block: Sequence[str]) -> dict[Mark, bool]:
+    """Lines told apart from others that say the same before them, and whether a blank one stands before."""
+    seen: dict[str, int] = {}
+    found = {}
+    blank = False
+    for line in block:
+        if line:
+            seen[line] = seen.get(line, 0) + 1
+            found["", f"{seen[line]:06d}", line] = blank
+        blank = not line
+    return found
