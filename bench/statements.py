@@ -1,7 +1,8 @@
 """How well sentences are read, and how well contradictions are told from what merely reads alike.
 
-Two labelled sets of our own (`sets/statements.jsonl`, `sets/contradictions.jsonl`), written before the rules
-and split in halves by id: rules were written from the development half, the held-out half is only counted.
+Labelled sets of our own (`sets/statements.jsonl`, `sets/contradictions.jsonl`, and `sets/reworded.jsonl` of
+contradictions in other words), written before the rules and split in halves by id: rules were written from
+the development half, the held-out half is only counted.
 """
 
 from __future__ import annotations
@@ -74,7 +75,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def measure(chosen: argparse.Namespace) -> dict[str, list[dict[str, object]]]:
     found = {
         "sentences, share read right": sentences(),
-        "contradictions": pairs(),
+        "contradictions": pairs("contradictions"),
+        "contradictions in other words": pairs("reworded"),
         "a record, and a page or a later day": beside(),
     }
     if chosen.data is not None:
@@ -92,13 +94,13 @@ def sentences() -> list[dict[str, object]]:
     return rows
 
 
-def pairs() -> list[dict[str, object]]:
+def pairs(name: str) -> list[dict[str, object]]:
     """What is found of two entries of one record and of two records, and what heal would do."""
     rows: list[dict[str, object]] = []
     with tempfile.TemporaryDirectory() as scratch:
         clashes_of = finder(Path(scratch))
         for half in (True, False):
-            mine = [row for row in read("contradictions") if held_out(row) is half]
+            mine = [row for row in read(name) if held_out(row) is half]
             for where, together in (("one record", True), ("two records", False)):
                 found = [(row, clashes_of(row["one"], row["other"], together)) for row in mine]
                 rows.append({"half": _half(held=half), "where": where, **scored(found)})

@@ -12,6 +12,8 @@ import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from vademecum.errors import EmbedderFailed
+from vademecum.index.embed.local import near_words
 from vademecum.knowledge.statements import split_entries
 from vademecum.lifecycle import statements
 from vademecum.lifecycle.passes import Proposal
@@ -20,7 +22,7 @@ from vademecum.store import document
 from vademecum.store.archive import JOURNAL, PINNED
 from vademecum.store.document import decode
 from vademecum.store.merge import is_consolidation, may_supersede
-from vademecum.text import WORD, clock, conflict, meaning, secrets, split_sentences, statement
+from vademecum.text import WORD, clock, conflict, meaning, secrets, split_sentences, statement, synonyms
 from vademecum.text.statement import SENTENCE
 from vademecum.text.vocabulary import stem
 from vademecum.types import Entry, Origin
@@ -33,11 +35,14 @@ if TYPE_CHECKING:
     from vademecum.llm.base import Limits, Model
     from vademecum.store import Edit
     from vademecum.text.conflict import Assertion
+    from vademecum.text.meaning import Reading
     from vademecum.text.vocabulary import Quantity
 
 CONTRADICTION = "contradiction"
 MOST_CLASHES = 200  # the newest pairs of one run
 _CROWD = 40  # claims about one thing that are held against each other, the newest
+_MOST_NEAR = 512  # topics that differ in one word, whose words are held against each other
+_NEAR = 0.45  # of two words' vectors, from which on they may stand for the same
 _COLUMN = 3  # values of one field in one record, from which on it is a list and no change of mind
 _QUOTED = 100
 _BESIDE = {PINNED: "a pinned document", JOURNAL: "the journal"}
@@ -117,7 +122,7 @@ def find_clashes(seen: Iterable[SeenRecord], beside: Iterable[SeenRecord] = ()) 
     What stands `beside` the records, pages and days, is held against them and not against each other.
     """
     found: dict[tuple[object, ...], Clash] = {}
-    for bucket in _gathered(itertools.chain(seen, beside)):
+    for bucket in _gathered([*seen, *beside]):
         for clash in _pairs(bucket):
             both = tuple(sorted((_entry_key(clash.older), _entry_key(clash.newer))))
             known = found.get(both)
@@ -127,22 +132,62 @@ def find_clashes(seen: Iterable[SeenRecord], beside: Iterable[SeenRecord] = ()) 
     return sorted(order, key=lambda clash: clash.newer.entry.time or "", reverse=True)
 
 
-def _gathered(seen: Iterable[SeenRecord]) -> Iterator[list[_Held]]:
-    """What is claimed of one topic in more than one way."""
+def _gathered(seen: Sequence[SeenRecord]) -> Iterator[list[_Held]]:
+    """What is claimed of one topic in more than one way: first by its words, then by what they mean."""
     buckets: dict[tuple[object, ...], list[_Held]] = {}
+    reworded: dict[tuple[object, ...], dict[frozenset[str], list[_Held]]] = {}
     for each in seen:
         if is_consolidation(each.record):
             continue  # it repeats what others said
-        for held in _without_columns(each):
+        said = [*_said(each)]
+        for held in _without_columns(said):
             buckets.setdefault((each.record.place, held.claim.key), []).append(held)
-    for bucket in buckets.values():
+        for held in _held(said, conflict.reworded):
+            *kind, _, terms = held.claim.key
+            topics = reworded.setdefault((each.record.place, *kind, terms), {})
+            topics.setdefault(held.claim.topic, []).append(held)
+    for bucket in itertools.chain(buckets.values(), *map(_by_meaning, reworded.values())):
         if len(bucket) > 1 and any(each.claim.value != bucket[0].claim.value for each in bucket):
             yield bucket
 
 
-def _without_columns(seen: SeenRecord) -> list[_Held]:
+def _held(said: Iterable[SaidEntry], claimed: Callable[[Reading], Iterator[Assertion]]) -> list[_Held]:
+    return [_Held(claim, each) for each in said for claim in claimed(meaning.read(each.text))]
+
+
+def _by_meaning(topics: dict[frozenset[str], list[_Held]]) -> Iterator[list[_Held]]:
+    """What is claimed of topics that are one in other words, of one kind and on the same terms."""
+    yield from topics.values()
+    groups: dict[frozenset[str], dict[str, frozenset[str]]] = {}
+    for topic, claimed in topics.items():
+        kind = synonyms.general(topic)
+        if kind != topic and kind in topics:
+            yield topics[kind] + claimed
+        for word in topic:
+            if word.isalpha():
+                groups.setdefault(topic - {word}, {})[word] = topic
+    for group in groups.values():
+        spoken = {word: _spoken(word, topics[topic][-1]) for word, topic in [*group.items()][-_MOST_NEAR:]}
+        for one, other in _near(spoken) if len(spoken) > 1 else ():
+            if not synonyms.are_apart(one, other):
+                yield topics[group[one]] + topics[group[other]]
+
+
+def _near(spoken: dict[str, str]) -> list[tuple[str, str]]:
+    try:
+        return near_words(spoken, least=_NEAR)
+    except EmbedderFailed:
+        return []  # search tells that the shipped vectors cannot be read; the list goes on without them
+
+
+def _spoken(word: str, held: _Held) -> str:
+    """A stem as it was written."""
+    return next((each for each in WORD.findall(held.said.text.lower()) if stem(each) == word), word)
+
+
+def _without_columns(said: Iterable[SaidEntry]) -> list[_Held]:
     """What a record claims, but for fields with so many values that they are of as many things."""
-    held = [_Held(claim, said) for said in _said(seen) for claim in conflict.claims(meaning.read(said.text))]
+    held = _held(said, conflict.claims)
     values: dict[tuple[object, ...], set[Quantity]] = {}
     for each in held:
         if each.claim.field:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from vademecum.text import meaning, statement
+from vademecum.text import meaning, statement, synonyms
 from vademecum.text import vocabulary as known
 from vademecum.text.meaning import MAY, PRESENT, Reading
 from vademecum.text.vocabulary import CONTRASTS, UNITS, Quantity, stem
@@ -69,6 +69,9 @@ _LOGGED: Final = frozenset(
 _VALUES = 40  # of one thing that are held against each other
 _LONGEST_NAME = 4  # words of a value; more is a description
 _MEASURED: Final = frozenset({"number", "version", "date", "time", "day"})
+_OPEN: Final = frozenset({"contrast", "nobody", "never", "using"})  # said of more than their words name
+_NAMED: Final = frozenset({"choice", "name"})
+_NAMES: Final = _NAMED | {"place", "run"}
 _VERBAL: Final = frozenset("call talk read send check skip like want access edit accept return".split())
 
 
@@ -81,6 +84,13 @@ class Assertion(NamedTuple):
     specific: bool  # whether its words alone tell what it is about
     certain: bool  # whether nobody needs to look at it
     field: bool = False  # whether it is one of what it stands in, and does not say whose: "Stars: 400"
+
+    @property
+    def topic(self) -> frozenset[str]:
+        """What it is about."""
+        topic = self.key[-2]
+        assert isinstance(topic, frozenset)
+        return topic
 
 
 def excludes(one: Quantity, other: Quantity) -> bool:
@@ -114,6 +124,43 @@ def claims(said: Reading) -> Iterator[Assertion]:
         yield from _contrasts(said)
     if _is_denial(said):
         yield from _denials(said)
+
+
+def reworded(said: Reading) -> Iterator[Assertion]:
+    """What a statement claims in the plainest words, to be held against what is worded otherwise.
+
+    No such claim is certain: words that stand for the same mostly, do not always.
+    """
+    left = _OPEN | {"says"} if said.loose else _OPEN
+    found = [claim for claim in claims(said) if not claim.field and claim.key[0] not in left]
+    return map(_plainest, [*found, *_loose(said)])
+
+
+def _loose(said: Reading) -> Iterator[Assertion]:
+    """What is claimed of the only value of a sentence that no rule took apart."""
+    value = said.loose
+    affirmed = said.said and said.polarity and said.tense == PRESENT and said.modality != MAY
+    if value is None or not affirmed:
+        return
+    stood = f"{value.text} {value.unit}".strip() if value.kind == "number" else stem(value.text)
+    kind: tuple[object, ...] = ("language" if value.kind == "language" else "choice",)
+    if value.kind in _MEASURED:
+        kind = (_dimension(value) if value.kind == "number" else value.kind, said.bound)
+    yield from _made(kind, said.everything - {stood, value.text}, said, value, ANOTHER_VALUE)
+
+
+def _plainest(claim: Assertion) -> Assertion:
+    """A claim by the plainest words; what is used and what it is called are both a name of the same."""
+    *kind, topic, terms = claim.key
+    lasting = str(kind[0]) in ("number time", "number months")
+    topic = synonyms.plain(topic, lasting=lasting)
+    of = synonyms.kind_of(claim.value.text) if kind[0] in _NAMES else None
+    if of is not None:
+        kind, topic = ["named", of.line], (topic - of.about) or frozenset({of.name})
+    elif kind[0] in _NAMED:
+        kind = ["named"]
+    specific = claim.specific or len(topic) > 1 or of is not None
+    return claim._replace(key=(*kind, topic, synonyms.plain(terms)), certain=False, specific=specific)
 
 
 def _is_denial(said: Reading) -> bool:

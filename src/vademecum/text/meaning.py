@@ -10,6 +10,7 @@ import functools
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from vademecum.text import synonyms
 from vademecum.text import vocabulary as known
 from vademecum.text.vocabulary import Quantity, is_owning, split_words, stem, verb_base
 
@@ -42,6 +43,9 @@ class Reading(NamedTuple):
     denied: str = ""  # the word that turns it round
     many: bool = False  # whether it names several values
     labelled: bool = False  # whether it is a field of what it stands in: "Port: 80"
+    loose: Quantity | None = (
+        None  # the only value of a sentence that no rule took apart, or a name behind "in"
+    )
 
 
 class _Core(NamedTuple):
@@ -206,6 +210,7 @@ class _Reader:
             self.denied,
             any(word.low in _SEVERAL for word in core.rest),
             not low.isdisjoint((":", "=")),
+            _only_value(words) if core.value is None or core.value.kind in ("word", "words") else None,
         )
 
     # -- whether, how surely, when
@@ -349,6 +354,8 @@ class _Reader:
             if start:
                 end = _index(low, known.QUALIFIERS, at + 2) or len(low)
                 self._qualified(words, end)
+                if at + 2 < len(words) and _PARTICIPLE.fullmatch(words[-1].low):
+                    del words[-1]  # "wird in Bern gehostet"
                 return _Core(words[:start], "place", _name(words[at + 1 :]), words[at + 1 :])
         return None
 
@@ -407,6 +414,11 @@ _ANSWERING = (
     (" für ", 1, " zuständig "),
 )
 _KIND_ATTRIBUTES = {"version": "version", "day": "time", "date": "time", "time": "time"}
+_PARTICIPLE = re.compile(r"ge[a-zäöü]{3,}(?:e?t|en)|betrieben")
+_LEADING = frozenset(
+    """after within at on in to of for by through via with until every um nach binnen innerhalb auf mit bis
+    über bei zu""".split()
+)
 _LANGUAGES = known.CODING | known.TONGUES.keys()
 _USING = frozenset(
     "use uses used using rely prefer nutzen nutzt verwenden verwendet benutzt benutzen".split()
@@ -696,6 +708,27 @@ def _name(words: Sequence[Word]) -> Quantity:
     kept = [word for word in words if word.low not in known.ARTICLES and word.low not in _MARKS]
     kind = next((name for name, listed in known.KINDS.items() if kept and kept[0].low in listed), "")
     return Quantity(kind or "name", " ".join(word.text or word.low for word in kept))
+
+
+def _only_value(words: Sequence[Word]) -> Quantity | None:
+    """The one value of some words, of which a word before it says that it is one: after, at, in, to.
+
+    The name of something of which there are many of a kind is one wherever it stands.
+    """
+    values = [at for at, word in enumerate(words) if word.kind in _NO_PLACE_KINDS]
+    if not values:
+        listed = [word for word in words if synonyms.kind_of(word.low)]
+        if len(listed) == 1:
+            return Quantity("name", listed[0].text or listed[0].low)
+        values = _last_name(words)
+    fits = len(values) == 1 and values[0] > 1 and words[values[0] - 1].low in _LEADING
+    return _quantity(words[values[0]]) if fits else None
+
+
+def _last_name(words: Sequence[Word]) -> list[int]:
+    """Where the names stand of some words that end with one."""
+    names = [at for at, word in enumerate(words) if at and word.kind == "name"]
+    return names if names and words[-1].kind == "name" else []
 
 
 def _spoken_low(words: Sequence[Word]) -> str:

@@ -203,7 +203,8 @@ OWNING: Final = _set(
 )
 STORED: Final = _set(
     """store keep live locate host save publish upload send find place lie lay
-    serve run go deploy reside liegt liegen läuft laufen put mount write log archive belong work encode"""
+    serve run go deploy reside liegt liegen läuft laufen steht stehen sitzt sitzen put mount write log
+    archive belong work encode"""
 )
 TOOLED: Final = _set(
     """do run build make deploy test hash indent merge install format lint log
@@ -250,8 +251,10 @@ VERBS: Final = _set(
     like work exist contain include leave queue cache test hash build install rely move raise switch
     migrate put save weigh cap restrict die die lead show serve host ship archive land fail begin finish
     reject enable disable turn encode rebase squash indent add remove create make do see find update
-    validate load connect bind läuft liegt gehört nutzen nutzt verwenden verwendet hat haben gibt
-    braucht dauert leitet endet beginnt laufen liegen deployen enthält ändern kostet startet antworte
+    validate load connect bind fit shut reply guarantee promise attempt retain settle seat arrive depart
+    läuft liegt gehört nutzen nutzt verwenden verwendet hat haben gibt
+    braucht dauert leitet steht stehen befindet befinden sitzt sitzen endet beginnt laufen liegen deployen
+    enthält ändern kostet startet antworte
     schreibe"""
 )
 

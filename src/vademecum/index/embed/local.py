@@ -10,6 +10,7 @@ its neighbours; a batch of eight would be half as fast again.
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import threading
@@ -23,7 +24,7 @@ from vademecum.index.embed.base import gather, unit
 from vademecum.stand_ins import LazyModule
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -255,6 +256,10 @@ class Static:
             raise unreadable(self._folder, error) from error
         return numbers
 
+    def knows(self, word: str) -> bool:
+        """Whether a word has a row of its own."""
+        return word in self._vocabulary
+
     def embed(self, texts: Sequence[str], *, query: bool = False) -> Vectors:
         """Sum the rows of each text's words; a question is a text like any other."""
         _ = self._table  # a vocabulary that lost its words would not ask for a single row of it
@@ -291,6 +296,23 @@ class Static:
             self._rows[number] = scale[tokens] @ rows[tokens].astype(np.float32)
         self._numbers[word] = number
         return number
+
+
+@functools.cache
+def _shipped() -> Static:
+    return Static()
+
+
+def near_words(words: Mapping[str, str], *, least: float) -> list[tuple[str, str]]:
+    """The pairs of names whose words the shipped table knows whole, and puts near each other.
+
+    Words in pieces are near because of the piece that they share: build server, test server in German.
+    """
+    model = _shipped()
+    names = [name for name, word in words.items() if model.knows(word)]
+    vectors = model.embed([words[name] for name in names])
+    ones, others = np.nonzero(np.triu(vectors @ vectors.T >= least, 1))
+    return [(names[one], names[other]) for one, other in zip(ones.tolist(), others.tolist(), strict=True)]
 
 
 # Models of the model2vec format.
