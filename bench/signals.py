@@ -2,7 +2,7 @@
 
 The second set is a hard one: months that are verbs, rules without "always", complaints that say it, German.
 Its writer wrote the rules for it too; the third was written after these rules, about other things. The fourth
-is German alone, written last: no rule was written from it.
+is German alone. The fifth was written last, in many voices: terse, polite, in small letters, with slips.
 
 Prints numbers alone. A proposal is right when the message is one of the five kinds; *exact* counts those of
 them whose kind is the labelled one. The other half is shown below: how far the two differ is how much was
@@ -21,7 +21,7 @@ from vademecum.knowledge.signals import SignalKind
 
 SETS = {
     name.strip("_") or "plain": Path(__file__).with_name(f"signals{name}.jsonl")
-    for name in ("", "_hard", "_fresh", "_german")
+    for name in ("", "_hard", "_fresh", "_german", "_voices")
 }
 
 

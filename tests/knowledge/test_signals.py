@@ -270,8 +270,8 @@ def test_on_the_half_no_rule_was_written_from_proposals_are_right_and_many() -> 
     rows = [each for each in bench.measure() if (each["half"], each["label"]) == ("held out", "all")]
     assert [each["set"] for each in rows] == [*bench.SETS]
     for row in rows:
-        # No cue was written from the German set: what it gave when it was first run must not fall.
-        least = (0.84, 0.76) if row["set"] == "german" else (0.92, 0.88)
+        # The two last sets fall short of the bars: what they gave when they were first run must not fall.
+        least = {"german": (0.85, 0.81), "voices": (0.94, 0.73)}.get(str(row["set"]), (0.92, 0.88))
         assert isinstance(row["precision"], float)
         assert isinstance(row["recall"], float)
         assert row["precision"] >= least[0]
@@ -350,3 +350,31 @@ def test_a_message_with_nothing_to_keep_says_why(tmp_path: Path, capsys: pytest.
     assert "nothing to keep: question" in capsys.readouterr().out
     assert run(["suggest", "", "--home", str(tmp_path / "home"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["signals"] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("could you always answer in plain words?", "preference"),
+        ("would you kindly keep your summaries below ten lines in general", "preference"),
+        ("Könntest du mir künftig auf Englisch antworten?", "preference"),
+        ("Das Archiv steht in Bochum.", "context"),
+        ("nicht im Keller, im Dachgeschoss!", "correction"),
+        ("ich kann lange Listen nicht leiden", "preference"),
+    ],
+)
+def test_a_wish_for_good_and_a_german_fact_are_read_as_what_they_are(text: str, kind: str) -> None:
+    assert kinds(text) == [kind]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "could you check that the suite is green?",
+        "Das ist ja seltsam.",
+        "Always a pleasure when the projector dies.",
+        "Bis Frau Ortner wieder da ist, bitte nichts löschen.",
+    ],
+)
+def test_a_question_a_remark_and_what_holds_for_a_while_are_declined(text: str) -> None:
+    assert kinds(text) == []

@@ -226,13 +226,23 @@ _NOUNISH = re.compile(
 )
 # What tells of this hour rather than of how things are: about the speaker, the listener, or "it".
 _EPISODE = re.compile(
-    r"(?:i|you|he|she|thanks|that|it|when i|by the way|as an?|ich|du|das"
+    r"(?:i|you|he|she|thanks|that|it|when i|by the way|as an?|ich|du"
+    r"|das (?:ist|war|wars|sind|hat|hatte|geht|ging|klappt\w*|sieht|sah|macht|passt\w*|hilft|kann|wird|muss"
+    r"|soll|funktioniert\w*|stimmt|reicht|heißt|klingt|dauert|liegt daran|kommt davon|ding)"
     r"|this(?! (?:repo|repository|project|service|package|code ?base|module|library|app|team|company)\b))\b"
 )
 _POINTS_BACK = re.compile(r"(?:it|they|that|those|this|he|she|its)\b")
 _DENIES = re.compile(r"\bnot\b|n't\b")
 _GOES_ON = re.compile(r"(?:it|they|its)\b")
 _POLITE = re.compile(r"(?:\w+,? )?(?:can|could|would|will) (?:you|u)\b")
+_WISH = re.compile(
+    r"(?:\w+,? )?(?:(?:can|could|would|will) (?:you|u)|(?:kannst|könntest|würdest|magst) du) "
+    r"(?:(?:please|pls|plz|kindly|bitte|be so kind (?:and|as to)) )*(.+)"
+)
+_FOR_GOOD = re.compile(
+    r"\b(?:always|never|in general|generally|from now on|in (?:the )?future|going forward|every time"
+    r"|by default|immer|nie|künftig|in zukunft|ab jetzt|ab sofort|grundsätzlich|generell)\b"
+)
 _PAUSE = re.compile(r"[,;:] | - ")
 _TAG = re.compile(
     r"(?:, ?(?:right|correct|no|yes|eh|huh|oder|ne|non|verdad"
@@ -318,6 +328,7 @@ def weigh(sentence: UserSentence) -> WeighedSentence:
 
 
 def _weigh(sentence: UserSentence, said: str) -> WeighedSentence:
+    said = _wished(said)
     rest = _after_leads(said)
     kinds: dict[SignalKind, float] = {}
     reasons: dict[DeclineReason, float] = {}
@@ -410,6 +421,12 @@ def _after_leads(said: str) -> str:
             break
         said = rest
     return said
+
+
+def _wished(said: str) -> str:
+    """A wish for good as it would be said without "could you"; anything else as it is."""
+    asked = _WISH.match(said)
+    return asked[1].rstrip(" ?") if asked and _FOR_GOOD.search(asked[1]) else said.replace("plz", "pls")
 
 
 def _asks(said: str, rest: str) -> bool:
