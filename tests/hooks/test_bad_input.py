@@ -62,6 +62,38 @@ def test_a_home_that_is_not_there_is_not_made(world: World) -> None:
     assert not world.home.exists()
 
 
+@pytest.mark.parametrize("what", ["nothing", "empty", "a file", "no variable"])
+def test_a_home_folder_without_a_configuration_is_survived(world: World, tmp_path: Path, what: str) -> None:
+    """The agent's folder and the memory are both below HOME, and neither is there."""
+    person = tmp_path / "somebody"
+    if what == "empty":
+        person.mkdir()
+    elif what == "a file":
+        person.write_text("no folder")
+    environ = {"HOME": "" if what == "no variable" else str(person), "VADE_HOME": ""}
+    gone = {"session_id": "s", "prompt": "what of it?", "transcript_path": str(person / "gone.jsonl")}
+    for event in ("session-start", "user-prompt", "pre-compact", "stop", "session-end"):
+        for agent in ("claude-code", "gemini"):
+            said = world.call(agent, event, gone, **environ)
+            assert (said.code, said.err) == (0, b""), (agent, event)
+            assert said.out == b"" or what == "no variable"  # which is the home of whoever runs this
+    if what == "a file":
+        assert person.read_text() == "no folder"
+    else:
+        assert not list(person.rglob("memory"))
+
+
+def test_a_memory_without_a_configuration_is_told_and_kept_with_the_defaults(world: World) -> None:
+    world.memory().store("Use pytest.", key="testing")
+    assert not (world.home / "config.toml").exists()
+    path = str(world.transcript())
+    given = {"session_id": "s", "transcript_path": path}
+    assert "Use pytest." in world.call("claude-code", "session-start", given, VADE_HOME="").context
+    world.call("claude-code", "stop", given, VADE_HOME="")
+    assert "parse.py" in wait_until(world.logs)[0].read_text()
+    assert not (world.home / "config.toml").exists()
+
+
 def test_a_home_that_is_a_file_is_survived(world: World) -> None:
     world.home.write_text("no folder")
     for event in ("session-start", "stop", "pre-compact"):

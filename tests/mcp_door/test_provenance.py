@@ -231,7 +231,7 @@ def test_where_processes_cannot_be_seen_the_only_open_session_is_meant(
     assert hook_log.find_session(tmp_path, agent="codex", folder="/work") == "one"
     told(tmp_path, "two")
     assert hook_log.find_session(tmp_path, agent="codex", folder="/work") == ""
-    hook_log.close_session(tmp_path, "one")
+    hook_log.close_session(tmp_path, agent="codex", session="one")
     assert hook_log.find_session(tmp_path, agent="codex", folder="/work") == "two"
     assert hook_log.find_session(tmp_path, agent="", folder="/work") == ""
 

@@ -27,11 +27,14 @@ HELPERS: Mapping[str, Mapping[str, str]] = {
     "tool_search": {"query": "select:mcp__vade__{tool}"},
     "exec_command": {"cmd": "sleep 3"},
 }
-COMPACTING = (
+COMPACTING = (  # words of agents that ask for a summary
     "Respond with TEXT ONLY",
     "CONTEXT CHECKPOINT COMPACTION",
-)  # words of agents that ask for a summary
+    "<state_snapshot>",
+    "anchored summary",
+)
 ASIDE = "Notes of a talk"  # what is answered to a request without a prompt of the script: a title, a summary
+SUMMARY = "<state_snapshot>The crane is teal, says the summary.</state_snapshot>"  # some take no other shape
 
 
 class Call(NamedTuple):
@@ -69,11 +72,22 @@ class Request:
     tools: tuple[Offered, ...]
     turns: tuple[Turn, ...]
     answer: Step
+    prompted: str = ""  # the newest prompt of the script in it
 
     @property
     def text(self) -> str:
         """All of it."""
         return json.dumps(self.body, ensure_ascii=False)
+
+    @property
+    def tokens(self) -> int:
+        """About how many tokens it has: agents decide by them when to compact."""
+        return len(self.text) // 4
+
+    @property
+    def said(self) -> str:
+        """What the conversation says, as plain text."""
+        return "\n".join(each.text for each in self.turns)
 
     def offers(self, name: str) -> bool:
         """Whether a tool with that end of a name was in it."""
@@ -85,18 +99,25 @@ def find_tool(tools: Sequence[Offered], name: str) -> Offered | None:
     return next((each for each in tools if each.name == name or each.name.endswith(f"_{name}")), None)
 
 
+def newest_prompt(script: Script, turns: Sequence[Turn]) -> tuple[str, int]:
+    """The newest prompt of the script that was said, and where; empty when none was."""
+    for at in range(len(turns) - 1, -1, -1):
+        for prompt in script:
+            if turns[at].role == "user" and prompt in turns[at].text:
+                return prompt, at
+    return "", len(turns)
+
+
 def next_step(script: Script, turns: Sequence[Turn], tools: Sequence[Offered]) -> Step:
     """What the script says now: the step of the newest prompt that as many results lead to."""
-    for at in range(len(turns) - 1, -1, -1):
-        prompt = next((each for each in script if turns[at].role == "user" and each in turns[at].text), None)
-        if prompt is None:
-            continue
-        if not tools or any(each in turns[-1].text for each in COMPACTING):
-            return ASIDE
-        done = sum(turn.results for turn in turns[at:])
-        steps = script[prompt]
-        return steps[done] if done < len(steps) else DONE
-    return ASIDE
+    if turns and any(each in turns[-1].text for each in COMPACTING):
+        return SUMMARY
+    prompt, at = newest_prompt(script, turns)
+    if not prompt or not tools:
+        return ASIDE
+    done = sum(turn.results for turn in turns[at:])
+    steps = script[prompt]
+    return steps[done] if done < len(steps) else DONE
 
 
 @dataclass
@@ -152,7 +173,8 @@ class ModelServer:
         step = next_step(self.script, turns, tools)
         if isinstance(step, Call) and find_tool(tools, step.tool) is None:
             step = self._help(step, tools)
-        request = Request(path, body, tuple(tools), tuple(turns), step)
+        prompt, _ = newest_prompt(self.script, turns)
+        request = Request(path, body, tuple(tools), tuple(turns), step, prompt)
         self.requests.append(request)
         if self.log is not None:
             with self.log.open("a") as file:
@@ -283,7 +305,7 @@ def _anthropic(request: Request, number: int) -> tuple[dict[str, Json], list[Eve
             "input": dict(step.arguments),
         }
     why = "tool_use" if isinstance(step, Call) else "end_turn"
-    usage = {"input_tokens": 100 + number, "output_tokens": 7}
+    usage = {"input_tokens": request.tokens, "output_tokens": 7}
     whole = {
         "id": f"msg_{number}",
         "type": "message",
@@ -342,11 +364,11 @@ def _responses(request: Request, number: int) -> tuple[dict[str, Json], list[Eve
         "model": request.body.get("model", ""),
         "output": [item],
         "usage": {
-            "input_tokens": 100 + number,
+            "input_tokens": request.tokens,
             "input_tokens_details": {"cached_tokens": 0},
             "output_tokens": 7,
             "output_tokens_details": {"reasoning_tokens": 0},
-            "total_tokens": 107 + number,
+            "total_tokens": request.tokens + 7,
         },
     }
     events: list[dict[str, Json]] = [
@@ -380,7 +402,7 @@ def _chat(request: Request, number: int) -> tuple[dict[str, Json], list[Event]]:
             {"id": _id(request, f"call_{number}"), "type": "function", "index": 0, "function": function}
         ]
     why = "tool_calls" if isinstance(step, Call) else "stop"
-    usage = {"prompt_tokens": 100 + number, "completion_tokens": 7, "total_tokens": 107 + number}
+    usage = {"prompt_tokens": request.tokens, "completion_tokens": 7, "total_tokens": request.tokens + 7}
     about = {"id": f"chatcmpl-{number}", "created": int(time.time()), "model": request.body.get("model", "")}
     whole = {
         **about,
@@ -404,9 +426,9 @@ def _google(request: Request, number: int) -> tuple[dict[str, Json], list[Event]
     whole = {
         "candidates": [{"index": 0, "content": {"role": "model", "parts": [part]}, "finishReason": "STOP"}],
         "usageMetadata": {
-            "promptTokenCount": 100 + number,
+            "promptTokenCount": request.tokens,
             "candidatesTokenCount": 7,
-            "totalTokenCount": 107 + number,
+            "totalTokenCount": request.tokens + 7,
         },
         "modelVersion": request.path.partition("models/")[2].partition(":")[0],
         "responseId": f"answer-{number}",

@@ -1,14 +1,18 @@
-"""The session that every agent plays: store, many questions to memory, a prompt that memory answers, resume.
+"""The session that every agent plays: store, search, a prompt that memory answers, compaction, resume, end.
 
-A scenario names how its agent is started, gone on with and ended; what must hold is the same for all.
+A scenario names how its agent is started, gone on with, compacted and ended; what must hold is the same for
+all.
 """
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
-from real_agents.model_server import Call
+from real_agents.model_server import SUMMARY, Call
+from vademecum.interfaces.tools.core import TOOL_SETS
 from vademecum.transcripts import ASIDE, Role, is_aside, is_own_call
+from vademecum.transcripts.events import Checkpoint, Summary
 
 if TYPE_CHECKING:
     from real_agents.model_server import ModelServer, Script
@@ -16,10 +20,12 @@ if TYPE_CHECKING:
     from vademecum.transcripts import Message
 
 ZEBRA = "The zebra dashboard is at grafana.internal/zebra"
+OSPREY = "The osprey runbook lies in docs/osprey.md"
 TEAL = "The harbour crane is painted teal"
 REMEMBER = "Please remember that the harbour crane is painted teal, and look up the release train"
 ASK = "Where is the zebra dashboard, and what colour is the harbour crane?"
 AGAIN = "Once more: which colour has the harbour crane, and when does the release train leave?"
+LAST = "Teal, and nobody knows."
 QUESTIONS = 16
 
 SCRIPT: Script = {
@@ -35,32 +41,60 @@ SCRIPT: Script = {
         "It is kept: teal. Nobody has said when the release train leaves.",
     ],
     ASK: [Call("memory_search", {"query": "harbour crane colour"}), "At grafana.internal/zebra; teal."],
-    AGAIN: [Call("memory_recall", {"query": "harbour crane"}), "Teal, and nobody knows."],
+    AGAIN: [Call("memory_recall", {"query": "harbour crane"}), LAST],
 }
 
 
 def prepared(world: World) -> None:
-    """A memory with a record that only a prompt brings back, among so many that the block has no room."""
+    """A memory with a record that only a prompt brings back, behind so many that the block has no room."""
     memory = world.memory()
     memory.store(ZEBRA, key="zebra")
+    for name in ("apple", "birch", "cedar", "elder", "hazel", "larch", "maple", "olive", "poplar", "willow"):
+        memory.store(f"The {name} service is written in {name.title()}Script", key=name)
+    memory.store(OSPREY, key="osprey")
 
 
-def check_tools(server: ModelServer, *, first: bool = True) -> None:
-    """Our tools were there, in the first request where the agent does not hide tools from its model."""
+def check_tools(server: ModelServer, *, hidden: bool = False) -> None:
+    """Our tools were in the very first request; of those that an agent hides, their names."""
     talk = server.conversation
     assert talk, "the agent never asked the model"
     assert not [each.answer for each in talk if str(each.answer).startswith("NO SUCH TOOL")]
-    if first:
-        assert talk[0].offers("memory_store")
-        assert talk[0].offers("session_search")
+    for name in (each.name for each in TOOL_SETS["core"]):
+        assert f"mcp__vade__{name}" in talk[0].text if hidden else talk[0].offers(name), name
 
 
 def check_told(server: ModelServer) -> None:
-    """The instruction and the block for the session stand in the requests."""
+    """The instruction and the block for the session stand in the first request, what has no room does not."""
     first = server.conversation[0].text
     assert "## Memory" in first
     assert "Notes from earlier sessions" in first
-    assert "grafana.internal/zebra" in first
+    assert OSPREY in first
+    assert ZEBRA not in first
+
+
+def check_prompted(world: World, server: ModelServer) -> None:
+    """What answers the second prompt came with it, before anybody looked it up."""
+    (hook,) = [each for each in world.hooks("user-prompt") if ZEBRA in each.out]
+    assert ASK in hook.given["prompt"]
+    asked = next(each for each in server.conversation if each.prompted == ASK)
+    assert [each for each in asked.turns if ZEBRA in each.text and not each.results and each.role != "tool"]
+
+
+def check_compacted(world: World, server: ModelServer) -> None:
+    """The agent went on with a summary, and what it left behind is summed up in our copy."""
+    requests = server.requests
+    asked = next(at for at, each in enumerate(requests) if each.answer == SUMMARY)
+    after = [each for each in requests[asked:] if each.prompted == AGAIN]
+    assert after
+    assert SUMMARY in after[0].said, "the summary stands in place of the history"
+    assert "release train harbour crane 3" not in after[0].text, "and the history is gone"
+    memory = world.memory()
+    (session,) = [each for each in memory.sessions.list() if each.messages]
+    events = list(memory.sessions.open(session.id).events())
+    (summed,) = [each for each in events if isinstance(each, Summary)]
+    assert [each for each in events if isinstance(each, Checkpoint)]
+    assert "harbour crane" in summed.text
+    assert "memory_search" not in summed.text, "our own traffic is summed up"
 
 
 def check_hooks(world: World, events: set[str]) -> None:
@@ -103,7 +137,7 @@ def check_copy(world: World, *prompts: str, named: bool = True) -> None:
     for log in sorted((world.home / "transcripts").rglob("*.jsonl")):
         content = log.read_text("utf-8")
         assert "Notes from earlier sessions" not in content.replace(ASIDE, ""), "the block is in the copy"
-        assert '"unread":' not in content or '"unread":0' in content, "lines that were not read"
+        assert set(re.findall(r'"unread":\d+', content)) <= {'"unread":0'}, "lines that were not read"
 
 
 def check_found(world: World) -> None:

@@ -26,14 +26,14 @@ def test_claude_code_with_memory(tmp_path: Path) -> None:
         for prompt in (play.ASK, "/compact", play.AGAIN):
             done = world.run([claude, "-p", prompt, "--resume", session, *words])
             assert done.code == 0, done.err
-        # It hides the tools of servers behind a search; their names stand in the first request.
-        play.check_tools(server, first=False)
-        assert "mcp__vade__memory_store" in server.conversation[0].text
+        play.check_tools(server, hidden=True)
         play.check_told(server)
+        play.check_prompted(world, server)
         play.check_hooks(world, {"session-start", "user-prompt", "pre-compact", "stop", "session-end"})
         play.check_kept(world)
-        world.settled()
+        world.settled(play.LAST)
         play.check_copy(world, play.REMEMBER, play.ASK, play.AGAIN)
+        play.check_compacted(world, server)
         play.check_found(world)
         world.check_uninstall("claude-code")
 

@@ -1,4 +1,4 @@
-"""Codex: installed from npm, a session with memory, resumed and ended."""
+"""Codex: installed from npm, a session with memory, resumed, compacted and ended."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ base_url = "{url}/v1"
 wire_api = "responses"
 env_key = "OPENAI_API_KEY"
 """
+LIMIT = 17_500  # tokens: less than two prompts have left behind, more than it takes without them
 
 
 def test_codex_with_memory(tmp_path: Path) -> None:
@@ -32,16 +33,20 @@ def test_codex_with_memory(tmp_path: Path) -> None:
         play.prepared(world)
         world.write(".codex/config.toml", CONFIG.format(url=server.url))
         world.vademecum("install", "codex")
-        trusted = "--dangerously-bypass-hook-trust"  # what a person does once in /hooks
-        for words in ([play.REMEMBER], ["resume", "--last", play.ASK], ["resume", "--last", play.AGAIN]):
-            done = world.run([codex, "exec", trusted, "--json", *words])
+        words = [codex, "exec", "--dangerously-bypass-hook-trust", "--json"]  # what is done once in /hooks
+        tight = ["-c", f"model_auto_compact_token_limit={LIMIT}"]
+        resume = ["resume", "--last"]
+        for more in ([play.REMEMBER], [*resume, play.ASK], [*tight, *resume, play.AGAIN]):
+            done = world.run([*words, *more])
             assert done.code == 0, done.err
             assert "clamping" not in done.out + done.err
-        play.check_tools(server, first=False)  # it does not wait for servers
+        play.check_tools(server)
         play.check_told(server)
-        play.check_hooks(world, {"session-start", "user-prompt", "stop", "session-end"})
+        play.check_prompted(world, server)
+        play.check_hooks(world, {"session-start", "user-prompt", "pre-compact", "stop", "session-end"})
         play.check_kept(world)
-        world.settled()
+        world.settled(play.LAST)
         play.check_copy(world, play.REMEMBER, play.ASK, play.AGAIN)
+        play.check_compacted(world, server)
         play.check_found(world)
         world.check_uninstall("codex")

@@ -36,9 +36,10 @@ def test_gemini_with_memory(tmp_path: Path) -> None:
                 settings.write_text(json.dumps(tight), "utf-8")
             done = world.run([*words, prompt, *(["--resume", "latest"] if number else [])])
             assert done.code == 0, done.err
-            world.settled()
+            world.settled(str(play.SCRIPT[prompt][-1]))
         play.check_tools(server)
         play.check_told(server)
+        play.check_prompted(world, server)
         play.check_hooks(world, {"session-start", "user-prompt", "pre-compact", "stop", "session-end"})
         play.check_kept(world)
         play.check_copy(world, play.REMEMBER, play.ASK, play.AGAIN)

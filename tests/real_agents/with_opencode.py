@@ -1,12 +1,16 @@
-"""opencode: installed from npm, a session with memory, resumed."""
+"""opencode: installed from npm, a session with memory, resumed and compacted."""
 
 from __future__ import annotations
 
+import json
+import re
+import subprocess
+import urllib.request
 from typing import TYPE_CHECKING
 
 from real_agents import play, programs
-from real_agents.model_server import ModelServer
-from real_agents.world import World
+from real_agents.model_server import SUMMARY, ModelServer
+from real_agents.world import MINUTES, World
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,16 +24,39 @@ def test_opencode_with_memory(tmp_path: Path) -> None:
         world.write(".config/opencode/opencode.json", _config(server))
         world.vademecum("install", "opencode")
         for number, prompt in enumerate((play.REMEMBER, play.ASK, play.AGAIN)):
+            if prompt == play.AGAIN:
+                _compact(opencode, world)
             done = world.run([opencode, "run", *(["--continue"] if number else []), prompt])
             assert done.code == 0, done.err
         play.check_tools(server)
         play.check_told(server)
-        play.check_hooks(world, {"session-start", "user-prompt", "stop"})
+        play.check_prompted(world, server)
+        play.check_hooks(world, {"session-start", "user-prompt", "pre-compact", "stop"})
         play.check_kept(world)
-        world.settled()
+        world.settled(play.LAST)
         play.check_copy(world, play.REMEMBER, play.ASK, play.AGAIN, named=False)
+        play.check_compacted(world, server)
         play.check_found(world)
         world.check_uninstall("opencode")
+
+
+def _compact(opencode: str, world: World) -> None:
+    """What `/compact` does in its terminal, through its own server: `opencode run` has no word for it."""
+    listed = world.run([opencode, "session", "list", "--format", "json"])
+    (session,) = json.loads(listed.out)
+    words = [opencode, "serve", "--port", "0"]
+    with subprocess.Popen(
+        words, env=world.variables, cwd=world.project, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        found = next(filter(None, (re.search(r"http://\S+", line) for line in process.stdout)))
+        body = json.dumps({"providerID": "scripted", "modelID": "scripted"}).encode()
+        address = f"{found[0]}/session/{session['id']}/summarize"
+        asked = urllib.request.Request(address, data=body, headers={"content-type": "application/json"})
+        with urllib.request.urlopen(asked, timeout=MINUTES * 60) as answer:
+            assert json.load(answer) is True
+        world.settled(SUMMARY)
+        process.terminate()
 
 
 def _config(server: ModelServer) -> dict[str, object]:

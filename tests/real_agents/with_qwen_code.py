@@ -19,17 +19,18 @@ def test_qwen_with_memory(tmp_path: Path) -> None:
         play.prepared(world)
         world.write(".qwen/settings.json", {"security": {"auth": {"selectedType": "openai"}}})
         world.vademecum("install", "qwen-code")
-        for number, prompt in enumerate((play.REMEMBER, play.ASK, play.AGAIN)):
+        for number, prompt in enumerate((play.REMEMBER, play.ASK, "/compress", play.AGAIN)):
             done = world.run([qwen, "--yolo", *(["--continue"] if number else []), "-p", prompt])
             assert done.code == 0, done.err
-        world.run([qwen, "--yolo", "--continue", "-p", "/compress"])  # says so when it is not worth it
-        play.check_tools(server, first=False)  # it hides the tools of servers, and calls them by name
+        play.check_tools(server, hidden=True)
         play.check_told(server)
+        play.check_prompted(world, server)
         # Without a terminal it ends without a word.
         play.check_hooks(world, {"session-start", "user-prompt", "pre-compact", "stop"})
         play.check_kept(world)
-        world.settled()
+        world.settled(play.LAST)
         play.check_copy(world, play.REMEMBER, play.ASK, play.AGAIN)
+        play.check_compacted(world, server)
         play.check_found(world)
         world.check_uninstall("qwen-code")
 

@@ -147,12 +147,13 @@ class World:
         path.write_text(value if isinstance(value, str) else json.dumps(value, indent=2), "utf-8")
         return path
 
-    def settled(self, *, seconds: float = 60) -> None:
-        """Wait until what hooks do after their answer is done: every copy that was begun has its end."""
+    def settled(self, last: str = "", *, seconds: float = 60) -> None:
+        """Wait until what hooks do after their answer is done: the copy has the last words, and its end."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             logs = [each.read_bytes() for each in sorted((self.home / "transcripts").rglob("*.jsonl"))]
-            if logs and all(b'"kind":"ended"' in each.splitlines()[-1] for each in logs) and self._quiet():
+            whole = all(b'"kind":"ended"' in each.splitlines()[-1] for each in logs)
+            if whole and any(last.encode() in each for each in logs) and self._quiet():
                 return
             time.sleep(0.5)
 

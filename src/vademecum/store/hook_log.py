@@ -89,7 +89,7 @@ def open_session(home: Path, *, agent: str, session: str, folder: str) -> None:
     if not session or not os.path.isdir(home):
         return
     told = {"agent": agent, "session": session, "folder": folder, "above": _processes_above(_DEEPEST)}
-    path = _open_path(home, session)
+    path = _open_path(home, agent, session)
     with contextlib.suppress(OSError):
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         _forget_oldest(os.path.dirname(path))
@@ -106,10 +106,10 @@ def _replace(path: str, content: bytes) -> None:
     os.replace(new, path)
 
 
-def close_session(home: Path, session: str) -> None:
+def close_session(home: Path, *, agent: str, session: str) -> None:
     """It is over."""
     with contextlib.suppress(OSError):
-        os.unlink(_open_path(home, session))
+        os.unlink(_open_path(home, agent, session))
 
 
 def find_session(home: Path, *, agent: str, folder: str) -> str:
@@ -131,8 +131,9 @@ def _distance(mine: list[str], above: tuple[str, ...]) -> int:
     return min((at + above.index(one) for at, one in enumerate(mine) if one in above), default=_FAR)
 
 
-def _open_path(home: Path, session: str) -> str:
-    return os.path.join(home, *OPEN, hashlib.sha256(session.encode(errors="replace")).hexdigest()[:24])
+def _open_path(home: Path, agent: str, session: str) -> str:
+    name = hashlib.sha256(f"{agent} {session}".encode(errors="replace")).hexdigest()[:24]
+    return os.path.join(home, *OPEN, name)
 
 
 def _open_sessions(home: Path) -> list[OpenSession]:

@@ -124,8 +124,8 @@ _SILENT_ITEMS = frozenset(
 )
 _SILENT_EVENTS = frozenset(
     "task_started task_complete turn_started turn_complete turn_diff thread_settings_applied "
-    "context_compacted sub_agent_activity thread_goal_updated guardian_assessment undo_completed "
-    "undo_started thread_rolled_back exec_command_begin mcp_tool_call_begin patch_apply_begin "
+    "ContextCompaction context_compacted sub_agent_activity thread_goal_updated guardian_assessment "
+    "undo_completed undo_started thread_rolled_back exec_command_begin mcp_tool_call_begin patch_apply_begin "
     "web_search_begin image_generation_begin collab_agent_spawn_begin collab_agent_interaction_begin "
     "collab_waiting_begin collab_close_begin collab_resume_begin agent_reasoning_section_break "
     "plan_update background_event deprecation_notice agent_message_delta agent_reasoning_delta "

@@ -2,7 +2,8 @@
 
 Each line is a message in Google's parts, with ids and a folder as Claude Code's lines have them; a tool's
 results stand on lines of their own. Flagged in `extra`: what nobody said (`meta`, by its `provenance`), what
-a compression left in place of the history (`summary`). Told: the session, its folder, model, first time and
+a compression left in place of the history (`summary`). What hooks told the agent behind a prompt is kept in
+`extra` (`systemPayload`), out of what the person said. Told: the session, its folder, model, first time and
 the title somebody gave it. Left out: telemetry, snapshots and other `system` lines without words.
 """
 
@@ -33,11 +34,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from vademecum.transcripts import Json
+    from vademecum.transcripts import Json, Part
     from vademecum.transcripts.reading import Found, JsonLine, Seen, Stream
 
 _ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT, "tool_result": Role.TOOL, "system": Role.SYSTEM}
 _PERSON = frozenset({"", "real_user"})  # of a line of the user's, who else may have written it is told
+_TOLD = "<qwen:user-prompt-submit-context>"  # a part of its own
 _KNOWN = "uuid timestamp type provenance cwd version sessionId model message usageMetadata gitBranch".split()
 
 
@@ -93,17 +95,22 @@ def _summary(line: JsonLine, payload: dict[str, Json]) -> Stream:
 
 def _spoken(line: JsonLine, role: Role) -> Stream:
     value = line.value
-    parts = parts_of(mapping(value.get("message")).get("parts"))
     extra = without(value, _KNOWN)
     who = text(value.get("provenance"))
     if role is Role.USER and who not in _PERSON:
         extra[META] = who
     if value.get("isSidechain") is True:
         extra[SIDE] = text(value.get("agentId")) or True
-    if role is Role.TOOL:
-        parts = tuple(part for part in parts if isinstance(part, ToolResult))
+    parts = tuple(part for part in parts_of(mapping(value.get("message")).get("parts")) if _is_of(part, role))
     if parts:
         yield Fragment(_message(line, role, parts, extra), usage=_usage(value), size=line.size)
+
+
+def _is_of(part: Part, role: Role) -> bool:
+    """Whether a part is a tool's where a tool speaks, and a person's own where a person does."""
+    if role is Role.TOOL:
+        return isinstance(part, ToolResult)
+    return not (role is Role.USER and isinstance(part, Text) and part.text.startswith(_TOLD))
 
 
 def _message(line: JsonLine, role: Role, parts: tuple[Json, ...], extra: dict[str, Json]) -> Message:

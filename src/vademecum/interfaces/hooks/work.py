@@ -88,7 +88,7 @@ def run(job: Job, tell: Callable[[bytes], None]) -> None:
             hook_log.record_session(memory.home.path, done.project, session=done.session, agent=agent.name)
             memory.injection.recent()  # made now, so that the next session finds it made
     if event is HookEvent.SESSION_END:
-        hook_log.close_session(memory.home.path, told.session)
+        hook_log.close_session(memory.home.path, agent=agent.name, session=told.session)
 
 
 def prepare(job: Job) -> None:
@@ -136,7 +136,7 @@ def _hurried(memory: Memory) -> Memory:
 
 def _start(memory: Memory, told: HookInput, *, query: str = "") -> str:
     """The block for a session that begins."""
-    shown = Shown(memory.home.path, told.session)
+    shown = Shown(memory.home.path, memory.caller.client, told.session)
     # What a resumed session was told stands in its window still, but for what a compaction took out of it.
     resumed = told.source == RESUMED and bool(told.session) and shown.begun
     before = shown.marks if resumed else frozenset()
@@ -149,7 +149,7 @@ def _prompt(
     memory: Memory, hooks: Hooks, told: HookInput, until: float | None, say: Callable[[str], None]
 ) -> str:
     """What answers a prompt and is not in the window yet; what its words bring back is said at once."""
-    shown = Shown(memory.home.path, told.session)
+    shown = Shown(memory.home.path, memory.caller.client, told.session)
     if HookEvent.SESSION_START not in hooks.moments and not shown.begun:
         return _start(memory, told, query=told.prompt)
     block = memory.injection.remind(
@@ -172,15 +172,16 @@ def _encoded(text: str) -> bytes:
 
 
 class Shown:
-    """What a session has been told already, so that a prompt brings nothing twice.
+    """What a session of an agent has been told already, so that a prompt brings nothing twice.
 
     Marks alone, no text; a small file for each session below the home. It may be deleted at any time:
     something is then told a second time.
     """
 
-    def __init__(self, home: Path, session: str) -> None:
+    def __init__(self, home: Path, agent: str, session: str) -> None:
         self._home = home
-        name = hashlib.sha256(session.encode(errors="replace")).hexdigest()[:24]
+        # Two agents may have a session of one id: each has a window of its own.
+        name = hashlib.sha256(f"{agent} {session}".encode(errors="replace")).hexdigest()[:24]
         self._path = os.path.join(home, FOLDER, name) if session else ""
 
     @property

@@ -19,6 +19,9 @@ _INDENT = re.compile(r"\n([ \t]+)\S")
 _DEEPEST = 100
 
 
+Path = tuple[str | int, ...]  # the keys of objects, and places in lists
+
+
 class Node(NamedTuple):
     """A value in a text: where it stands, and what it holds."""
 
@@ -45,11 +48,14 @@ def parse(text: str) -> Node:
     return node
 
 
-def find(node: Node, path: tuple[str, ...]) -> Node | None:
-    """The value below these keys, the last one where a key is there twice."""
+def find(node: Node, path: Path) -> Node | None:
+    """The value below these keys and places, the last one where a key is there twice."""
     for key in path:
-        own = [member.node for member in node.members if member.key == key]
-        if not own or not isinstance(node.value, dict):
+        if isinstance(key, int):
+            own = [member.node for member in node.members[key : key + 1] if isinstance(node.value, list)]
+        else:
+            own = [each.node for each in node.members if each.key == key and isinstance(node.value, dict)]
+        if not own:
             return None
         node = own[-1]
     return node
@@ -85,7 +91,7 @@ def append(text: str, path: tuple[str, ...], value: Any) -> str:
     return _insert(text, found, "", value)
 
 
-def take(text: str, path: tuple[str, ...], at: int | None = None) -> str:
+def take(text: str, path: Path, at: int | None = None) -> str:
     """Take away what is below these keys, or one item of the list there; what is not there is no error."""
     owner = find(parse(text), path if at is not None else path[:-1])
     if owner is None:

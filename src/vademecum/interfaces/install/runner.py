@@ -42,7 +42,7 @@ from vademecum.agents.registry import find as find_agent
 from vademecum.agents.registry import having
 from vademecum.errors import Collision, Malformed, Refused, UnknownName
 from vademecum.interfaces.install import json_edit
-from vademecum.store.files import delete, read, reported, update
+from vademecum.store.files import delete, read, reported, sweep, update
 from vademecum.store.folders import Folder
 from vademecum.text.clock import now, stamp
 from vademecum.text.names import shown
@@ -99,7 +99,11 @@ def _server(path: Path, value: Mapping[str, Any], below: str) -> ConfigEdit:
             raise Collision(
                 f"{path} has another server named {NAME}", hint="rename it there, and install again"
             )
-        return json_edit.put(text, keys, dict(value))
+        if found is None:
+            return json_edit.put(text, keys, dict(value))
+        for key, each in value.items():  # what the agent or a person added to it stays
+            text = json_edit.put(text, (*keys, key), each)
+        return text
 
     def take(text: str) -> str:
         return _pruned(json_edit.take(text, keys), keys[:-1]) if there(text) else text
@@ -195,24 +199,19 @@ def _hooks(part: HookList, agent: Agent, program: Program) -> ConfigEdit:
     wanted = {name: (event, part.wrapped(program.hook(agent.name, event))) for event, name in moments.items()}
 
     def put(text: str) -> str:
-        for key, value in part.also.items():
-            text = text if text.strip() else "{}\n"
-            if json_edit.find(json_edit.parse(text), (key,)) is None:
-                text = json_edit.put(text, (key,), value)
+        text = _with_defaults(text, part.also)
         for name, (event, entry) in wanted.items():
             own = _own(text, (HOOKS, name), agent.name, event)
-            if [value for _, value in own] == [entry]:
+            if len(own) == 1 and _covers(own[0].value, _command(entry)):
                 continue
-            for at, _ in reversed(own):
-                text = json_edit.take(text, (HOOKS, name), at)
+            text = _without(text, own)
             text = json_edit.append(text, (HOOKS, name), entry)
         return text
 
     def take(text: str) -> str:
         for name, (event, _) in wanted.items():
-            for at, _ in reversed(_own(text, (HOOKS, name), agent.name, event)):
-                text = json_edit.take(text, (HOOKS, name), at)
-            text = _pruned(text, (HOOKS, name))
+            own = _own(text, (HOOKS, name), agent.name, event)
+            text = _pruned(_without(text, own), (HOOKS, name))
         return text
 
     def there(text: str) -> bool:
@@ -221,24 +220,63 @@ def _hooks(part: HookList, agent: Agent, program: Program) -> ConfigEdit:
     return ConfigEdit(HOOKS, part.path, put, take, there)
 
 
-def _own(text: str, path: tuple[str, ...], agent: str, event: str) -> list[tuple[int, Any]]:
-    """Our entries in a list, by the command they run."""
+def _with_defaults(text: str, wanted: Mapping[str, Any]) -> str:
+    """With these keys, where there are none."""
+    for key, value in wanted.items():
+        text = text if text.strip() else "{}\n"
+        if json_edit.find(json_edit.parse(text), (key,)) is None:
+            text = json_edit.put(text, (key,), value)
+    return text
+
+
+class OwnHook(NamedTuple):
+    """A command of ours in a list of hooks: the way to it, and what stands there."""
+
+    path: tuple[str | int, ...]
+    value: Mapping[str, Any]
+
+
+def _own(text: str, path: tuple[str, ...], agent: str, event: str) -> list[OwnHook]:
+    """Our commands in a list of hooks, whoever stands beside them in a group."""
     found = json_edit.find(json_edit.parse(text), path) if text.strip() else None
     if found is None:
         return []
     if not isinstance(found.value, list):
         raise Malformed(f"{'.'.join(path)} is not a list", hint="mend it with any editor")
     ours = re.compile(rf"vade.* hook {agent} {event}(?:\s|$)")
-    return [(at, value) for at, value in enumerate(found.value) if _runs(value, ours)]
+    return list(_commands(found.value, path, ours))
 
 
-def _runs(value: object, ours: re.Pattern[str]) -> bool:
-    if isinstance(value, dict):
-        command = value.get("command")
-        return (isinstance(command, str) and bool(ours.search(command))) or any(
-            _runs(each, ours) for each in value.get("hooks", ()) if isinstance(value.get("hooks"), list)
-        )
-    return False
+def _commands(value: object, path: tuple[str | int, ...], ours: re.Pattern[str]) -> Iterator[OwnHook]:
+    for at, each in enumerate(value if isinstance(value, list) else ()):
+        if isinstance(each, dict):
+            command = each.get("command")
+            if isinstance(command, str) and ours.search(command):
+                yield OwnHook((*path, at), each)
+            else:
+                yield from _commands(each.get(HOOKS), (*path, at, HOOKS), ours)
+
+
+def _command(entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The command of an entry, which some agents have in a group."""
+    return entry[HOOKS][0] if HOOKS in entry else entry
+
+
+def _covers(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    """Whether all that is wanted stands there; what an agent or a person added to it is theirs."""
+    return all(found.get(name) == value for name, value in wanted.items())
+
+
+def _without(text: str, own: Iterable[OwnHook]) -> str:
+    """Without our commands, and without a group that held nothing else."""
+    for path, _ in reversed(list(own)):
+        *above, at = path
+        text = json_edit.take(text, tuple(above), int(at))
+        if above[-1] == HOOKS and len(above) > 1 and isinstance(above[-2], int):
+            left = json_edit.find(json_edit.parse(text), tuple(above))
+            if left is not None and not left.value:
+                text = json_edit.take(text, tuple(above[:-2]), above[-2])
+    return text
 
 
 def _pruned(text: str, path: tuple[str, ...]) -> str:
@@ -499,17 +537,19 @@ def install(one: Installation, home: Home) -> list[FileEdit]:
     """Install, and say what changed; a second time nothing does."""
     with reported(f"install into {one.agent.name}"), home.lock(f"install {one.agent.name}"):
         edits = installing(one)
-        receipt = _receipt(home, one)
-        made: list[str] = []
-        for edit in edits:
-            if edit.changed:
-                made += _missing(one.root, edit.path)
-                _write(one.root, edit)
+        changed = [edit for edit in edits if edit.changed]
+        if changed:
+            # First what it takes to undo it: whoever is killed between two files can be taken back whole.
+            receipt = _receipt(home, one)
+            made = [name for edit in changed for name in _missing(one.root, edit.path)]
+            for edit in changed:
                 receipt[str(edit.path)] = _entry(home, one, edit, receipt.get(str(edit.path)))
-        if any(edit.changed for edit in edits):
             kept = dict.fromkeys([*receipt.get("", {}).get("folders", ()), *made])
             receipt[""] = {"folders": list(kept)}
             _keep(home, one, receipt)
+        for edit in changed:
+            _write(one.root, edit)
+        _sweep(one, home, edits)
     return edits
 
 
@@ -521,11 +561,22 @@ def uninstall(one: Installation, home: Home) -> list[FileEdit]:
         for edit in edits:
             if edit.changed:
                 (_delete if edit.after is None else _write)(one.root, edit)
+        _sweep(one, home, edits)
         for name in sorted(receipt.get("", {}).get("folders", ()), key=len, reverse=True):
             with contextlib.suppress(OSError):
                 os.rmdir(name)
         _forget(home, one, receipt)
     return edits
+
+
+def _sweep(one: Installation, home: Home, edits: Iterable[FileEdit]) -> None:
+    """Clear what a killed installation left beside the files, also beside those that did not change."""
+    for parent in {_inside(one.root, edit.path).parent for edit in edits}:
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError), Folder.at(parent) as folder:
+            sweep(folder)
+    for name in (BACKUPS, RECEIPTS):
+        with contextlib.suppress(FileNotFoundError), home.disk(name) as kept:
+            sweep(kept)
 
 
 def _write(root: Path, edit: FileEdit) -> None:
@@ -581,9 +632,12 @@ def _entry(
         return {"after": after, "backup": earlier.get("backup")}
     if edit.before is None:
         return {"after": after, "backup": None}
-    moment = stamp(now()).replace(":", "")
-    name = f"{moment}-{one.agent.name}-{_digest(edit.before)[:8]}-{edit.path.name.lstrip('.')}"
+    end = f"-{one.agent.name}-{_digest(edit.before)[:8]}-{edit.path.name.lstrip('.')}"
     with home.folder(BACKUPS, create=True) as folder:
+        for name in folder.names():  # kept already, perhaps by one that was killed then
+            if name.endswith(end) and folder.read(name, largest=_LARGEST) == edit.before:
+                return {"after": after, "backup": name}
+        name = f"{stamp(now()).replace(':', '')}{end}"
         folder.update(name, lambda _: edit.before or b"", largest=_LARGEST)
     return {"after": after, "backup": name}
 
