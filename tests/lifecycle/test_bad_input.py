@@ -62,6 +62,7 @@ def test_a_plan_that_is_none_is_refused_in_one_sentence_and_changes_nothing(
     assert len(lines) == 2
     assert lines[0].startswith("refused: ")
     assert re.search(r"gave no TopicPlan|cannot be read|names a statement that there is not", lines[0])
+    assert ": - " not in lines[0]
     assert lines[1] == "nothing was changed"
     assert said.err == ""
     assert world.tree() == before
@@ -127,5 +128,10 @@ def test_a_record_of_a_mebibyte_is_looked_at_and_sent_to_no_model(world: World) 
         silent = Scripted()
         refused = memory.care.compact("long", model=silent, apply=True).refused
         assert [each.why for each in refused] == ["its entries are longer than 32 KiB together"]
+        among = memory.care.compact(model=silent, apply=True)
+        assert among.refused == ()
+        assert [(each.where.rpartition("/")[2], each.why) for each in among.outcome.findings] == [
+            ("long.md", "its entries are longer than 32 KiB together")
+        ]
         assert silent.asked == []
         assert world.tree() == before

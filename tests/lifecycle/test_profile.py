@@ -607,6 +607,9 @@ def test_statements_about_different_things_are_no_habit_together() -> None:
         ("Please use dark mode.", "Please use light mode."),
         ("Always commit your work.", "Do not commit your work."),
         ("Never push to main.", "Push to main."),
+        ("Documentation is written in German.", "The handbook is written in English."),
+        ("Use Redis for caching.", "Memcached is our cache."),
+        ("The standup is at 9:30.", "The daily meeting starts at 10:00."),
     ],
 )
 def test_what_another_message_denies_is_left_out_whichever_is_chosen(one: str, other: str) -> None:

@@ -108,6 +108,8 @@ def test_what_is_said_again_must_last(text: str, kept: bool, world: World) -> No
         ("I prefer tabs in my Python files", "I prefer spaces in my Python files"),
         ("The handbook of the team is written in German", "The handbook of the team is written in English"),
         ("Alice owns the billing service now", "Bob owns the billing service now"),
+        ("Our headquarters are in Hamburg now", "The office is in Berlin now"),
+        ("Logs are kept for 30 days", "We retain log files for 90 days"),
     ],
 )
 @pytest.mark.parametrize("scope", ["project", "global"])

@@ -21,10 +21,10 @@ from vademecum.llm.base import Limits, read_prompt
 from vademecum.store import audit, document, frontmatter
 from vademecum.store.document import decode
 from vademecum.text import WORD, clock, normalise, secrets, similarity, statement
-from vademecum.types import LEARNED, Entry, Origin
+from vademecum.types import LEARNED, Entry, Finding, Origin
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from vademecum.lifecycle.passes import RunOutcome, SeenRecord
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 NAME = "rewrite"
 LEAST_ENTRIES = 2
 LONGEST = 32 * 1024  # bytes of entries that one call is given
+_TOO_LONG = f"its entries are longer than {LONGEST // 1024} KiB together"
 LONGEST_ANSWER = 8192  # tokens, which every model in use can give
 _HEADING_WORDS = 3
 _TRUST = list(Origin)
@@ -128,6 +129,7 @@ def rewrite_places(
     seen, findings = passes.read_places(records, places)
     if path is None:
         chosen = [each for each in seen if is_due(each)]
+        findings = [*findings, *_too_long(seen)]
     else:
         chosen = [each for each in seen if each.record.path == path]
 
@@ -212,9 +214,14 @@ def _barred(seen: SeenRecord) -> str:
     entries = _covered(seen)
     if len(entries) < LEAST_ENTRIES:
         return "it has one entry only: there is nothing to merge"
-    if len(ask_about(split_units(entries)).encode()) > LONGEST:
-        return f"its entries are longer than {LONGEST // 1024} KiB together"
-    return ""
+    return _TOO_LONG if len(ask_about(split_units(entries)).encode()) > LONGEST else ""
+
+
+def _too_long(seen: Iterable[SeenRecord]) -> Iterator[Finding]:
+    """What would be merged, were it not too long for one question."""
+    for each in seen:
+        if not each.record.protected and _barred(each) == _TOO_LONG:
+            yield Finding(NAME, each.record.path, _TOO_LONG)
 
 
 def _rewritten(

@@ -346,6 +346,11 @@ def mend_request(problems: str) -> str:
     return read_prompt(__package__, "mend").format(problems=problems)
 
 
+def shorten_problems(problems: str) -> str:
+    """What was wrong with an answer, for a person: on one line, without the dashes of a list."""
+    return "; ".join(line.removeprefix("- ") for line in problems.splitlines())[:200]
+
+
 def _told(error: Any) -> str:
     listed = error.errors(include_url=False, include_input=False)
     lines = [

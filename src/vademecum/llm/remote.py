@@ -35,6 +35,7 @@ from vademecum.llm.base import (
     check_needed,
     estimate,
     mend_request,
+    shorten_problems,
 )
 from vademecum.llm.select import PROVIDERS
 
@@ -267,8 +268,8 @@ class RemoteModel:
             words = mend_request(problems)
             question.messages += [response, _reply(response, words)]
             question.estimated += estimate(_said(response) + words)
-        line = " ".join(problems.split())[:200]
-        raise ModelNonsense(f"{self._place.where} gave no {wanted.name} in {1 + MENDS} answers: {line}")
+        wrong = shorten_problems(problems)
+        raise ModelNonsense(f"{self._place.where} gave no {wanted.name} in {1 + MENDS} answers: {wrong}")
 
     async def _patiently(
         self,

@@ -22,6 +22,7 @@ from vademecum.llm.base import (
     check_needed,
     estimate,
     mend_request,
+    shorten_problems,
 )
 
 if TYPE_CHECKING:
@@ -88,7 +89,9 @@ class Scripted:
                 return Typed(wanted.read(said), usage, self.name, attempts)
             except Misfit as misfit:
                 problems = str(misfit)
-        raise ModelNonsense(f"{self.name} gave no {wanted.name} in {attempts} answers: {_line(problems)}")
+        raise ModelNonsense(
+            f"{self.name} gave no {wanted.name} in {attempts} answers: {shorten_problems(problems)}"
+        )
 
     def _pieces(self, asked: ScriptedQuestion) -> Generator[str, None, ModelAnswer]:
         answer = self._answer(asked)
@@ -142,7 +145,3 @@ def _message(text: str, calls: Sequence[Call], model: str) -> Json:
         for call in calls
     ]
     return {"kind": "response", "parts": parts, "model_name": model}
-
-
-def _line(text: str) -> str:
-    return " ".join(text.split())[:200]

@@ -185,8 +185,11 @@ def find_opposed(texts: Sequence[str]) -> dict[int, int]:
     held: dict[tuple[object, ...], dict[Quantity, list[int]]] = {}
     for at, text in enumerate(texts):
         for said in statement.split(text):
-            for claim in claims(meaning.read(said.text)):
+            read = meaning.read(said.text)
+            for claim in claims(read):
                 held.setdefault(claim.key, {}).setdefault(claim.value, []).append(at)
+            for claim in reworded(read):
+                held.setdefault(("reworded", *claim.key), {}).setdefault(claim.value, []).append(at)
     found: dict[int, int] = {}
     for values in held.values():
         for one, other in itertools.combinations([*values][:_VALUES], 2):
