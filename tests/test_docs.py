@@ -71,6 +71,19 @@ def test_the_help_page_lists_every_command_once() -> None:
     assert sorted(listed) == sorted(COMMANDS)
 
 
+def test_no_summary_is_cut_or_wider_than_sixty_columns() -> None:
+    for name, (_, summary) in COMMANDS.items():
+        assert len(summary) <= 60, name
+        assert not summary.endswith("..."), name
+
+
+def test_the_page_about_commands_is_made_from_them() -> None:
+    from tools import cli_page
+
+    page = (DOCS / "cli.md").read_text()
+    assert page == cli_page.made(page), "run `python -m tools.cli_page`"
+
+
 def test_the_help_page_says_of_each_command_what_the_command_says_of_itself() -> None:
     context = click.Context(cli)
     for name, (_, summary) in COMMANDS.items():
@@ -195,7 +208,8 @@ def test_the_terminal_session_in_the_readme_is_what_happens(tmp_path: Path) -> N
 def timeless(text: str) -> str:
     """A text without its times and the ids made from them."""
     shorter = re.sub(r"\d{8}T\d{12}Z-[0-9a-f]{8}", "VERSION", text)
-    return re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "TIME", shorter).strip()
+    shorter = re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "TIME", shorter)
+    return re.sub(r"superseded \d{4}-\d\d-\d\d\b", "superseded DAY", shorter).strip()
 
 
 def published() -> list[Path]:

@@ -1016,7 +1016,16 @@ def _from_file(
         document, lines, problems = ({}, {}, []) if text is None else _document(path, text, trusted=trusted)
     except ConfigError as error:
         return {}, [_problem(path, error)]
+    layer, wrong = _layer_of(path, document, lines)
+    return layer, [*problems, *wrong]
+
+
+def _layer_of(
+    path: Path, document: dict[str, Any], lines: Mapping[tuple[str, ...], int]
+) -> tuple[_Layer, list[Problem]]:
+    """What the lines of a file set, and which of them set nothing."""
     layer: _Layer = {}
+    problems: list[Problem] = []
     for keys, value in _leaves(document):
         line = f"{path}:{lines.get(keys, 1)}"
         try:
@@ -1054,6 +1063,17 @@ def _document(
         except (ValueError, RecursionError):
             continue  # a value of several lines was cut in two
     return {}, {}, [_problem(path, wrong)]
+
+
+def check_text(path: Path, text: str) -> list[Problem]:
+    """What is wrong with a text that is to be the user's own settings file."""
+    document, lines, problems = _document(path, text, trusted=True)
+    return [*problems, *_layer_of(path, document, lines)[1]]
+
+
+def meant(name: str) -> str:
+    """Words that name the setting a mistyped one is like, or none."""
+    return _meant(name, SETTINGS)
 
 
 def _problem(path: Path, error: ConfigError) -> Problem:

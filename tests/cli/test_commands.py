@@ -56,7 +56,7 @@ def vade(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest
 
 def test_a_memory_is_kept_listed_shown_forgotten_and_restored(vade: Vade) -> None:
     assert vade("store", "Use pytest.", "--key", "testing", "--type", "feedback", "--tag", "tests") == (
-        "kept as testing (#1, project)\n"
+        "saved as testing (#1, project)\n"
     )
     assert "testing" in vade("list")
     assert "Use pytest." in vade("show", "1")
@@ -92,15 +92,15 @@ def test_store_reads_standard_input(vade: Vade, monkeypatch: pytest.MonkeyPatch)
         capture_output=True,
         check=True,
     )
-    assert b"kept as piped" in done.stdout
+    assert b"saved as piped" in done.stdout
     assert vade.json("show", "piped")["entries"][0]["text"] == "line one\nline two ✓"
 
 
 def test_a_text_may_begin_with_a_dash(vade: Vade) -> None:
     allow(vade.home)
-    assert "kept as list" in vade("store", "- an item\n- another", "--key", "list")
+    assert "saved as list" in vade("store", "- an item\n- another", "--key", "list")
     assert "noted" in vade("note", "--- a line ---")
-    assert "kept as flagged" in vade("store", "--protected", "- an item", "--key", "flagged")
+    assert "saved as flagged" in vade("store", "--protected", "- an item", "--key", "flagged")
     assert vade.json("show", "list")["entries"][0]["text"] == "- an item\n- another"
 
 
@@ -395,7 +395,7 @@ def test_trust_is_needed_before_a_cloned_folder_is_written(vade: Vade) -> None:
     assert "not trusted" in vade.fails("store", "mine", "--key", "mine")
     assert "not trusted" in vade.fails("forget", "planted", "--yes")
     assert "trusted" in vade("trust")
-    assert "kept as mine" in vade("store", "mine", "--key", "mine")
+    assert "saved as mine" in vade("store", "mine", "--key", "mine")
     assert (records / "mine.md").is_file()
     assert vade.json("show", "planted")["entries"][0]["origin"] == "external"
     assert vade.json("show", "mine")["entries"][0]["origin"] == "user"
@@ -471,7 +471,7 @@ def test_a_secret_is_redacted_and_reported_by_kind_only(vade: Vade) -> None:
 
 
 def test_vade_alone_gives_an_overview(vade: Vade) -> None:
-    assert "keeps a memory" in vade()
+    assert "saves a memory" in vade()
     vade("store", "Something new", "--key", "newest-thing")
     assert "newest-thing" in vade()
 
@@ -493,7 +493,7 @@ def test_a_reader_that_goes_away_is_no_error(vade: Vade) -> None:
     assert done.returncode == 0
 
 
-@pytest.mark.parametrize("name", sorted(COMMANDS))
+@pytest.mark.parametrize("name", sorted(COMMANDS.keys() - {"help"}))
 def test_every_command_has_help_and_takes_the_common_options(vade: Vade, name: str) -> None:
     text = vade(name, "--help")
     assert vade.code == 0
@@ -505,7 +505,7 @@ def test_an_option_given_to_a_group_holds_for_its_commands(vade: Vade, tmp_path:
     vade("store", "x", "--key", "x")
     other = str(tmp_path / "other")
     assert "0 lines" in (run(["audit", "--home", other, "verify"]), vade.capsys.readouterr().out)[1]
-    assert "nothing is stored" in (run(["--home", other, "list"]), vade.capsys.readouterr().out)[1]
+    assert "Nothing is saved" in (run(["--home", other, "list"]), vade.capsys.readouterr().out)[1]
     run(["--json", "--home", str(vade.home), "audit", "verify"])
     assert json.loads(vade.capsys.readouterr().out) == {"schemaVersion": 1, "lines": 1, "problems": []}
     run(["sources", "--json", "--home", other])

@@ -27,7 +27,7 @@ SCHEMAS = ROOT / "docs" / "schemas"
 # What agents know from elsewhere, and so is camelCase whole.
 CAMEL = {"answer", "coverage", "explained_answer", "explained_passage", "lines", "passage"}
 # These have no JSON: one talks, one answers an agent in the agent's own words, one only groups.
-WITHOUT = {"chat", "hook", "context"}
+WITHOUT = {"chat", "hook", "context", "help"}
 
 
 def schema_of(command: str) -> dict[str, Any]:
@@ -108,6 +108,23 @@ knowledge stats
 knowledge prune|--max-age-days|1
 knowledge export|LTM
 knowledge import|LTM
+add|Deploys run on Fridays.|--key|deploys
+add|--journal|Ann is back.
+add|--type|discovery|Tests need a network.
+today
+log|tests
+diff|tests
+tag|deploys|--add|ops
+rename|deploys|shipping
+move|shipping|--scope|global
+open|shipping
+forget|--match|tag:ops|--yes
+backup|BACKUP
+backup|BACKUP|--verify
+check
+tidy
+config get|sweep
+config path
 list
 list|--write-index
 show|tests
@@ -135,6 +152,9 @@ verify|tests|database
 verify|--list
 verify|--all|--yes
 review
+review approve
+review approve list
+review verify|--list
 approve
 approve list
 profile
@@ -146,6 +166,7 @@ lint
 heal
 sweep
 promote
+merge
 split|tests
 sessions
 sessions list
@@ -164,6 +185,7 @@ undo
 export|okf|BUNDLE
 import|okf|BUNDLE
 purge|tests|--yes
+review trust|--off
 trust|--off
 project
 init
@@ -218,6 +240,10 @@ LEFT = {
     "approve no",
     "approve yes",
     "compact",
+    "config edit",
+    "config set",
+    "review approve no",
+    "review approve yes",
     "context inspect",
     "edit",
     "mcp",

@@ -267,8 +267,7 @@ def test_explain_adds_the_numbers_for_programs_and_bars_for_people(birds: Vade) 
 
 def test_a_search_names_path_and_lines_that_get_takes(birds: Vade) -> None:
     shown = birds("search", "owl", "--mode", "bm25")
-    head = shown.splitlines()[0]
-    path, _, rest = head.partition("#L")
+    path, _, rest = shown.splitlines()[2].strip().partition("#L")
     assert "/journal/" in path
     assert "owl" in birds("get", path, "--from", rest.split("-")[0].split(" ")[0])
 
@@ -284,7 +283,7 @@ def test_a_search_names_path_and_lines_that_get_takes(birds: Vade) -> None:
         ("search", "heron", "--source", "bogus"),
         ("recall", "heron", "--limit", "0"),
         ("search", "-heron"),
-        ("search",),
+        ("search", "--explain"),
     ],
 )
 def test_a_question_that_is_none_is_one_line_and_exit_2(birds: Vade, words: tuple[str, ...]) -> None:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import fnmatch
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from vademecum import config
-from vademecum.errors import IndexFailed, NotFound, VadeError
+from vademecum.errors import IndexFailed, NotFound, UsageError, VadeError
 from vademecum.store import Found, archive, decisions, document, files, scopes
 from vademecum.store.records import LABELS, LOST
 from vademecum.text import clock
+from vademecum.text.names import shown
 from vademecum.types import Audience, Finding, Origin, Place, Scope, Swept
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from vademecum.index.sync import Survey, SyncReport
     from vademecum.knowledge.finder import Finder
@@ -24,10 +26,13 @@ if TYPE_CHECKING:
     from vademecum.lifecycle.reword import Rewording
     from vademecum.lifecycle.rewrite import Rewritten
     from vademecum.llm.base import Model
+    from vademecum.search.base import Query
     from vademecum.search.searcher import Searcher
     from vademecum.store import SecondCopy, Workspace
     from vademecum.store import runs as running
+    from vademecum.store.arrange import Arranged
     from vademecum.store.requests import Waiting
+    from vademecum.types import Record
 
 
 REVIEW = "review"  # what a sitting is called among the runs
@@ -587,6 +592,60 @@ class Care:
             self._work.records.replace_text(found, before.encode(), kept, operation="edit")
             return secret
 
+    def select(
+        self, names: Sequence[str | int] = (), *, match: str | None = None, scope: str | Scope | None = None
+    ) -> Sequence[Record]:
+        """The records that are named or that a filter matches, such as `tag:old before:2026-01`."""
+        return [each.record for each in self._selected(names, match, scope)]
+
+    def tag(
+        self,
+        names: Sequence[str | int] = (),
+        *,
+        add: Sequence[str] = (),
+        remove: Sequence[str] = (),
+        match: str | None = None,
+        scope: str | Scope | None = None,
+    ) -> Arranged:
+        """Add tags to records and remove others, as one run that `undo` takes back."""
+        from vademecum.store import arrange
+
+        self._work.may_write()
+        chosen = self._selected(names, match, scope)
+        with self._work.reported("change tags"):
+            return arrange.tag(self._work, chosen, add=add, remove=remove)
+
+    def rename(self, name: str | int, new: str, *, scope: str | Scope | None = None) -> Arranged:
+        """Give a record another key, as a run; the earlier key still finds it."""
+        from vademecum.store import arrange
+
+        self._work.may_write()
+        found = self._work.find(name, scope, only=True)
+        with self._work.reported(f"rename {found.record.key}"):
+            return arrange.rename(self._work, found, new)
+
+    def move(
+        self,
+        names: Sequence[str | int] = (),
+        *,
+        to: str | Scope,
+        match: str | None = None,
+        scope: str | Scope | None = None,
+    ) -> Arranged:
+        """Move records to another scope, as one run that `undo` takes back."""
+        from vademecum.store import arrange
+
+        self._work.may_write()
+        chosen = self._selected(names, match, scope)
+        with self._work.reported(f"move to {to}"):
+            return arrange.move(self._work, chosen, scopes.parse_scope(to))
+
+    def _selected(
+        self, names: Sequence[str | int], match: str | None, scope: str | Scope | None
+    ) -> list[Found]:
+        with self._work.reported("read the memory"):
+            return select(self._work, map(str, names), match=match, scope=self._work.scope(scope))
+
     @property
     def _sweep_name(self) -> str:
         project = self._work.caller.project
@@ -653,3 +712,44 @@ class Care:
                     if path:
                         written.append(path)
         return written
+
+
+_WORDS = "scope:, type:, tag:, after:, before:, path:, and * or ? in a key"
+
+
+def select(work: Workspace, wanted: Iterable[str], *, match: str | None, scope: Scope | None) -> list[Found]:
+    """The records that are named, or that a filter matches: `tag:old type:project deploy-*`."""
+    chosen = [work.find(name, scope, only=True) for name in wanted]
+    if match is not None:
+        asked = _filter(match)
+        places = work.places(asked.scope or scope)
+        every = (each for each in work.everything(places) if not isinstance(each, Finding))
+        chosen += [each for each in every if each.shelf.trusted and _fits(each.record, asked)]
+    return [*{(each.shelf, each.name): each for each in chosen}.values()]
+
+
+def _filter(match: str) -> Query:
+    """What a filter asks for; one that is none, or matches everything, is refused."""
+    from vademecum.search import base
+
+    asked = base.parse(match)
+    keys = asked.text.split()
+    if not keys and asked == base.Query(""):
+        raise UsageError(f"the filter {shown(match)} matches everything", hint=f"use {_WORDS}")
+    for why in (*asked.notes, *(f"{shown(key)} is no filter" for key in keys if not set("*?[") & set(key))):
+        raise UsageError(why, hint=f"use {_WORDS}")
+    return asked
+
+
+def _fits(record: Record, asked: Query) -> bool:
+    changed = record.updated or record.created or ""
+    keys = asked.text.split()
+    wanted = (
+        asked.type in (None, record.type),
+        {*asked.tags} <= {*record.tags},
+        (asked.after or "") <= changed,
+        asked.before is None or changed < asked.before,
+        (asked.path or "") in record.path,
+        not keys or any(fnmatch.fnmatchcase(record.key, key) for key in keys),
+    )
+    return all(wanted)

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from vademecum.knowledge.finder import Finder
     from vademecum.store import Pinned, Workspace
     from vademecum.store import runs as running
+    from vademecum.store.backup import Backup
     from vademecum.store.journal import Day
     from vademecum.types import Entry, Record
 
@@ -264,6 +265,44 @@ class Transfer:
             ltm_json.check_secrets(file)
             export.write(target, [ltm_json.render(file)], force=force)
         return target
+
+    def backup(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        force: bool = False,
+        progress: Callable[[str, int, int], None] | None = None,
+    ) -> Backup:
+        """Write all memory to one file, without what can be made anew."""
+        from vademecum.store import backup
+
+        self._work.only_a_person("back up all memory", "vade backup")
+        target = Path(path).expanduser()
+        with self._work.reported(f"write {target}"):
+            return backup.write(
+                self._work.home, target, at=self._work.stamp(), force=force, progress=progress
+            )
+
+    def verify_backup(
+        self, path: str | os.PathLike[str], *, progress: Callable[[str, int, int], None] | None = None
+    ) -> Backup:
+        """Compare every file in a backup with the list that was written with it."""
+        from vademecum.store import backup
+
+        target = Path(path).expanduser()
+        with self._work.reported(f"read {target}"):
+            return backup.verify(target, progress=progress)
+
+    def restore_backup(
+        self, path: str | os.PathLike[str], *, progress: Callable[[str, int, int], None] | None = None
+    ) -> Backup:
+        """Write what a backup holds to this home, which must be empty."""
+        from vademecum.store import backup
+
+        self._work.only_a_person("restore a backup", "vade backup --restore")
+        target = Path(path).expanduser()
+        with self._work.reported(f"restore {target}"):
+            return backup.unpack(target, self._work.home, progress=progress)
 
     def ltm(self, *, scope: str | Scope = Scope.PROJECT) -> dict[str, Any]:
         """What was learned in a scope, in the shape of CLIO's `ltm.json`."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.errors import Malformed, NotFound, PendingReview
-from vademecum.store import Found, archive, document, pinned, reading, requests, scopes
+from vademecum.store import Found, archive, document, frontmatter, pinned, reading, requests, scopes
 from vademecum.store import purge as purging
 from vademecum.store import reading as archived
 from vademecum.store import runs as running
 from vademecum.store import sources as attached
+from vademecum.store.merge import is_guarded
 from vademecum.store.records import key_of
 from vademecum.types import Finding, Record, Scope
 
@@ -20,6 +21,29 @@ if TYPE_CHECKING:
     from vademecum.types import Entry
 
 _ATTEMPTS = 5  # at clearing a file that somebody keeps saving
+
+
+class HistoryStep(NamedTuple):
+    """One version of a document: its id in the archive, why it was replaced, who wrote it and when."""
+
+    id: str  # empty for how it stands now
+    why: str
+    at: str
+    by: str
+    text: str
+
+
+def _step(content: bytes, id: str, why: str) -> HistoryStep:
+    text = content.decode(errors="replace")
+    try:
+        values = frontmatter.parse(text).values
+    except Malformed:
+        values = {}
+    made = values.get("generated")
+    made = made if isinstance(made, dict) else {}
+    client = f" ({made['client']})" if made.get("client") else ""
+    at = str(made.get("at") or values.get("updated") or "")
+    return HistoryStep(id, why, at, f"{made.get('by') or ''}{client}", text)
 
 
 class Archive:
@@ -86,6 +110,20 @@ class Archive:
         found = self._work.find(name, scope)
         return archive.images(self._work.home, found.shelf, archive.RECORDS, found.name)
 
+    def history(self, name: str | int, *, scope: str | Scope | None = None) -> Sequence[HistoryStep]:
+        """Every version of a record or pinned document, oldest first; the last one is how it stands now."""
+        found = []
+        for image in self.versions(name, scope=scope):
+            content = self._work.home.read(*image.parts)
+            if content is not None:
+                found.append(_step(content, image.id, image.why))
+        if pinned.is_name(str(name)):
+            _, _, now = self._work.documents.find(str(name), scope=self._work.scope(scope))
+        else:
+            record = self._work.find(name, scope)
+            now = reading.from_shelf(record.shelf, archive.RECORDS, record.name)
+        return [*found, *([] if now is None else [_step(now, "", "now")])]
+
     def clear(self, *, scope: str | Scope, protected: bool = False) -> Sequence[Record]:
         """Move all records of a scope to the archive as one run, protected ones only when asked to."""
         self._work.may_write()
@@ -111,6 +149,33 @@ class Archive:
                     approval=self._put_away_later(chosen, scope=place.scope),
                 )
             return self.put_away(chosen)
+
+    def forget_all(
+        self, names: Sequence[str | int] = (), *, match: str | None = None, scope: str | Scope | None = None
+    ) -> Sequence[Record]:
+        """Move records that are named, or that a filter matches, to the archive as one run.
+
+        What is protected goes only when it is named.
+        """
+        from vademecum.lifecycle.care import select
+
+        self._work.may_write()
+        with self._work.reported("forget these"):
+            wanted = self._work.scope(scope)
+            named = select(self._work, map(str, names), match=None, scope=wanted)
+            guarded = [each.record.key for each in named if is_guarded(each.record.fields)]
+            if guarded and not self._work.caller.approved:
+                self._work.may_decide(f"forget {guarded[0]}, which is protected", "vade forget")
+            matched = select(self._work, (), match=match, scope=wanted)
+            chosen = [*named, *(each for each in matched if not is_guarded(each.record.fields))]
+            held = [each for each in chosen if self._work.records.holds(each)]
+            if held:
+                raise PendingReview(
+                    f"nothing is forgotten: {len(held)} of these {len(chosen)} records are a person's, so"
+                    " this waits for review",
+                    approval=self._put_away_later(chosen, scope=chosen[0].record.place.scope),
+                )
+            return self.put_away([self._work.records.standing_alone(each) for each in chosen])
 
     def _put_away_later(self, chosen: Sequence[Found], *, scope: Scope) -> str:
         """Ask a person whether these records of theirs may go to the archive, as they are now."""

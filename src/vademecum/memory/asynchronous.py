@@ -97,6 +97,8 @@ class AsyncArchive(_Noun):
     clear = _awaited(Archive.clear)
     forgotten = _awaited(Archive.forgotten)
     lost_entries = _awaited(Archive.lost_entries)
+    forget_all = _awaited(Archive.forget_all)
+    history = _awaited(Archive.history)
     purge = _awaited(Archive.purge)
     purge_text = _awaited(Archive.purge_text)
     restore = _awaited(Archive.restore)
@@ -121,13 +123,18 @@ class AsyncCare(_Noun):
     index = _awaited(Care.index)
     leave_rewording = _awaited(Care.leave_rewording)
     lint = _awaited(Care.lint)
+    merge = _awaited(Care.merge)
+    move = _awaited(Care.move)
     notices = _awaited(Care.notices)
     promote = _awaited(Care.promote)
+    rename = _awaited(Care.rename)
     reword = _awaited(Care.reword)
     runs = _awaited(Care.runs)
     saw_notices = _awaited(Care.saw_notices)
+    select = _awaited(Care.select)
     split = _awaited(Care.split)
     survey = _awaited(Care.survey)
+    tag = _awaited(Care.tag)
     sweep = _awaited(Care.sweep)
     sweep_if_due = _awaited(Care.sweep_if_due)
     undo = _awaited(Care.undo)
@@ -192,6 +199,7 @@ class AsyncReview(_Noun):
 
     approvals = _awaited(Review.approvals)
     approve = _awaited(Review.approve)
+    damaged = _awaited(Review.damaged)
     decide = _awaited(Review.decide)
     inbox = _awaited(Review.inbox)
     protect = _awaited(Review.protect)
@@ -236,6 +244,7 @@ class AsyncSources(_Noun):
 class AsyncTransfer(_Noun):
     """`Memory.transfer`, awaited."""
 
+    backup = _awaited(Transfer.backup)
     export = _awaited(Transfer.export)
     export_ltm = _awaited(Transfer.export_ltm)
     import_from = _awaited(Transfer.import_from)
@@ -243,6 +252,8 @@ class AsyncTransfer(_Noun):
     import_from = _awaited(Transfer.import_from)
     import_pieces = _awaited(Transfer.import_pieces)
     ltm = _awaited(Transfer.ltm)
+    restore_backup = _awaited(Transfer.restore_backup)
+    verify_backup = _awaited(Transfer.verify_backup)
 
 
 class AsyncMemory:

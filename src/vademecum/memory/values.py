@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from vademecum.knowledge.intake import ImportReport as ImportReport
     from vademecum.knowledge.signals import Signal as Signal
     from vademecum.knowledge.trust import LessonFigures as LessonFigures
+    from vademecum.knowledge.trust import Trust as Trust
     from vademecum.knowledge.trust import Unverified as Unverified
     from vademecum.lifecycle.passes import Proposal as Proposal
     from vademecum.lifecycle.passes import RunOutcome as RunOutcome
@@ -23,10 +24,13 @@ if TYPE_CHECKING:
     from vademecum.lifecycle.rewrite import Rewritten as Rewritten
     from vademecum.lifecycle.transfer import ExportedBundle as ExportedBundle
     from vademecum.llm.base import ModelAnswer as ModelAnswer
+    from vademecum.memory.archive import HistoryStep as HistoryStep
     from vademecum.store import Home as Home
     from vademecum.store import Pinned as Pinned
     from vademecum.store import Told as Told
+    from vademecum.store.arrange import Arranged as Arranged
     from vademecum.store.projects import KnownProject as KnownProject
+    from vademecum.store.reading import Text as Text
     from vademecum.store.requests import Waiting as Waiting
     from vademecum.store.runs import Brief as Brief
     from vademecum.store.sources import Source as Source

@@ -48,7 +48,9 @@ _DRY = click.option("--dry-run", is_flag=True, help="Show what would change, and
 def install(
     tool: str | None, *, scope: str, dry_run: bool, listing: bool, yes: bool, as_json: bool, door: Door
 ) -> int:
-    """Give an agent its memory: the server, the hooks, and a word about when to use them.
+    """Connect your agents to memory.
+
+    Sets up the MCP server, the hooks, and a short instruction about when to use them.
 
     AGENT is {setup}. What changes in its configuration is shown, what was
     there is kept in the memory folder, and a second time nothing changes. Without AGENT it is installed into
@@ -164,7 +166,10 @@ def _show_trials(
 @_DRY
 @common
 def uninstall(tool: str, *, scope: str, dry_run: bool, as_json: bool, door: Door) -> None:
-    """Take memory out of an agent's configuration again, and leave everything else in it."""
+    """Disconnect an agent from memory.
+
+    Everything else in its configuration stays as it is.
+    """
     from vademecum.interfaces.install import runner
 
     memory = door()
@@ -234,7 +239,9 @@ def inject(
     as_json: bool,
     door: Door,
 ) -> None:
-    """Show what an agent is told of its memory before it begins, or keep it in the agent's own file.
+    """Show or write what agents are told at start.
+
+    `--write` keeps it in the file that the agent reads.
 
     A file in a project gets what a group may see, since others read it too; `--audience private` puts in
     everything.
@@ -291,7 +298,9 @@ def chat(
     as_json: bool,
     door: Callable[[], Memory],
 ) -> int:
-    """Talk to a model that remembers; `--session last` goes on with the last conversation.
+    """Chat with a model that has this memory.
+
+    `--session last` continues the last session.
 
     /help shows what can be typed. Ctrl-C stops an answer, Ctrl-D ends the session.
     """
@@ -419,7 +428,9 @@ _TOOLS = click.Choice(FAMILIES)
 )
 @common
 def mcp(*, http: bool, port: int | None, tools: str, client: str, as_json: bool, door: Door) -> None:
-    """Serve memory to an agent over the Model Context Protocol, until it leaves.
+    """Serve memory over MCP.
+
+    Runs until the client disconnects.
 
     What comes through here is the agent's word, never yours.
     """
@@ -460,7 +471,9 @@ def options_of(memory: Memory) -> dict[str, object]:
 @click.argument("event")
 @common
 def hook(tool: str, event: str, *, as_json: bool, door: Door) -> None:
-    """Answer a hook of an agent: what it says on standard input, what the model is told on standard output.
+    """Answer an agent's hook.
+
+    Reads the event from standard input and prints what the model is told.
 
     Agents call this, once `vade install` has told them to. It is always done within `limits.hook` and never
     fails; what went wrong is in `hooks.log`, and `vade status` shows the last of it.

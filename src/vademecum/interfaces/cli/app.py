@@ -20,85 +20,129 @@ if TYPE_CHECKING:
 
     from vademecum.interfaces.cli.options import Door
 
-# What the help page shows: a command, the module below this one that has it, and what it does. Nothing is
-# imported for that; what is called is imported then.
+# What the help pages show: a command, the module below this one that has it, and what it does. Nothing is
+# imported for that; what is called is imported then. A section marked with * is on the first page.
 _TABLE = """\
-Keep
-  store      write     Keep TEXT as a memory; `-` reads it from standard input.
-  note       write     Append TEXT to today's journal; `-` reads it from standard input, nothing...
-  edit       write     Open a record, or MEMORY.md, context.md or profile.md, in your editor.
-  protect    write     Keep a record from ever being removed by age or number.
-Learn
-  suggest    knowledge Say what of a message is worth keeping; `-` reads it from standard input.
-  learn      knowledge Keep something learned: a discovery, solution, pattern, workflow, failure or...
-  knowledge  knowledge Look at what was learned: alone it lists it, as `vade knowledge list` does.
-  review     review    Go through everything that waits for you: y yes, n no, e edit, s skip, a all...
-  verify     review    Vouch for what records, pinned documents or journal files say, exactly as it...
-  profile    knowledge Look at profile.md, or draft it: alone it shows it, as `vade profile show` does.
-Find
-  search     inspect   Find the lines that answer QUERY, by words and by meaning.
-  recall     inspect   Recall records that answer QUERY, or without one the newest.
-  index      inspect   Bring the search index up to date; it is made from the files and safe to delete.
-Look
-  list       inspect   List memories: number, key, scope, type, category and age.
-  show       inspect   Show one record: what it says now, what it said before, and where it lies.
-  graph      knowledge Show the edges between records, from links, the frontmatter, shared tags, or...
-  get        inspect   Print lines of a file of memory, by its path, key or number.
-  status     inspect   Say what is here, and what needs a look.
-  audit      inspect   Show what was changed, when and by whom; `vade audit verify` checks that...
-Sessions
-  chat       agents    Talk to a model that remembers; `--session last` goes on with the last...
-  sessions   sessions  Look into what was said in earlier sessions, and keep those of other agents.
-  context    sessions  Look at context windows.
-Agents
-  inject     agents    Show what an agent is told of its memory before it begins, or keep it in the...
-  install    agents    Give an agent its memory: the server, the hooks, and a word about when to use...
-  uninstall  agents    Take memory out of an agent's configuration again, and leave everything else...
-  hook       agents    Answer a hook of an agent: what it says on standard input, what the model is...
-  mcp        agents    Serve memory to an agent over the Model Context Protocol, until it leaves.
-  approve    review    Decide about what agents want to write and may not without you.
-Take away, bring back
-  forget     write     Move a record to the archive; `vade restore` brings it back.
-  restore    write     Bring back a forgotten record, an earlier version, or entries that an edit...
-  clear      write     Move all records of a scope to the archive.
-  purge      write     Delete a record, or a text wherever it stands, for good: it cannot be brought...
-Tidy up
-  lint       care      Look for what is wrong, and change nothing; ends with 1 when there are errors.
-  heal       care      Mend what lint finds, where that takes no person; no text is removed, `vade...
-  sweep      care      Put away what is old, expired, said twice or too much; `vade undo` brings it...
-  promote    care      Make records, or lines of MEMORY.md, of what the journal repeats or sessions...
-  compact    care      Let a language model merge the entries of a topic into one; nothing it drops...
-  merge      care      Merge second copies that a sync tool left beside a record; every entry stays,...
-  split      care      Take back the last merge of a record: both statements stand again, each in...
-  undo       care      Bring back, byte for byte, what a run changed: the newest one, or the one named.
-From and to elsewhere
-  import     transfer  Bring in what another agent's memory keeps; its own files are only read.
-  export     transfer  Write memory out: a bundle of Markdown (okf), what was learned (ltm), or one...
-Set up
-  init       setup     Make .vade/ in this project, so that its records are versioned with the code.
-  trust      setup     Trust this project's .vade/: it came with the repository, so read it first.
+*Set up
+  install    agents    Connect your agents to memory.
+  import     transfer  Import memory from another tool.
+*Save and find
+  add        front     Save a memory.
+  search     inspect   Find what answers a question.
+  show       inspect   Show a record, or lines of a file.
+  list       inspect   List records.
+*Change
+  edit       write     Edit a record in your editor.
+  forget     write     Move a record to the archive.
+  restore    write     Bring back a record or a version.
+*Look after it
+  status     inspect   Show what is here and its health.
+Every day
+  today      everyday  Show what was added today, and what is pending.
+  log        everyday  Show the history of a record.
+  diff       everyday  Compare a record with an earlier version.
+  open       everyday  Open a record's file in its default program.
+  move       everyday  Move a record to another scope.
+  rename     everyday  Rename a record; the old key still finds it.
+  tag        everyday  Add tags to records, or remove them.
+  protect    write     Protect a record from automatic removal.
+Keep it in order
+  review     review    Decide about pending changes.
+  check      care      Find problems; change nothing.
+  tidy       front     Archive what is old or duplicate, and fix problems.
+  undo       care      Undo a whole run; `vade restore` is for one record.
+  merge      care      Merge second copies that a sync tool left.
+  split      care      Undo the last merge of a record.
+  purge      write     Delete a record or a text for good.
+  backup     everyday  Write a backup of all memory, or verify one.
+  doctor     setup     Check the installation, settings and files.
+  audit      inspect   Show who changed what, and when.
+  index      inspect   Update the search index.
+Knowledge
+  knowledge  knowledge List lessons learned.
+  profile    knowledge Show or draft your profile.
+  suggest    knowledge Suggest what in a message is worth saving.
+  graph      knowledge Show links between records.
+Sessions and agents
+  sessions   sessions  Search and read past sessions.
+  chat       agents    Chat with a model that has this memory.
+  context    sessions  Inspect a context window.
+  inject     agents    Show or write what agents are told at start.
+  mcp        agents    Serve memory over MCP.
+  hook       agents    Answer an agent's hook.
+  uninstall  agents    Disconnect an agent from memory.
+Projects and settings
+  export     transfer  Export memory as Markdown, JSON or one page.
+  sources    setup     Attach folders of Markdown, read in place.
+  init       setup     Create .vade/ in this project, shared through git.
   project    setup     Show which project this folder belongs to.
-  sources    setup     Attach folders of Markdown that are read in place: a vault, a workspace, a...
-  config     inspect   Show every setting, its value, and where the value came from.
-  completion setup     Print the completion script for a shell: `eval "$(vade completion bash)"`.
-  doctor     setup     Check the memory folder, the settings, the audit, every file and installed...
-  demo       demo      Take a short tour in a temporary folder; your own memory is not touched.
+  config     settings  Show or change settings.
+  completion setup     Print shell completion for bash, zsh or fish.
+  demo       demo      Take a tour in a temporary folder.
+  help       front     Show help for a command, or `all` of them.
+Other names, which do what they always did
+  store      write     Save TEXT as a memory; `-` reads standard input.
+  note       write     Add TEXT to today's journal, or show today's notes.
+  learn      knowledge Save a lesson: a solution, discovery, pattern, failure…
+  recall     inspect   Find records, or show the newest.
+  get        inspect   Print lines of a file of memory.
+  clear      write     Move all records of a scope to the archive.
+  lint       care      Find problems; change nothing.
+  heal       care      Fix what `vade check` finds, without deleting text.
+  sweep      care      Archive old, expired and duplicate records.
+  promote    care      Save what the journal or sessions keep repeating.
+  compact    care      Merge the entries of a topic with a language model.
+  approve    review    Approve or refuse writes that agents asked for.
+  verify     review    Verify records, documents or journals as they stand.
+  trust      setup     Trust this project's .vade/ folder.
 """
+# One line to type for each command of the first page.
+_EXAMPLES = {
+    "install": "vade install",
+    "import": "vade import openclaw ~/clawd",
+    "add": 'vade add "Deploys run on Fridays"',
+    "search": "vade search when do we deploy",
+    "show": "vade show deploys",
+    "list": "vade list --tag api",
+    "edit": "vade edit deploys",
+    "forget": "vade forget deploys",
+    "restore": "vade restore deploys",
+    "status": "vade status",
+}
+# What people type in other tools. What only reads or adds runs at once; what takes away is only named.
+_SYNONYMS = {
+    "save": "add", "remember": "add", "new": "add", "find": "search", "query": "search", "grep": "search",
+    "ls": "list", "cat": "show", "view": "show", "info": "status", "setup": "install", "history": "log",
+}  # fmt: skip
+_TAKES_AWAY = dict.fromkeys(
+    ("rm", "del", "delete", "remove", "erase", "drop"),
+    "`vade forget KEY` archives a record, `vade purge KEY` deletes it for good.",
+)
+_ELSEWHERE = {
+    "update": "`vade edit KEY` changes a record, `vade add --key KEY TEXT` adds to it.",
+    "mv": "`vade move KEY --scope SCOPE` moves a record, `vade rename KEY NEW` renames it.",
+    "revert": "`vade undo` undoes a run, `vade restore KEY` brings back one record.",
+    "login": "There is no account; `vade install` connects your agents.",
+    "upgrade": "Upgrade the package with the tool that installed it, such as `uv tool upgrade vademecum`.",
+    **_TAKES_AWAY,
+}
 
 
-def _read(table: str) -> dict[str, dict[str, tuple[str, str]]]:
+def _read(table: str) -> tuple[dict[str, dict[str, tuple[str, str]]], tuple[str, ...]]:
     sections: dict[str, dict[str, tuple[str, str]]] = {}
     commands: dict[str, tuple[str, str]] = {}
+    first = []
     for line in table.splitlines():
         if line.startswith("  "):
             name, module, summary = line.split(maxsplit=2)
             commands[name] = (module, summary)
         else:
-            commands = sections[line] = {}
-    return sections
+            commands = sections[line.lstrip("*")] = {}
+            first += [line[1:]] if line.startswith("*") else []
+    return sections, tuple(first)
 
 
-SECTIONS = _read(_TABLE)
+SECTIONS, FIRST = _read(_TABLE)
 COMMANDS = {name: told for commands in SECTIONS.values() for name, told in commands.items()}
 
 OK, FAILED, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130
@@ -123,22 +167,63 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find a command; one that does not exist gets the nearest that does as a hint."""
+        """Find a command, also by another tool's name for it; one that does not exist gets a hint."""
+        name = args[0]
+        if name in _SYNONYMS:
+            return super().resolve_command(ctx, [_SYNONYMS[name], *args[1:]])
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            from difflib import get_close_matches
-
-            near = get_close_matches(args[0], COMMANDS, 1)
-            if not near:
+            hint = _ELSEWHERE.get(name) or _meant(name)
+            if hint is None:
                 raise
-            raise click.UsageError(f"{error.message} Did you mean `vade {near[0]}`?", ctx) from error
+            raise click.UsageError(f"No such command {name!r}. {hint}", ctx) from error
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The commands first: what they are is what people look for."""
+        self.format_commands(ctx, formatter)
+        click.Command.format_options(self, ctx, formatter)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The commands under the headings a person would look for."""
-        for heading, commands in SECTIONS.items():
+        """The ten commands that most people need, each with a line to type."""
+        width = max(len(SECTIONS[heading][name][1]) for heading in FIRST for name in SECTIONS[heading])
+        for heading in FIRST:
             with formatter.section(heading):
-                formatter.write_dl([(name, summary) for name, (_, summary) in commands.items()])
+                formatter.write_dl(
+                    [
+                        (f"{name:<7}", f"{summary:<{width}} {_EXAMPLES[name]}")
+                        for name, (_, summary) in SECTIONS[heading].items()
+                    ]
+                )
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Where the rest is."""
+        formatter.write_paragraph()
+        formatter.write("More: `vade help all` lists every command, `vade help COMMAND` explains one.\n")
+        formatter.write("The options work with every command, before its name or after it.\n")
+
+
+def format_all(formatter: click.HelpFormatter) -> None:
+    """Every command, under the headings a person would look for."""
+    for heading, commands in SECTIONS.items():
+        with formatter.section(heading):
+            formatter.write_dl([(name, summary) for name, (_, summary) in commands.items()])
+
+
+def _meant(name: str) -> str | None:
+    """The command that a mistyped one is meant to be; a word that is only somewhat like one is another."""
+    from difflib import get_close_matches
+
+    alike = [each for each in COMMANDS if each[0] == name[:1]]
+    near = get_close_matches(name, alike, 1, cutoff=0.75)
+    near += [each for each in alike if len(name) >= 3 and _is_short_for(name, each)]
+    return f"Did you mean `vade {near[0]}`?" if near else None
+
+
+def _is_short_for(name: str, command: str) -> bool:
+    """Whether letters of a command are all there is to a name, in their order: `srch`."""
+    letters = iter(command)
+    return len(command) - len(name) <= 3 and all(letter in letters for letter in name)
 
 
 @click.group(
@@ -148,10 +233,7 @@ class LazyGroup(click.Group):
 @common
 @click.pass_context
 def cli(ctx: click.Context, as_json: bool, door: Door) -> None:
-    """Long-term memory for AI agents, kept in plain Markdown.
-
-    The options below go with every command, before its name or after it.
-    """
+    """Long-term memory for AI agents, kept in plain Markdown."""
     if ctx.invoked_subcommand is None:
         from vademecum.interfaces.cli.inspect import overview
 

@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 @click.option("--yes", is_flag=True, help="Do not ask, however much would go.")
 @common
 def sweep(apply: bool, scope: str | None, yes: bool, as_json: bool, door: Door) -> int:
-    """Put away what is old, expired, said twice or too much; `vade undo` brings it back."""
+    """Archive old, expired and duplicate records.
+
+    `vade undo` brings them back.
+    """
     outcome = settle(partial(door().care.sweep, scope=scope), apply=apply, yes=yes)
     output.tell(as_json, partial(show_outcome, outcome, applied=apply), to_json.outcome_json, outcome)
     return int(any(not each.done for each in outcome.told))
@@ -36,7 +39,10 @@ def sweep(apply: bool, scope: str | None, yes: bool, as_json: bool, door: Door) 
 @scope_option("Only look in this scope.")
 @common
 def split(key: str, scope: str | None, as_json: bool, door: Door) -> int:
-    """Take back the last merge of a record: both statements stand again, each in its own record."""
+    """Undo the last merge of a record.
+
+    Both statements stand again, each in its own record.
+    """
     outcome = door().care.split(key, scope=scope)
     if as_json:
         output.as_json(to_json.outcome_json, outcome)
@@ -55,7 +61,10 @@ def split(key: str, scope: str | None, as_json: bool, door: Door) -> int:
 @click.option("--apply", is_flag=True, help="Do it; without, it is only told.")
 @common
 def merge(key: str | None, scope: str | None, apply: bool, as_json: bool, door: Door) -> int:
-    """Merge second copies that a sync tool left beside a record; every entry stays, `vade undo` undoes it."""
+    """Merge second copies that a sync tool left.
+
+    Every entry of every version stays, and each version goes to the archive; `vade undo` undoes it.
+    """
     outcome = door().care.merge(key, scope=scope, apply=apply)
     show = partial(show_outcome, outcome, applied=apply, command="vade merge")
     output.tell(as_json, show, to_json.outcome_json, outcome)
@@ -67,7 +76,10 @@ def merge(key: str | None, scope: str | None, apply: bool, as_json: bool, door: 
 @click.option("--list", "listed", is_flag=True, help="Show the runs instead.")
 @common
 def undo(run: str | None, listed: bool, as_json: bool, door: Door) -> int:
-    """Bring back, byte for byte, what a run changed: the newest one, or the one named."""
+    """Undo a whole run; `vade restore` is for one record.
+
+    Brings back, byte for byte, what the newest run changed, or the one named.
+    """
     memory = door()
     if listed:
         if run is not None:
@@ -123,7 +135,10 @@ _LEVELS = {"error": "error", "warning": "warning", "info": "notice"}
 def lint(
     *, scope: str | None, form: str, seconds: float, llm: bool, model: str | None, as_json: bool, door: Door
 ) -> int:
-    """Look for what is wrong, and change nothing; ends with 1 when there are errors."""
+    """Find problems; change nothing.
+
+    Exits with 1 when there are errors.
+    """
     found = door().care.lint(scope=scope, seconds=seconds, model=model or llm)
     if as_json or form == "json":
         errors, warnings = (sum(each.severity == name for each in found) for name in ("error", "warning"))
@@ -136,13 +151,19 @@ def lint(
     return int(any(finding.severity == "error" for finding in found))
 
 
+check = lint
+
+
 @click.command()
 @scope_option("Only this scope.")
 @click.option("--apply", is_flag=True, help="Do it; without, it is only told.")
 @click.option("--aggressive", is_flag=True, help="Also set counters back that look driven up.")
 @common
 def heal(scope: str | None, apply: bool, aggressive: bool, as_json: bool, door: Door) -> int:
-    """Mend what lint finds, where that takes no person; no text is removed, `vade undo` takes it back."""
+    """Fix what `vade check` finds, without deleting text.
+
+    `vade undo` takes it back.
+    """
     outcome = door().care.heal(scope=scope, apply=apply, aggressive=aggressive)
     show = partial(show_outcome, outcome, applied=apply, command="vade heal")
     output.tell(as_json, show, to_json.outcome_json, outcome)
@@ -186,7 +207,10 @@ def compact(
     as_json: bool,
     door: Door,
 ) -> int:
-    """Let a language model merge the entries of a topic into one; nothing it drops goes unnoticed."""
+    """Merge the entries of a topic with a language model.
+
+    The model only plans; every statement is kept word for word, and what it would drop is refused.
+    """
     if reword:
         if key is None or apply:
             raise click.UsageError("--reword goes with --key, and without --apply: you are asked instead.")
@@ -264,7 +288,10 @@ def show_compacted(found: Rewritten, *, applied: bool) -> None:
 @click.option("--apply", is_flag=True, help="Do it; without, it is only told.")
 @common
 def promote(scope: str | None, apply: bool, as_json: bool, door: Door) -> int:
-    """Make records, or lines of MEMORY.md, of what the journal repeats or sessions recall repeatedly."""
+    """Save what the journal or sessions keep repeating.
+
+    As records, or as lines of MEMORY.md.
+    """
     found = door().care.promote(scope=scope, apply=apply)
     output.tell(as_json, partial(show_promoted, found, applied=apply), to_json.promoted_json, found)
     return int(bool(found.outcome.skipped))

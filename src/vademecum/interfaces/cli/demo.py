@@ -29,7 +29,10 @@ class StepFailed(VadeError):
 @click.command()
 @common
 def demo(as_json: bool, door: Door) -> None:
-    """Take a short tour in a temporary folder; your own memory is not touched."""
+    """Take a tour in a temporary folder.
+
+    Your own memory is not touched.
+    """
     steps: list[dict[str, str]] = []
     begun = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="vade-demo-") as folder:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import sys
 from collections import Counter
 from typing import TYPE_CHECKING, Any
@@ -15,13 +16,13 @@ from vademecum.interfaces.present.safe import find_secrets, mark_secrets, redact
 from vademecum.interfaces.present.to_text import short, show_answer, show_findings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-    from vademecum.config import Shared
+    from vademecum import Listing
     from vademecum.interfaces.cli.options import Door
     from vademecum.memory import Memory
     from vademecum.memory.status import Status
-    from vademecum.memory.values import Survey, SyncReport
+    from vademecum.memory.values import Survey, SyncReport, Trust
     from vademecum.types import Entry, Record
 
 
@@ -50,7 +51,7 @@ def list_(
     as_json: bool,
     door: Door,
 ) -> None:
-    """List memories: number, key, scope, type, category and age."""
+    """List records."""
     memory = door()
     if forgotten:
         list_forgotten(memory, scope, as_json=as_json)
@@ -66,26 +67,30 @@ def list_(
             ["#", "key", "scope", "type", "category", "age", "", "text"],
         )
         output.line()
+    show_count(memory, listing, offset, counted=not (kind or tag), filtered=bool(scope or kind or tag))
+    if scope in (None, "project") and not any(each.place.scope == "project" for each in listing.records):
+        show_moved(memory)
+    for path in written:
+        output.line(f"wrote {path}")
+    show_findings(listing.findings)
+
+
+def show_count(memory: Memory, listing: Listing, offset: int, *, counted: bool, filtered: bool) -> None:
+    """How many records there are, or what to do when there is none."""
     counts = Counter(record.place for record in listing.records)
-    filtered = scope or kind or tag
     if listing.total:
         last = offset + len(listing.records)
         output.line(f"{min(offset + 1, last):,} to {last:,} of {output.plural(listing.total, 'record')}")
     elif counts:
         for place, count in counts.items():
             towards = f", {listing.counted[place]:,} of {listing.limit:,} towards decay.max_count"
-            output.line(f"{place}: {output.plural(count, 'record')}{'' if kind or tag else towards}")
+            output.line(f"{place}: {output.plural(count, 'record')}{towards if counted else ''}")
     elif memory.settings.incognito:
         output.line("incognito: nothing is read")
     elif filtered or listing.findings:
         output.line("no record matches" if filtered else "no record can be read")
     else:
-        output.line('nothing is stored here yet: `vade store "…"` keeps the first memory')
-    if scope in (None, "project") and not any(each.place.scope == "project" for each in listing.records):
-        show_moved(memory)
-    for path in written:
-        output.line(f"wrote {path}")
-    show_findings(listing.findings)
+        output.line('Nothing is saved here yet. `vade add "…"` saves the first memory.')
 
 
 def show_moved(memory: Memory) -> None:
@@ -95,12 +100,20 @@ def show_moved(memory: Memory) -> None:
 
 
 @click.command()
-@key_argument()
-@scope_option("Where it is kept.")
+@key_argument(metavar="KEY|NUM|PATH")
+@scope_option("Where it is.")
+@click.option("--lines", metavar="A-B", help="Only these lines of its file, such as 10-20 or 10.")
 @common
-def show(key: str, scope: str | None, as_json: bool, door: Door) -> None:
-    """Show one record: what it says now, what it said before, and where it lies."""
+def show(key: str, scope: str | None, lines: str | None, as_json: bool, door: Door) -> None:
+    """Show a record, or lines of a file.
+
+    What a record says now, what it said before, and where its file is. PATH is a file as search names it.
+    """
     memory = door()
+    if lines is not None or "/" in key or key.lower().endswith(".md"):
+        start, count = _line_range(lines)
+        show_lines(memory, key, start, count, as_json=as_json)
+        return
     record = memory.show(key, scope=scope, reveal=True)
     lost = list(memory.archive.lost_entries(key, scope=scope))
     versions = list(memory.archive.versions(key, scope=scope))
@@ -121,26 +134,8 @@ def show(key: str, scope: str | None, as_json: bool, door: Door) -> None:
             versions=versions,
         )
         return
-    number = f" (#{record.num})" if record.num is not None else ""
-    output.line(f"{record.key}{number} · {record.place} · {record.type}{' · 🔒' if record.protected else ''}")
-    output.line(f"{record.path}{'' if record.trusted else '  (not trusted)'}")
-    if any(entry.part == record.key for entry in record.entries):
-        output.line(f"consolidated with others there; `vade restore {record.key}` makes it a record again")
-    if record.tags:
-        output.line(f"tags: {', '.join(record.tags)}")
-    made = record.fields.get("generated")
-    if isinstance(made, dict) and made.get("client"):
-        output.line(f"last saved through {made['client']}")
-    kinds: set[str] = set()
-    for entry, each, said in zip(record.entries, trust, heard, strict=True):
-        output.line()
-        of = f" · {entry.part}" if entry.part not in (None, record.key) else ""
-        output.line(
-            f"{heading(entry)}{of}{f' · {each.badge} {each.why}' if entry.live and each.badge else ''}"
-        )
-        kinds |= show_text(entry.text, marked=output.for_a_person(memory))
-        for session in said:
-            output.line(f"  said in: `vade sessions show {session}`")
+    show_heading(record)
+    kinds = show_entries(memory, record, trust, heard)
     if related:
         also = (f"{each.record.key} ({each.edge.relation}, {each.edge.origin})" for each in related)
         output.line(f"\nSee Also: {', '.join(also)}")
@@ -155,6 +150,37 @@ def show(key: str, scope: str | None, as_json: bool, door: Door) -> None:
         output.line(
             f"\n{output.plural(len(lost), 'entry')} changed or left by hand; `vade restore {record.key}`"
         )
+
+
+def show_heading(record: Record) -> None:
+    """What a record is called, where it is and what it is."""
+    number = f" (#{record.num})" if record.num is not None else ""
+    output.line(f"{record.key}{number} · {record.place} · {record.type}{' · 🔒' if record.protected else ''}")
+    output.line(f"{record.path}{'' if record.trusted else '  (not trusted)'}")
+    if any(entry.part == record.key for entry in record.entries):
+        output.line(f"consolidated with others there; `vade restore {record.key}` makes it a record again")
+    if record.tags:
+        output.line(f"tags: {', '.join(record.tags)}")
+    made = record.fields.get("generated")
+    if isinstance(made, dict) and made.get("client"):
+        output.line(f"last saved through {made['client']}")
+
+
+def show_entries(
+    memory: Memory, record: Record, trust: Sequence[Trust], heard: Sequence[Sequence[str]]
+) -> set[str]:
+    """Each entry with its time and how far it is trusted; returns the kinds of secrets in them."""
+    kinds: set[str] = set()
+    for entry, each, said in zip(record.entries, trust, heard, strict=True):
+        output.line()
+        of = f" · {entry.part}" if entry.part not in (None, record.key) else ""
+        output.line(
+            f"{heading(entry)}{of}{f' · {each.badge} {each.why}' if entry.live and each.badge else ''}"
+        )
+        kinds |= show_text(entry.text, marked=output.for_a_person(memory))
+        for session in said:
+            output.line(f"  said in: `vade sessions show {session}`")
+    return kinds
 
 
 def show_text(text: str, *, marked: bool) -> set[str]:
@@ -172,8 +198,28 @@ def show_text(text: str, *, marked: bool) -> set[str]:
 @click.option("--lines", type=click.IntRange(0), help="How many lines.  [default: all]")
 @common
 def get(target: str, start: int, lines: int | None, as_json: bool, door: Door) -> None:
-    """Print lines of a file of memory, by its path, key or number."""
-    found = door().get(target, start=start, lines=lines)
+    """Print lines of a file of memory.
+
+    By its path, key or number.
+    """
+    show_lines(door(), target, start, lines, as_json=as_json)
+
+
+def _line_range(said: str | None) -> tuple[int, int | None]:
+    """The first line of a range such as 10-20, and how many lines it has; None is all."""
+    if said is None:
+        return 1, None
+    match = re.fullmatch(r"([1-9]\d{0,8})(?:-([1-9]\d{0,8})?)?", said)
+    if match is None or (match[2] and int(match[2]) < int(match[1])):
+        raise click.UsageError(f"--lines takes 10-20, 10- or 10, not {said!r}.")
+    first = int(match[1])
+    last = int(match[2]) if match[2] else None if said.endswith("-") else first
+    return first, None if last is None else last - first + 1
+
+
+def show_lines(memory: Memory, target: str, start: int, lines: int | None, *, as_json: bool) -> None:
+    """Print lines of a file of memory."""
+    found = memory.get(target, start=start, lines=lines)
     if as_json:
         output.as_json(to_json.lines_json, found)
     elif found.text or found.lines:
@@ -185,7 +231,7 @@ def get(target: str, start: int, lines: int | None, as_json: bool, door: Door) -
 @click.command()
 @common
 def status(as_json: bool, door: Door) -> None:
-    """Say what is here, and what needs a look."""
+    """Show what is here and its health."""
     memory = door()
     found = memory.status()
     if as_json:
@@ -205,46 +251,15 @@ def status(as_json: bool, door: Door) -> None:
     memory.care.saw_notices()
 
 
-@click.command()
-@common
-def config(as_json: bool, door: Door) -> None:
-    """Show every setting, its value, and where the value came from."""
-    from vademecum import config as settings
-
-    loaded = door().workspace.loaded
-    values = settings.flatten(loaded.settings)
-    if as_json:
-        told = {name: {"value": value, "from": loaded.origins[name]} for name, value in values.items()}
-        output.as_json(to_json.settings_json, settings=told)
-        return
-    rows = [
-        [name, settings.SETTINGS[name].render(value), loaded.origins[name]] for name, value in values.items()
-    ]
-    output.table(rows, ["setting", "value", "from"])
-    for warning in loaded.warnings[: len(loaded.warnings) - len(loaded.problems)]:
-        output.error(warning)  # the others were told when memory was opened
-    if loaded.shared is not None:
-        show_shared(loaded.shared)
-
-
-def show_shared(shared: Shared) -> None:
-    """Say what a repository's settings file sets, or would set, and which of its lines cannot count."""
-    effect = "sets" if shared.trusted else "is not trusted and has no effect; it would set"
-    output.line(f"\n{shared.path} {effect}:")
-    for each in shared.wanted:
-        output.line(f"  {each.name} = {each.value}")
-    for problem in shared.problems:
-        output.line(f"  ignored: {problem}")
-    if not shared.wanted and not shared.problems:
-        output.line("  nothing")
-
-
 @click.group(invoke_without_command=True)
 @click.option("--last", type=click.IntRange(1), default=20, show_default=True, help="How many lines.")
 @common
 @click.pass_context
 def audit(ctx: click.Context, last: int, as_json: bool, door: Door) -> None:
-    """Show what was changed, when and by whom; `vade audit verify` checks that nothing was tampered with."""
+    """Show who changed what, and when.
+
+    `vade audit verify` checks that nothing was tampered with.
+    """
     if ctx.invoked_subcommand is not None:
         return
     lines = list(door().audit.lines())[-last:]
@@ -326,8 +341,8 @@ def overview(memory: Memory, *, as_json: bool) -> None:
     problems = [each for each in found.findings if each.severity != "info"]
     if problems:
         output.line(f"\n{output.plural(len(problems), 'thing')} to look at: `vade status`")
-    hint = '`vade store "…"` keeps a memory' if not records else "`vade show KEY` reads one"
-    output.line(f"\n{hint}; `vade --help` lists all commands")
+    hint = '`vade add "…"` saves a memory' if not records else "`vade show KEY` reads one"
+    output.line(f"\n{hint}; `vade help` lists the commands")
 
 
 def summary(found: Status) -> list[tuple[str, str]]:
@@ -420,7 +435,10 @@ ORDERS = click.Choice(["recency", "score", "usage"])
 
 
 @click.command()
-@words_argument(required=True)
+@words_argument(required=False)
+@click.option("--records", is_flag=True, help="Only records, each once; without a query, the newest.")
+@click.option("--type", "kind", type=TYPES, help="With --records: only this type.")
+@click.option("--include-related", is_flag=True, help="With --records: also what they are related to.")
 @click.option("--max-results", type=click.IntRange(1, 1000), help="How many passages.  [default: 6]")
 @click.option(
     "--min-score",
@@ -436,18 +454,45 @@ ORDERS = click.Choice(["recency", "score", "usage"])
 @click.option("--now", metavar="TIME", help="When it is asked: last week is the one before.  [default: now]")
 @click.option("--sort-by", type=ORDERS, help="Another order than that of the score.")
 @click.option("--explain", is_flag=True, help="Show how each score came about.")
+@click.option("--full", is_flag=True, help="Show every match whole, not just two lines.")
 @common
-def search(query: str, explain: bool, as_json: bool, door: Door, **given: Any) -> None:
-    """Find the lines that answer QUERY, by words and by meaning.
+def search(
+    query: str,
+    *,
+    records: bool,
+    kind: str | None,
+    include_related: bool,
+    explain: bool,
+    full: bool,
+    as_json: bool,
+    door: Door,
+    **given: Any,
+) -> None:
+    """Find what answers a question.
+
+    Searches by words and by meaning, and prints the lines that match.
 
     QUERY is one or more words and needs no quotes. It may hold "phrases" and filters: scope:, type:, tag:,
-    after:, before:, path:. Put `--` before a query that begins with a dash.
+    after:, before:, path:. Put `--` before a query that begins with a dash. Without QUERY, the newest records
+    are shown.
 
     Each match is strong, likely or weak. A weak one may not be an answer; when all are weak, three are shown,
-    or half of --max-results.
+    or half of --max-results. Exits with 0 when nothing is found.
     """
-    answer = door().search(query, explain=explain, **given)
-    show_answer(answer, query, explain=explain, as_json=as_json)
+    if (kind or include_related) and not records and query:
+        raise click.UsageError(
+            "--type and --include-related go with --records; `type:` in the query filters."
+        )
+    if records or not query:
+        unfit = [name for name in ("min_score", "sources") if given.pop(name)]
+        if unfit or explain:
+            option = "explain" if explain else unfit[0].rstrip("s").replace("_", "-")
+            raise click.UsageError(f"--{option} goes with a QUERY and without --records.")
+        limit = min(given.pop("max_results") or 10, 100)
+        answer = door().recall(query, type=kind, limit=limit, include_related=include_related, **given)
+    else:
+        answer = door().search(query, explain=explain, **given)
+    show_answer(answer, query, explain=explain, full=full, as_json=as_json)
 
 
 @click.command()
@@ -462,9 +507,12 @@ def search(query: str, explain: bool, as_json: bool, door: Door, **given: Any) -
 @click.option("--now", metavar="TIME", help="When it is asked: last week is the one before.  [default: now]")
 @common
 def recall(query: str, as_json: bool, door: Door, **given: Any) -> None:
-    """Recall records that answer QUERY, or without one the newest."""
+    """Find records, or show the newest.
+
+    Without QUERY, the newest.
+    """
     answer = door().recall(query, **given)
-    show_answer(answer, query, explain=False, as_json=as_json)
+    show_answer(answer, query, explain=False, full=True, as_json=as_json)
 
 
 @click.command()
@@ -480,7 +528,10 @@ def recall(query: str, as_json: bool, door: Door, **given: Any) -> None:
 @click.option("--watch", is_flag=True, help="Stay, and keep it up to date until interrupted.")
 @common
 def index(watch: bool, as_json: bool, door: Door, **given: Any) -> None:
-    """Bring the search index up to date; it is made from the files and safe to delete."""
+    """Update the search index.
+
+    It is made from the files and safe to delete.
+    """
     if watch and any(given.values()):
         raise click.UsageError("--watch goes with none of --rebuild, --check, --read and --read-all")
     if watch:

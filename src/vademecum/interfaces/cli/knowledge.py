@@ -53,12 +53,39 @@ def learn(
     door: Door,
     **given: Any,
 ) -> None:
-    """Keep something learned: a discovery, solution, pattern, workflow, failure or rule.
+    """Save a lesson: a solution, discovery, pattern, failure…
+
+    TYPE is discovery, solution, pattern, workflow, failure or rule.
 
     TEXT is the fact, the error, the pattern, what failed, or the rule; `-` reads it from standard input. What
     is known already is confirmed: it counts, it is surer, and the newer wording stands.
     """
-    memory = door()
+    save_lesson(
+        door(),
+        kind,
+        text,
+        examples=examples,
+        confidence=confidence,
+        tags=tags,
+        scope=scope,
+        as_json=as_json,
+        **given,
+    )
+
+
+def save_lesson(
+    memory: Memory,
+    kind: str,
+    text: str | None,
+    *,
+    examples: tuple[str, ...],
+    confidence: float | None,
+    tags: tuple[str, ...],
+    scope: str,
+    as_json: bool,
+    **given: Any,
+) -> None:
+    """Save a lesson, and say what became of it."""
     fields = {name: list(value) if name == "sequence" else value for name, value in given.items() if value}
     if given.get("success_rate") is not None:
         fields["success_rate"] = given["success_rate"]
@@ -87,7 +114,7 @@ def learn(
 @common
 @click.pass_context
 def knowledge(ctx: click.Context, as_json: bool, door: Door) -> None:
-    """Look at what was learned: alone it lists it, as `vade knowledge list` does."""
+    """List lessons learned."""
     if ctx.invoked_subcommand is None:
         show_lessons(door(), None, None, as_json=as_json)
 
@@ -202,7 +229,10 @@ _PLACES = {
 @click.argument("text", metavar="TEXT|-")
 @common
 def suggest(text: str, as_json: bool, door: Door) -> None:
-    """Say what of a message is worth keeping; `-` reads it from standard input. Nothing is written."""
+    """Suggest what in a message is worth saving.
+
+    `-` reads the message from standard input. Nothing is written.
+    """
     reading = door().knowledge.suggest(read_text(text))
     if as_json:
         signals = [to_json.signal_json(each, command=command(each)) for each in reading.signals]
@@ -223,7 +253,10 @@ def command(signal: Signal) -> str:
 @common
 @click.pass_context
 def profile(ctx: click.Context, as_json: bool, door: Door) -> None:
-    """Look at profile.md, or draft it: alone it shows it, as `vade profile show` does."""
+    """Show or draft your profile.
+
+    Alone it shows profile.md, as `vade profile show` does.
+    """
     if ctx.invoked_subcommand is None:
         show_profile(door(), as_json=as_json)
 
@@ -347,7 +380,10 @@ def graph(
     as_json: bool,
     door: Door,
 ) -> int:
-    """Show the edges between records, from links, the frontmatter, shared tags, or a model."""
+    """Show links between records.
+
+    From links in the text, the frontmatter, shared tags, or a model.
+    """
     if sum((reject is not None, accept is not None, propose)) > 1:
         raise click.UsageError("Give one of --reject, --accept and --propose.")
     if (model or apply) and not propose:

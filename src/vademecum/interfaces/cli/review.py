@@ -9,6 +9,7 @@ import click
 
 from vademecum.errors import VadeError
 from vademecum.interfaces.cli.options import common, complete_keys, confirmed, read_key, scope_option
+from vademecum.interfaces.cli.setup import trust
 from vademecum.interfaces.present import output, to_json
 from vademecum.interfaces.present.safe import clean_text, find_secrets, mark_secrets
 from vademecum.interfaces.present.to_text import show_waiting
@@ -35,21 +36,34 @@ _KEYS = {
 _KIND_NAMES = ("write", "folder", "text", "contradiction", "conflict", "promotion", "signal")
 
 
-@click.command()
+@click.group(invoke_without_command=True)
 @click.option(
     "--kind", "kinds", multiple=True, type=click.Choice(_KIND_NAMES), help="Only this kind; may be repeated."
 )
 @scope_option("Only this scope.")
 @click.option("--declined", is_flag=True, help="What you said no to, to decide again.")
 @common
-def review(kinds: tuple[str, ...], scope: str | None, *, declined: bool, as_json: bool, door: Door) -> None:
-    """Go through everything that waits for you: y yes, n no, e edit, s skip, a all of this kind, q quit.
+@click.pass_context
+def review(
+    ctx: click.Context,
+    kinds: tuple[str, ...],
+    scope: str | None,
+    *,
+    declined: bool,
+    as_json: bool,
+    door: Door,
+) -> None:
+    """Decide about pending changes.
+
+    Keys: y yes, n no, e edit, s skip, a all of this kind, q quit.
 
     Agents' writes, an untrusted .vade folder, unverified texts, contradictions, conflict copies of a sync
     tool, and proposals to save. `--json`, or a pipe, only lists them.
     """
     from vademecum.memory.opening import has_terminal
 
+    if ctx.invoked_subcommand is not None:
+        return
     memory = door()
     inbox = memory.review.inbox(kinds, scope=scope, declined=declined)
     if as_json:
@@ -236,7 +250,7 @@ def _target(item: Item) -> str:
 @common
 @click.pass_context
 def approve(ctx: click.Context, as_json: bool, door: Door) -> None:
-    """Decide about what agents want to write and may not without you."""
+    """Approve or refuse writes that agents asked for."""
     if ctx.invoked_subcommand is None:
         show_waiting(door().review.approvals(), as_json=as_json)
 
@@ -322,7 +336,7 @@ def verify(
     as_json: bool,
     door: Door,
 ) -> None:
-    """Vouch for what records, pinned documents or journal files say, exactly as it stands.
+    """Verify records, documents or journals as they stand.
 
     Agents are then told it, wherever it came from. A text that is edited afterwards is another text.
     `vade review` shows each text and asks.
@@ -396,3 +410,8 @@ def _show_unverified(waiting: list[Unverified], *, as_json: bool) -> None:
         output.line(f"  {each.why}; {each.path}")
     count = output.plural(len(waiting), "text")
     output.line(f"{count} for `vade review` or `vade verify`" if waiting else "nothing waits")
+
+
+review.add_command(approve)
+review.add_command(verify)
+review.add_command(trust)

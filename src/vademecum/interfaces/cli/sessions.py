@@ -29,7 +29,10 @@ _everything = click.option(
 @common
 @click.pass_context
 def sessions(ctx: click.Context, as_json: bool, door: Door) -> None:
-    """Look into what was said in earlier sessions, and keep those of other agents."""
+    """Search and read past sessions.
+
+    Other agents' sessions can be imported.
+    """
     if ctx.invoked_subcommand is None:
         list_sessions(door().sessions.list(), as_json=as_json)
 
@@ -228,7 +231,7 @@ _STEPS = 12  # of a long session, the last ones
 @click.group()
 @common
 def context(as_json: bool, door: Door) -> None:
-    """Look at context windows."""
+    """Inspect a context window."""
 
 
 @context.command()

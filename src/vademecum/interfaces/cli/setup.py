@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 @click.command()
 @common
 def init(as_json: bool, door: Door) -> None:
-    """Make .vade/ in this project, so that its records are versioned with the code.
+    """Create .vade/ in this project, shared through git.
+
+    Records are then versioned with the code.
 
     The folder is trusted at once. Records already kept for this project stay in your home and stay visible;
     new ones go to .vade/.
@@ -43,7 +45,10 @@ def init(as_json: bool, door: Door) -> None:
 @click.option("--off", is_flag=True, help="Take the trust back.")
 @common
 def trust(off: bool, as_json: bool, door: Door) -> None:
-    """Trust this project's .vade/: it came with the repository, so read it first."""
+    """Trust this project's .vade/ folder.
+
+    It came with the repository, so read it first.
+    """
     memory = door()
     root, shared = memory.projects.trust(on=not off), memory.workspace.loaded.shared
     if as_json:
@@ -118,7 +123,10 @@ def _where(project: KnownProject) -> str:
 @common
 @click.pass_context
 def sources(ctx: click.Context, as_json: bool, door: Door) -> None:
-    """Attach folders of Markdown that are read in place: a vault, a workspace, a CLAUDE.md."""
+    """Attach folders of Markdown, read in place.
+
+    A vault, a workspace, a CLAUDE.md.
+    """
     if ctx.invoked_subcommand is None:
         list_sources(door(), as_json=as_json)
 
@@ -157,7 +165,10 @@ def sources_remove(name: str, as_json: bool, door: Door) -> None:
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @common
 def completion(shell: str, as_json: bool, door: Door) -> None:
-    """Print the completion script for a shell: `eval "$(vade completion bash)"`."""
+    """Print shell completion for bash, zsh or fish.
+
+    Load it with `eval "$(vade completion bash)"`.
+    """
     from click.shell_completion import get_completion_class
 
     from vademecum.interfaces.cli.app import cli
@@ -211,7 +222,10 @@ class Check:
 @click.command()
 @common
 def doctor(as_json: bool, door: Door) -> int:
-    """Check the memory folder, the settings, the audit, every file and installed agents; exit 1 on errors."""
+    """Check the installation, settings and files.
+
+    Exits with 1 on errors.
+    """
     checks = list(examine(door))
     if as_json:
         output.as_json(to_json.checks_json, checks=checks)

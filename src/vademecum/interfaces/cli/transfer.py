@@ -25,7 +25,9 @@ _SHOWN = 20  # lines of each kind, without --json
 @scope_option("Put everything here, whatever it was there.")
 @common
 def import_(*, system: str, path: str, dry: bool, scope: str | None, as_json: bool, door: Door) -> None:
-    """Bring in what another agent's memory keeps; its own files are only read.
+    """Import memory from another tool.
+
+    Its own files are only read.
 
     SYSTEM is {memories}; PATH is its folder, a file of it, or an archive.
     """
@@ -55,7 +57,9 @@ def import_(*, system: str, path: str, dry: bool, scope: str | None, as_json: bo
 def export(
     *, form: str, path: str, scope: str | None, redact: bool, force: bool, as_json: bool, door: Door
 ) -> None:
-    """Write memory out: a bundle of Markdown (okf), what was learned (ltm), or one page (html).
+    """Export memory as Markdown, JSON or one page.
+
+    FORMAT is okf (a folder or archive of Markdown), ltm (lessons) or html (one page).
 
     An okf PATH that ends in .tar.gz becomes an archive, any other a folder.
     """

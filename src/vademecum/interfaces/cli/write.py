@@ -74,14 +74,18 @@ class TextCommand(click.Command):
 @click.option("--protected", is_flag=True, help="Never remove it by age or number.")
 @common
 def store(text: str, protected: bool, as_json: bool, door: Door, **given: Any) -> None:
-    """Keep TEXT as a memory; `-` reads it from standard input."""
-    memory = door()
+    """Save TEXT as a memory; `-` reads standard input."""
+    save_record(door(), text, protected=protected, as_json=as_json, **given)
+
+
+def save_record(memory: Memory, text: str, *, protected: bool, as_json: bool, **given: Any) -> None:
+    """Save a text as a memory, and say what became of it."""
     stored = memory.store(read_text(text), protected=protected or None, **given)
     if as_json:
         output.as_json(to_json.stored_json, stored)
         return
     words = {
-        "created": "kept as",
+        "created": "saved as",
         "appended": "added to",
         "replaced": "replaced the last entry of",
         "confirmed": "confirmed",
@@ -103,11 +107,19 @@ def store(text: str, protected: bool, as_json: bool, door: Door, **given: Any) -
 )
 @common
 def note(text: str | None, scope: str, as_json: bool, door: Door) -> None:
-    """Append TEXT to today's journal; `-` reads it from standard input, nothing shows today's notes."""
+    """Add TEXT to today's journal, or show today's notes.
+
+    `-` reads TEXT from standard input.
+    """
     memory = door()
     if text is None:
         show_notes(memory, scope, as_json=as_json)
         return
+    save_note(memory, text, scope, as_json=as_json)
+
+
+def save_note(memory: Memory, text: str, scope: str, *, as_json: bool) -> None:
+    """Add a text to today's journal, and say where it went."""
     noted = memory.note(read_text(text), scope=scope)
     if as_json:
         output.as_json(to_json.noted_json, noted)
@@ -121,7 +133,9 @@ def note(text: str | None, scope: str, as_json: bool, door: Door) -> None:
 @scope_option("Where it is kept.")
 @common
 def edit(key: str, scope: str | None, as_json: bool, door: Door) -> None:
-    """Open a record, or MEMORY.md, context.md or profile.md, in your editor.
+    """Edit a record in your editor.
+
+    Also MEMORY.md, context.md and profile.md.
 
     What comes back is checked before it replaces the old text, which goes to the archive. If it cannot be
     kept, your text stays in a file that the message names.
@@ -160,7 +174,10 @@ def edit(key: str, scope: str | None, as_json: bool, door: Door) -> None:
 @scope_option("Where it is kept.")
 @common
 def protect(key: str, off: bool, scope: str | None, as_json: bool, door: Door) -> None:
-    """Keep a record from ever being removed by age or number."""
+    """Protect a record from automatic removal.
+
+    It is never archived because of its age or the number of records.
+    """
     record = door().review.protect(key, scope=scope, on=not off)
     text = f"{record.key} is {'no longer ' if off else ''}protected"
     output.tell(as_json, text, to_json.protected_json, record)
@@ -210,18 +227,53 @@ YES = click.option("--yes", is_flag=True, help="Do not ask.")
 
 
 @click.command()
-@key_argument()
-@scope_option("Where it is kept.")
+@click.argument("names", metavar="[KEY|NUM]...", nargs=-1, shell_complete=complete_keys)
+@scope_option("Where it is.")
+@click.option("--match", metavar="FILTER", help="All that match, such as `tag:old before:2026-01`.")
 @YES
 @common
-def forget(key: str, scope: str | None, yes: bool, as_json: bool, door: Door) -> None:
-    """Move a record to the archive; `vade restore` brings it back."""
+def forget(
+    *, names: tuple[str, ...], scope: str | None, match: str | None, yes: bool, as_json: bool, door: Door
+) -> None:
+    """Move a record to the archive.
+
+    Or several: by name, or all that match a filter, which are shown first. `vade restore KEY` brings one
+    back; `vade undo` brings back several that were archived together.
+    """
+    if not names and match is None:
+        raise click.UsageError("Name the records to forget, or give --match FILTER.")
     memory = door()
-    record = memory.show(key, scope=scope)
+    if len(names) != 1 or match is not None:
+        forget_many(memory, names, scope, match, yes=yes, as_json=as_json)
+        return
+    record = memory.show(names[0], scope=scope)
     confirmed(f"Forget {record.key} ({record.place.scope}): {output.plain(record.text)[:80]!r}?", yes=yes)
-    forgotten = memory.forget(key, scope=scope)
+    forgotten = memory.forget(names[0], scope=scope)
     text = f"forgot {forgotten.key}; `vade restore {forgotten.key}` brings it back"
     output.tell(as_json, text, to_json.brief_json, forgotten)
+
+
+def forget_many(
+    memory: Memory,
+    names: tuple[str, ...],
+    scope: str | None,
+    match: str | None,
+    *,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    """Show records and archive them as one run, after a question."""
+    from vademecum.interfaces.cli.everyday import show_chosen
+
+    chosen = list(memory.care.select(names, match=match, scope=scope))
+    if not chosen:
+        raise NotFound("no record matches", hint="`vade list` shows what is here")
+    if not yes:
+        show_chosen(chosen)
+    confirmed(f"Forget {output.plural(len(chosen), 'record')}?", yes=yes)
+    gone = list(memory.archive.forget_all(names, match=match, scope=scope))
+    text = f"forgot {output.plural(len(gone), 'record')}; `vade undo` brings them back"
+    output.tell(as_json, text, to_json.cleared_json, cleared=gone)
 
 
 @click.command()
@@ -229,7 +281,11 @@ def forget(key: str, scope: str | None, yes: bool, as_json: bool, door: Door) ->
 @scope_option("Where it was kept.")
 @common
 def restore(name: str, scope: str | None, as_json: bool, door: Door) -> None:
-    """Bring back a forgotten record, an earlier version, or entries that an edit took out."""
+    """Bring back a record or a version.
+
+    A forgotten record, an earlier version by its id, or entries that an edit took out. `vade undo` undoes a
+    whole run, such as an import.
+    """
     record = door().restore(name, scope=scope)
     output.tell(as_json, f"restored {record.key} ({record.place.scope})", to_json.brief_json, record)
 
@@ -260,7 +316,9 @@ def clear(scope: str, include_protected: bool, yes: bool, as_json: bool, door: D
 def purge(
     *, key: str | None, text: str | None, scope: str | None, yes: bool, as_json: bool, door: Door
 ) -> None:
-    """Delete a record, or a text wherever it stands, for good: it cannot be brought back.
+    """Delete a record or a text for good.
+
+    It cannot be brought back.
 
     Goes through records, journals, pinned documents, the archive and its copies. Attached sources are not
     ours to change: what is found there is only reported. What a disk or a backup keeps below the files is

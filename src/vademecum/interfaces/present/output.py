@@ -138,29 +138,68 @@ def tell(
         text()
 
 
+_KEPT_WHOLE = frozenset({"#", "key", "scope", "type", "age", "session", "run", "name", "id", "when"})
+_NARROWEST = 12  # columns that a text is cut to before anything else gives way
+
+
 def table(rows: Sequence[Sequence[str]], headings: Sequence[str]) -> None:
-    """Print rows in columns, drawn on a terminal and aligned in a pipe, without those that say nothing."""
+    """Print rows in columns, without those that say nothing: fitted to a terminal, whole in a pipe.
+
+    On a terminal texts are cut first, then other columns from the right; what a person types back stays.
+    """
     telling = [at for at in range(len(headings)) if any(row[at] not in ("", "-") for row in rows)]
     headings = [headings[at] for at in telling]
     safe = [[plain(row[at]).replace("\n", " ") for at in telling] for row in rows]
-    if sys.stdout.isatty() and "NO_COLOR" not in os.environ:
-        from rich.console import Console
-        from rich.table import Table
-        from rich.text import Text
+    widths = [max(cell_width(row[at]) for row in [headings, *safe]) for at in range(len(headings))]
+    on_terminal = sys.stdout.isatty()
+    if on_terminal:
+        widths = fitted(widths, headings, _columns())
+    coloured = on_terminal and "NO_COLOR" not in os.environ
+    for number, row in enumerate([headings, *safe]):
+        cells = (
+            _cell(cell, width, cut=on_terminal) for cell, width in zip(row, widths, strict=True) if width
+        )
+        told = "  ".join(cells).rstrip()
+        click.echo(click.style(told, dim=True) if coloured and not number else told)
 
-        drawn = Table(box=None, header_style="dim", pad_edge=False)
-        for heading in headings:
-            # What a person types back must be whole; the rest may be cut.
-            drawn.add_column(
-                heading, overflow="ellipsis", no_wrap=True, min_width=3 if heading == "text" else None
-            )
-        for row in safe:
-            drawn.add_row(*(Text(cell) for cell in row))
-        Console().print(drawn)
-        return
-    widths = [max(len(row[column]) for row in [list(headings), *safe]) for column in range(len(headings))]
-    for row in [list(headings), *safe]:
-        click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+def fitted(widths: Sequence[int], headings: Sequence[str], room: int) -> list[int]:
+    """Widths that fit a line: texts are cut, then other columns, then those are left out; 0 is left out."""
+    made = list(widths)
+    free = [at for at, name in enumerate(headings) if name not in _KEPT_WHOLE]
+    for narrowest in (_NARROWEST, 4, 0):
+        for at in reversed(free):
+            over = sum(made) + 2 * (sum(map(bool, made)) - 1) - room
+            if over > 0:
+                made[at] = max(min(narrowest, made[at]), made[at] - over)
+    over = sum(made) + 2 * (sum(map(bool, made)) - 1) - room
+    longest = max(range(len(made)), key=made.__getitem__)
+    if over > 0 and headings[longest] not in ("#", "age"):
+        made[longest] = max(8, made[longest] - over)
+    return made
+
+
+def _columns() -> int:
+    import shutil
+
+    return shutil.get_terminal_size((80, 24)).columns
+
+
+def cell_width(text: str) -> int:
+    """How many columns a terminal gives a text: a wide character takes two."""
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
+def _cell(text: str, width: int, *, cut: bool) -> str:
+    if cut and cell_width(text) > width:
+        from rich.cells import set_cell_size
+
+        text = f"{set_cell_size(text, width - 1).rstrip()}…" if width > 1 else text[:width]
+    return text + " " * (width - cell_width(text))
 
 
 def age(stamp: str | None) -> str:
@@ -175,6 +214,30 @@ def age(stamp: str | None) -> str:
         if seconds >= size:
             return f"{int(seconds // size)}{unit}"
     return "now"
+
+
+def ago(stamp: str | None) -> str:
+    """How long ago, in words: `3 days ago`."""
+    from vademecum.text.clock import parse
+
+    moment = parse(stamp)
+    if moment is None:
+        return "undated"
+    seconds = (datetime.now(UTC) - moment).total_seconds()
+    for unit, size in (
+        ("year", 31_557_600),
+        ("month", 2_629_800),
+        ("day", 86_400),
+        ("hour", 3600),
+        ("minute", 60),
+    ):
+        if seconds >= size:
+            return f"{plural(int(seconds // size), unit)} ago" if unit != "day" else _days(seconds // size)
+    return "just now" if seconds > -60 else f"on {stamp[:10]}" if stamp else ""
+
+
+def _days(count: float) -> str:
+    return "yesterday" if count < 2 else f"{int(count)} days ago"
 
 
 def plural(count: int, thing: str) -> str:

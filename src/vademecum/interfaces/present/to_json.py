@@ -579,6 +579,30 @@ memory_imported_json = JsonShape(
 _left_out = JsonShape("file_skipped", path=at(lambda pair: pair[0]), why=at(lambda pair: pair[1]))
 exported_json = JsonShape("exported", "path files:int secrets:list skipped", skipped=many(_left_out))
 
+# What is new, how it came about, and records put in order.
+
+today_json = JsonShape(
+    "today",
+    "date",
+    journal=many(notes_json),
+    records=many(listed_json),
+    pending=by_name(COUNT),
+    problems=many(finding_json),
+)
+_change = JsonShape("change", "at by replaced diff")
+history_json = JsonShape("history", "key versions:int", changes=many(prepared(_change)))
+diff_json = JsonShape("diff", "key version diff")
+arranged_json = JsonShape("arranged", "run~ records told", records=many(brief_json), told=many(told_json))
+backup_json = JsonShape("backup", "path files:int size:int at problems:list")
+tidied_json = JsonShape(
+    "tidied",
+    sweep=optional(outcome_json),
+    heal=optional(outcome_json),
+    promote=optional(promoted_json),
+    prune=optional(outcome_json),
+    compact=optional(compacted_json),
+)
+
 # How things are set up.
 
 trusted_json = JsonShape("trusted", "root trusted:bool settings", settings=maybe(by_name(ANYTHING)))
@@ -609,6 +633,17 @@ error_json = JsonShape("error", error=prepared(_failure))
 # What each command may answer with `--json`; any may answer with `error`, and what writes with `postponed`.
 _COMMANDS: dict[str, tuple[JsonShape, ...]] = {
     "vade": (standing_json,),
+    "add": (stored_json, noted_json, learned_json),
+    "tidy": (tidied_json,),
+    "check": (lint_json,),
+    "today": (today_json,),
+    "log": (history_json,),
+    "diff": (diff_json,),
+    "open, config path": (path_json,),
+    "move, rename, tag": (arranged_json,),
+    "backup": (backup_json,),
+    "config get, config set": (settings_json,),
+    "config edit": (edited_json, unchanged_json),
     "store": (stored_json,),
     "note": (noted_json, notes_json),
     "edit": (edited_json, unchanged_json),
@@ -618,18 +653,18 @@ _COMMANDS: dict[str, tuple[JsonShape, ...]] = {
     "knowledge, knowledge list": (lessons_json,),
     "knowledge applied": (applied_json,),
     "knowledge stats": (stats_json,),
-    "knowledge prune, heal, sweep, split": (outcome_json,),
+    "knowledge prune, heal, merge, sweep, split": (outcome_json,),
     "knowledge import": (lessons_imported_json,),
     "knowledge export, sessions export, init": (path_json,),
     "review": (inbox_json,),
-    "verify": (verified_json, verified_many_json, unverified_json),
+    "verify, review verify": (verified_json, verified_many_json, unverified_json),
     "profile, profile show": (profile_json, no_profile_json),
     "profile build": (draft_json,),
     "search": (found_json, explained_found_json),
     "recall": (found_json,),
     "index": (index_json,),
     "list": (listing_json, forgotten_json),
-    "show": (record_json,),
+    "show": (record_json, lines_json),
     "graph": (graph_json, graph_written_json, edge_decided_json, edges_proposed_json),
     "get": (lines_json,),
     "status": (status_whole_json,),
@@ -647,9 +682,10 @@ _COMMANDS: dict[str, tuple[JsonShape, ...]] = {
     "install": (installed_json, agents_json, installed_all_json),
     "uninstall": (installed_json,),
     "mcp": (serving_json,),
-    "approve, approve list": (waiting_json,),
-    "approve yes, approve no": (decided_json,),
-    "forget, restore": (brief_json,),
+    "approve, approve list, review approve, review approve list": (waiting_json,),
+    "approve yes, approve no, review approve yes, review approve no": (decided_json,),
+    "forget": (brief_json, cleared_json),
+    "restore": (brief_json,),
     "clear": (cleared_json,),
     "purge": (purged_json,),
     "lint": (lint_json,),
@@ -658,7 +694,7 @@ _COMMANDS: dict[str, tuple[JsonShape, ...]] = {
     "undo": (undone_json, runs_json),
     "import": (memory_imported_json,),
     "export": (exported_json,),
-    "trust": (trusted_json,),
+    "trust, review trust": (trusted_json,),
     "project": (project_here_json,),
     "project alias": (alias_json,),
     "project list": (projects_json,),

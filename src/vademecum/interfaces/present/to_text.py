@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from typing import TYPE_CHECKING, Any
@@ -41,29 +42,14 @@ def show_findings(findings: Sequence[Finding]) -> None:
         output.line(f"{each.severity}: {each.what}: {each.where}: {each.why}{mend}")
 
 
-def show_answer(answer: Answer, query: str, *, explain: bool, as_json: bool) -> None:
+def show_answer(answer: Answer, query: str, *, explain: bool, full: bool = True, as_json: bool) -> None:
     """Print an answer for people or for programs."""
     if as_json:
         output.as_json(to_json.explained_found_json if explain else to_json.found_json, answer)
         return
-    heading = False
-    for number, passage in enumerate(answer.by_match(), 1):
-        if number > 1:
-            output.line()
-        if passage.match == "weak" and passage.related is None and not heading:
-            heading = True
-            output.line("weak matches, which may not answer this:\n")
-        output.line(_title(passage))
-        text = output.plain(passage.snippet)
-        click.echo("\n".join(f"  {each}" for each in _highlighted(text, query).split("\n")))
-        for claim in passage.claims:
-            output.line(f"  [{claim.standing}] {claim.why or claim.cited}")
-        if passage.stale and not passage.claims:
-            output.line(f"  [stale] {passage.stale}")
-        if explain:
-            _explain(passage)
+    _show_passages(answer, query, explain=explain, full=full)
     if not answer.results:
-        output.line("nothing found")
+        output.line("Nothing found. Try other words, or `vade list` to see what is here.")
     if answer.hidden:
         hidden = output.plural(answer.hidden, "result")
         output.error(f"{hidden} hidden by the minimum score: --min-score 0 shows all")
@@ -76,19 +62,92 @@ def show_answer(answer: Answer, query: str, *, explain: bool, as_json: bool) -> 
         output.error(said)
 
 
+def _show_passages(answer: Answer, query: str, *, explain: bool, full: bool) -> None:
+    """Print what was found, strong matches before a line that says the rest are weak."""
+    heading = False
+    for number, passage in enumerate(answer.by_match(), 1):
+        if number > 1:
+            output.line()
+        if passage.match == "weak" and passage.related is None and not heading:
+            heading = True
+            output.line("weak matches, which may not answer this:\n")
+        output.line(_title(passage))
+        text = output.plain(passage.snippet)
+        text = text if full else _beginning(text, query)
+        click.echo("\n".join(f"  {each}" for each in _highlighted(text, query).split("\n")))
+        click.echo(_dim(f"  {output.plain(_place(passage))}"))
+        for claim in passage.claims:
+            output.line(f"  [{claim.standing}] {claim.why or claim.cited}")
+        if passage.stale and not passage.claims:
+            output.line(f"  [stale] {passage.stale}")
+        if explain:
+            _explain(passage)
+
+
 def _title(passage: Passage) -> str:
-    lines = f"#L{passage.start}-L{passage.end}" if passage.end > passage.start else f"#L{passage.start}"
-    marks = f" · superseded {passage.superseded}" if passage.superseded else ""
+    """What a hit is, how old and how likely: `#12 deploys · project · 3 days ago · strong`."""
+    number = f"#{passage.num} " if passage.num is not None else ""
+    name = passage.key if passage.key and passage.source == "memory" else _stem(passage)
+    said = [f"{number}{name}", str(passage.place.scope)]
+    if passage.source != "memory":
+        said.insert(1, passage.source)
+    if passage.time:
+        said.append(output.ago(passage.time))
     if passage.related is not None:
-        said = passage.related
-        return f"{passage.path}{lines} · {said['relation']} {said['to']} ({said['origin']}){marks}"
-    return f"{passage.path}{lines} · {passage.match}{marks}"
+        told = passage.related
+        said.append(f"{told['relation']} {told['to']} ({told['origin']})")
+    else:
+        said.append(passage.match)
+    if passage.superseded:
+        said.append(f"superseded {passage.superseded[:10]}")
+    return " · ".join(said)
+
+
+def _stem(passage: Passage) -> str:
+    """What a file is called, without its folders and its ending."""
+    return passage.path.rpartition("/")[2].removesuffix(".md") or passage.path
+
+
+def _place(passage: Passage) -> str:
+    lines = f"#L{passage.start}-L{passage.end}" if passage.end > passage.start else f"#L{passage.start}"
+    return f"{passage.path}{lines}"
+
+
+def _dim(text: str) -> str:
+    return click.style(text, dim=True) if sys.stdout.isatty() and "NO_COLOR" not in os.environ else text
+
+
+_LINES, _COLUMNS = 2, 160  # of a hit, without --full
+
+
+def _beginning(text: str, query: str) -> str:
+    """Two lines of a hit, those in which most words of the question stand; `…` for what is left out."""
+    lines = [line for line in text.split("\n") if line.strip()]
+    words = set(re.findall(r"\w{3,}", query.lower()))
+    scores = [sum(word in line.lower() for word in words) for line in lines]
+    pairs = [sum(scores[at : at + _LINES]) for at in range(max(1, len(lines) - _LINES + 1))]
+    first = pairs.index(max(pairs, default=0)) if pairs else 0
+    shown = [
+        line if len(line) <= _COLUMNS else _around(line, words) for line in lines[first : first + _LINES]
+    ]
+    before = ["…"] if first else []
+    after = ["…"] if first + _LINES < len(lines) else []
+    return "\n".join([*before, *shown, *after])
+
+
+def _around(line: str, words: set[str]) -> str:
+    """A part of a long line: where the first word of the question stands in it."""
+    low = line.lower()
+    first = min((at for at in (low.find(word) for word in words) if at >= 0), default=0)
+    start = 0 if first < _COLUMNS // 2 else line.rfind(" ", 0, first - _COLUMNS // 3) + 1
+    end = start + _COLUMNS
+    return f"{'…' if start else ''}{line[start:end]}{'…' if end < len(line) else ''}"
 
 
 def _highlighted(text: str, query: str) -> str:
     """The words of the question in bold, on a terminal."""
     words = sorted(set(re.findall(r"\w{3,}", query.lower())), key=len, reverse=True)
-    if not words or not sys.stdout.isatty():
+    if not words or not sys.stdout.isatty() or "NO_COLOR" in os.environ:
         return text
     pattern = re.compile("|".join(re.escape(word) for word in words), re.IGNORECASE)
     return pattern.sub(lambda found: click.style(found[0], bold=True), text)

@@ -1,0 +1,406 @@
+"""Commands for every day: what is new, how a record came to say what it says, and records put in order."""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+import os
+import re
+import sys
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+from vademecum.errors import NotFound, VadeError
+from vademecum.interfaces.cli.options import (
+    SCOPES,
+    common,
+    complete_keys,
+    confirmed,
+    key_argument,
+    scope_option,
+)
+from vademecum.interfaces.present import output, to_json
+from vademecum.interfaces.present.to_text import short, show_left
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from vademecum.interfaces.cli.options import Door
+    from vademecum.memory import Memory
+    from vademecum.memory.values import Arranged, HistoryStep, Text
+    from vademecum.types import Finding, Record
+
+_SHOWN = 20  # records of a list, before the rest is only counted
+MATCH = click.option("--match", metavar="FILTER", help="All that match, such as `tag:old before:2026-01`.")
+
+
+class Today(NamedTuple):
+    """What is new today, and what is pending."""
+
+    date: str
+    journal: tuple[Text, ...]
+    records: tuple[Record, ...]
+    pending: dict[str, int]
+    problems: tuple[Finding, ...]
+
+
+@click.command()
+@common
+def today(as_json: bool, door: Door) -> None:
+    """Show what was added today, and what is pending."""
+    memory = door()
+    since = datetime.now().astimezone().replace(hour=0, minute=0, second=0, microsecond=0)
+    changed = [each for each in memory.list().records if _is_since(each.updated or each.created, since)]
+    notes = [memory.notes_of_today(scope=each) for each in _journals(memory)]
+    day = Today(
+        since.date().isoformat(),
+        tuple(each for each in notes if each.text),
+        tuple(sorted(changed, key=lambda each: each.updated or "", reverse=True)),
+        _pending(memory),
+        tuple(each for each in memory.status().findings if each.severity != "info"),
+    )
+    if as_json:
+        output.as_json(to_json.today_json, day)
+        return
+    output.line(f"{since:%A, %d %B %Y}")
+    show_new(day)
+    if day.pending:
+        said = ", ".join(f"{count:,} {kind}" for kind, count in day.pending.items())
+        output.line(f"\n{sum(day.pending.values()):,} pending ({said}): `vade review`")
+    if day.problems:
+        output.line(f"\n{output.plural(len(day.problems), 'problem')}: `vade status`")
+
+
+def show_new(day: Today) -> None:
+    """The notes and records of a day, or what to do when there are none."""
+    for note in day.journal:
+        output.line(f"\nJournal · {note.path}")
+        for line in _entries(note.text):
+            output.line(f"  {line}")
+    if day.records:
+        output.line(f"\n{output.plural(len(day.records), 'record')} added or changed")
+        rows = [
+            [str(each.num or "-"), each.key, str(each.place.scope), short(each.text, 60)]
+            for each in day.records[:_SHOWN]
+        ]
+        output.table(rows, ["#", "key", "scope", "text"])
+        if len(day.records) > _SHOWN:
+            output.line(f"… and {len(day.records) - _SHOWN:,} more; `vade list` shows all")
+    if not day.journal and not day.records:
+        output.line('\nNothing was added today. `vade add "…"` saves a memory, with --journal a note.')
+
+
+def _entries(text: str) -> list[str]:
+    """The notes of a day, each with its time before it and without its bookkeeping."""
+    lines: list[str] = []
+    time = ""
+    for line in text.splitlines():
+        heading = re.fullmatch(r"## \S*T(\d\d:\d\d)\S*", line)
+        if heading:
+            time = f"{heading[1]}  "
+        elif line.strip() and not line.startswith(("# ", "<!--")):
+            lines.append(f"{time or ' ' * 7}{line}")
+            time = ""
+    return lines
+
+
+def _journals(memory: Memory) -> list[str]:
+    """The scopes of the caller that have a journal."""
+    has = memory.caller.project is not None
+    return [scope for scope in ("project", "agent", "global") if scope != "project" or has]
+
+
+def _is_since(stamp: str | None, moment: datetime) -> bool:
+    try:
+        return stamp is not None and datetime.fromisoformat(stamp) >= moment
+    except (ValueError, TypeError):
+        return False
+
+
+def _pending(memory: Memory) -> dict[str, int]:
+    """How much waits for a person, by kind; an agent is not told."""
+    try:
+        return dict(memory.review.inbox().counts)
+    except VadeError:
+        return {}
+
+
+@click.command()
+@key_argument(metavar="KEY|NUM|DOCUMENT")
+@scope_option("Where it is.")
+@click.option("--limit", type=click.IntRange(1), default=10, show_default=True, help="How many versions.")
+@common
+def log(key: str, scope: str | None, limit: int, as_json: bool, door: Door) -> None:
+    """Show the history of a record.
+
+    Each change as a diff, the newest first, with who made it and the id that `vade restore` takes.
+    """
+    steps = list(door().archive.history(key, scope=scope))
+    changes = [(before, after, _changes(before.text, after.text)) for before, after in _pairs(steps)]
+    changes = [each for each in reversed(changes) if each[2]][:limit]
+    if as_json:
+        told = [
+            {"at": after.at, "by": after.by, "replaced": before.id, "diff": "\n".join(lines)}
+            for before, after, lines in changes
+        ]
+        output.as_json(to_json.history_json, key=key, changes=told, versions=len(steps))
+        return
+    first = steps[0] if steps else None
+    _page(_told(changes, first if len(changes) < limit else None))
+
+
+def _told(
+    changes: Sequence[tuple[HistoryStep, HistoryStep, list[str]]], first: HistoryStep | None
+) -> list[str]:
+    """A history as lines, the newest change first."""
+    lines: list[str] = []
+    for before, after, changed in changes:
+        replaced = f"  (before: `vade restore {before.id}`)" if before.id else ""
+        lines += [output.plain(f"{after.at or 'undated'} · {after.by or 'by hand'}{replaced}")]
+        lines += [*_drawn(changed), ""]
+    if first is not None:
+        lines.append(output.plain(f"{first.at or 'undated'} · {first.by or 'by hand'} · first version"))
+    return lines
+
+
+@click.command()
+@key_argument(metavar="KEY|NUM|DOCUMENT")
+@click.argument("version", metavar="[ID]", required=False)
+@scope_option("Where it is.")
+@common
+def diff(key: str, version: str | None, scope: str | None, as_json: bool, door: Door) -> None:
+    """Compare a record with an earlier version.
+
+    With the version before, or the one whose ID `vade log` shows.
+    """
+    steps = list(door().archive.history(key, scope=scope))
+    if not steps:
+        raise NotFound(f"{key} has no version", hint="`vade list` shows what is here")
+    now = steps[-1]
+    if version is not None:
+        chosen = next((each for each in steps if each.id and each.id.startswith(version)), None)
+        if chosen is None:
+            raise NotFound(f"{key} has no version {version}", hint=f"`vade log {key}` lists them")
+    else:
+        chosen = steps[-2] if len(steps) > 1 else now
+    lines = _changes(chosen.text, now.text)
+    said = partial(_page, _drawn(lines)) if lines else f"{key} has not changed"
+    output.tell(as_json, said, to_json.diff_json, key=key, version=chosen.id, diff="\n".join(lines))
+
+
+def _pairs(steps: Sequence[HistoryStep]) -> list[tuple[HistoryStep, HistoryStep]]:
+    return [*itertools.pairwise(steps)]
+
+
+_BOOKKEEPING = re.compile(r"(?:updated|generated):")  # lines that change with every write
+
+
+def _changes(before: str, after: str) -> list[str]:
+    """What differs between two versions, as `diff -u` shows it."""
+    old, new = (
+        [line for line in text.splitlines() if not _BOOKKEEPING.match(line)] for text in (before, after)
+    )
+    return [*difflib.unified_diff(old, new, lineterm="", n=1)][2:]
+
+
+def _drawn(lines: Sequence[str]) -> list[str]:
+    """The lines of a diff, safe and indented; in colour on a terminal."""
+    colours = {"+": "green", "-": "red", "@": "cyan"}
+    coloured = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+    safe = [(line[:1], f"  {output.plain(line)}") for line in lines]
+    return [click.style(said, fg=colours.get(first)) if coloured else said for first, said in safe]
+
+
+def _page(lines: Sequence[str]) -> None:
+    """Print what may be long: through the person's pager where it does not fit the screen, as git does."""
+    import shutil
+
+    if not sys.stdout.isatty() or len(lines) < shutil.get_terminal_size().lines:
+        click.echo("\n".join(lines))
+        return
+    os.environ.setdefault("LESS", "-FRX")
+    click.echo_via_pager("\n".join(lines) + "\n", color="NO_COLOR" not in os.environ)
+
+
+@click.command("open")
+@key_argument(metavar="KEY|NUM|DOCUMENT")
+@scope_option("Where it is.")
+@common
+def open_(key: str, scope: str | None, as_json: bool, door: Door) -> None:
+    """Open a record's file in its default program.
+
+    An edit that you save there is seen at once. `vade edit` uses your editor, and checks what you wrote.
+    """
+    memory = door()
+    path = _file(memory, key, scope)
+    if as_json:
+        output.as_json(to_json.path_json, path=path)
+        return
+    code = click.launch(str(path))
+    output.line(f"opened {path}" if code == 0 else str(path))
+
+
+def _file(memory: Memory, key: str, scope: str | None) -> Path:
+    shown = memory.care.editable(key, scope=scope)[0]
+    root = memory.caller.project.root if memory.caller.project else None
+    below = Path(shown)
+    places = [memory.home.path / below, *([root / below] if root else [])]
+    return next((each for each in places if each.exists()), places[0])
+
+
+# ---------------------------------------------------------------- records put in order
+
+
+@click.command()
+@click.argument("names", metavar="[KEY|NUM]...", nargs=-1, shell_complete=complete_keys)
+@click.option("--scope", "to", type=SCOPES, required=True, help="The scope to move to.")
+@click.option("--from", "scope", type=SCOPES, help="The scope to move from.")
+@MATCH
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@common
+def move(
+    *,
+    names: tuple[str, ...],
+    to: str,
+    scope: str | None,
+    match: str | None,
+    yes: bool,
+    as_json: bool,
+    door: Door,
+) -> int:
+    """Move a record to another scope.
+
+    Or several: by name, or all that match a filter, which are shown first. `vade undo` moves them back.
+    """
+    memory = door()
+    _preview(memory, names, match, scope, f"Move {{}} to {to}?", yes=yes)
+    done = memory.care.move(names, to=to, match=match, scope=scope)
+    return _tell(done, f"moved to {to}", as_json=as_json)
+
+
+@click.command()
+@key_argument()
+@click.argument("new", metavar="NEW")
+@scope_option("Where it is.")
+@common
+def rename(key: str, new: str, scope: str | None, as_json: bool, door: Door) -> int:
+    """Rename a record; the old key still finds it."""
+    done = door().care.rename(key, new, scope=scope)
+    return _tell(done, f"renamed to {new}", as_json=as_json)
+
+
+@click.command()
+@click.argument("names", metavar="[KEY|NUM]...", nargs=-1, shell_complete=complete_keys)
+@click.option("--add", multiple=True, metavar="TAG", help="A tag to add; may be repeated.")
+@click.option("--remove", multiple=True, metavar="TAG", help="A tag to remove; may be repeated.")
+@scope_option("Only this scope.")
+@MATCH
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@common
+def tag(
+    *,
+    names: tuple[str, ...],
+    add: tuple[str, ...],
+    remove: tuple[str, ...],
+    scope: str | None,
+    match: str | None,
+    yes: bool,
+    as_json: bool,
+    door: Door,
+) -> int:
+    """Add tags to records, or remove them.
+
+    `vade tag deploys --add ops`, or `vade tag --match type:reference --add docs` for all that match.
+    """
+    if not add and not remove:
+        raise click.UsageError("Give --add TAG or --remove TAG.")
+    memory = door()
+    _preview(memory, names, match, scope, "Change the tags of {}?", yes=yes)
+    done = memory.care.tag(names, add=add, remove=remove, match=match, scope=scope)
+    return _tell(done, "tagged", as_json=as_json)
+
+
+def _preview(
+    memory: Memory, names: Sequence[str], match: str | None, scope: str | None, question: str, *, yes: bool
+) -> None:
+    """Show what a filter matches, and ask once; what is named one by one needs no question."""
+    if not names and match is None:
+        raise click.UsageError("Name the records, or give --match FILTER.")
+    if match is None:
+        return
+    chosen = list(memory.care.select(names, match=match, scope=scope))
+    if not chosen:
+        raise NotFound(f"no record matches {match!r}", hint="`vade list` shows what is here")
+    if not yes:
+        show_chosen(chosen)
+    confirmed(question.format(output.plural(len(chosen), "record")), yes=yes)
+
+
+def show_chosen(chosen: Sequence[Record]) -> None:
+    """The records that a question is about."""
+    for record in chosen[:_SHOWN]:
+        output.error(f"  {record.key} ({record.place.scope}): {short(record.text, 60)}")
+    if len(chosen) > _SHOWN:
+        output.error(f"  … and {len(chosen) - _SHOWN:,} more")
+
+
+def _tell(done: Arranged, what: str, *, as_json: bool) -> int:
+    """Say what became of records that were put in order, and how to undo that."""
+    left = [each for each in done.told if not each.done]
+    if as_json:
+        output.as_json(to_json.arranged_json, done)
+        return int(bool(left))
+    if not done.run:
+        output.line("nothing to change")
+    else:
+        count = output.plural(len(done.records), "record")
+        output.line(
+            f"{what}: {done.records[0].key if len(done.records) == 1 else count}; `vade undo` undoes it"
+        )
+    show_left(left)
+    return int(bool(left))
+
+
+# ---------------------------------------------------------------- backup
+
+
+@click.command()
+@click.argument("path", metavar="FILE", type=click.Path())
+@click.option("--verify", is_flag=True, help="Check a backup instead of writing one.")
+@click.option("--restore", is_flag=True, help="Restore a backup into an empty memory folder (--home).")
+@click.option("--force", is_flag=True, help="Replace a file that is there.")
+@common
+def backup(path: str, *, verify: bool, restore: bool, force: bool, as_json: bool, door: Door) -> int:
+    """Write a backup of all memory, or verify one.
+
+    FILE is a .tar.gz with every record, journal, pinned document, session, archived version, decision and
+    audit line, and a list of checksums. The search index is left out; it is made anew.
+    """
+    if verify and restore:
+        raise click.UsageError("Give one of --verify and --restore.")
+    transfer = door().transfer
+    with output.progress() as step:
+        if verify:
+            made = transfer.verify_backup(path, progress=step)
+        elif restore:
+            made = transfer.restore_backup(path, progress=step)
+        else:
+            made = transfer.backup(path, force=force, progress=step)
+    if as_json:
+        output.as_json(to_json.backup_json, made)
+        return int(bool(made.problems))
+    what = "verified" if verify else "restored" if restore else "wrote"
+    for problem in made.problems[:_SHOWN]:
+        output.line(f"problem: {problem}")
+    size = made.size / 1_000_000
+    if made.problems:
+        output.line(f"{made.path} is damaged: {output.plural(len(made.problems), 'problem')}")
+    else:
+        output.line(
+            f"{what} {made.path}: {output.plural(made.files, 'file')}, {size:,.1f} MB, from {made.at}"
+        )
+    return int(bool(made.problems))

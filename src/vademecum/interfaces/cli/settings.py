@@ -1,0 +1,185 @@
+"""Settings at the command line: shown with where they come from, read one by one, and changed safely."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from vademecum import config as settings
+from vademecum.errors import ConfigError, VadeError
+from vademecum.interfaces.cli.options import common
+from vademecum.interfaces.present import output, to_json
+from vademecum.interfaces.present.output import discard, from_editor
+
+if TYPE_CHECKING:
+    from vademecum.config import Setting, Shared
+    from vademecum.interfaces.cli.options import Door
+    from vademecum.memory import Memory
+
+
+@click.group(invoke_without_command=True)
+@common
+@click.pass_context
+def config(ctx: click.Context, as_json: bool, door: Door) -> None:
+    """Show or change settings.
+
+    Alone it shows every setting, its value, and where the value came from.
+    """
+    if ctx.invoked_subcommand is not None:
+        return
+    loaded = door().workspace.loaded
+    values = settings.flatten(loaded.settings)
+    if as_json:
+        told = {name: {"value": value, "from": loaded.origins[name]} for name, value in values.items()}
+        output.as_json(to_json.settings_json, settings=told)
+        return
+    rows = [
+        [name, settings.SETTINGS[name].render(value), loaded.origins[name]] for name, value in values.items()
+    ]
+    output.table(rows, ["setting", "value", "from"])
+    for warning in loaded.warnings[: len(loaded.warnings) - len(loaded.problems)]:
+        output.error(warning)  # the others were told when memory was opened
+    if loaded.shared is not None:
+        show_shared(loaded.shared)
+
+
+def show_shared(shared: Shared) -> None:
+    """Say what a repository's settings file sets, or would set, and which of its lines cannot count."""
+    effect = "sets" if shared.trusted else "is not trusted and has no effect; it would set"
+    output.line(f"\n{shared.path} {effect}:")
+    for each in shared.wanted:
+        output.line(f"  {each.name} = {each.value}")
+    for problem in shared.problems:
+        output.line(f"  ignored: {problem}")
+    if not shared.wanted and not shared.problems:
+        output.line("  nothing")
+
+
+@config.command("get")
+@click.argument("name", metavar="SETTING")
+@common
+def config_get(name: str, as_json: bool, door: Door) -> None:
+    """Print the value of one setting."""
+    loaded = door().workspace.loaded
+    each = _setting(name)
+    value = settings.flatten(loaded.settings)[each.name]
+    told = {each.name: {"value": value, "from": loaded.origins[each.name]}}
+    output.tell(as_json, each.render(value), to_json.settings_json, settings=told)
+
+
+@config.command("set")
+@click.argument("name", metavar="SETTING")
+@click.argument("value", metavar="[VALUE]", required=False)
+@click.option("--unset", is_flag=True, help="Go back to the default instead.")
+@common
+def config_set(name: str, value: str | None, unset: bool, as_json: bool, door: Door) -> None:
+    """Change a setting in your config.toml.
+
+    The value is checked first; comments and the order of the file stay.
+    """
+    if (value is None) is not unset:
+        raise click.UsageError("Give a VALUE, or --unset.")
+    memory = door()
+    each = _setting(name)
+    memory.workspace.may_decide("change a setting", "vade config set")
+    write_setting(memory, each, value)
+    loaded = settings.load(home=memory.home.path)
+    now = settings.flatten(loaded.settings)[each.name]
+    told = {each.name: {"value": now, "from": loaded.origins[each.name]}}
+    output.tell(as_json, f"{each.name} = {each.render(now)}", to_json.settings_json, settings=told)
+    if os.environ.get(each.environment):
+        output.error(f"{each.environment} is set, and goes before the file")
+
+
+@config.command("path")
+@common
+def config_path(as_json: bool, door: Door) -> None:
+    """Print the path of your config.toml."""
+    path = door().home.path / settings.FILE_NAME
+    output.tell(as_json, str(path), to_json.path_json, path=path)
+
+
+@config.command("edit")
+@common
+def config_edit(as_json: bool, door: Door) -> None:
+    """Open your config.toml in your editor.
+
+    What you save is checked; a file with a mistake is not taken, and your text is kept.
+    """
+    memory = door()
+    memory.workspace.may_decide("change settings", "vade config edit")
+    path = memory.home.path / settings.FILE_NAME
+    before = path.read_text("utf-8") if path.exists() else ""
+    after, draft = from_editor(before, settings.FILE_NAME, quiet=as_json)
+    if after is None or after == before:
+        discard(draft)
+        output.tell(as_json, "nothing changed", to_json.unchanged_json, path=str(path), changed=False)
+        return
+    problems = settings.check_text(path, after)
+    if problems:
+        raise ConfigError(f"{problems[0]}; your text is kept in {draft}", hint="fix it, and try again")
+    _write(memory, lambda now: _unchanged(now, before, after, str(draft)))
+    discard(draft)
+    output.tell(as_json, f"saved {path}", to_json.edited_json, path=str(path), changed=True, secrets=[])
+
+
+def _unchanged(now: bytes | None, before: str, after: str, draft: str) -> bytes:
+    if (now or b"").decode(errors="replace") != before:
+        raise ConfigError(f"the file was changed meanwhile; your text is kept in {draft}", hint="try again")
+    return after.encode()
+
+
+def _setting(name: str) -> Setting:
+    found = settings.SETTINGS.get(name)
+    if found is None:
+        raise ConfigError(f"there is no setting {name}{settings.meant(name)}", hint="`vade config` lists all")
+    return found
+
+
+def write_setting(memory: Memory, each: Setting, value: str | None) -> None:
+    """Put one setting into the user's own file, or take it out, and leave all else in it as it is."""
+    import tomlkit
+    from tomlkit.exceptions import TOMLKitError
+
+    plain: Any = None
+    if value is not None:
+        try:
+            plain = each.kind.plain(value)
+            each.kind.parse(plain)
+        except ValueError as error:
+            raise ConfigError(f"{each.name} must be {each.kind.wanted}, not {value!r}") from error
+
+    def change(now: bytes | None) -> bytes:
+        try:
+            document = tomlkit.parse((now or b"").decode())
+        except (TOMLKitError, UnicodeDecodeError) as error:
+            raise ConfigError(
+                f"your config.toml cannot be read: {error}", hint="`vade config edit`"
+            ) from error
+        *sections, last = each.name.split(".")
+        table: Any = document
+        for section in sections:
+            if section not in table:
+                if value is None:
+                    return now or b""
+                table[section] = tomlkit.table()
+            table = table[section]
+        if value is None:
+            table.pop(last, None)
+        else:
+            table[last] = plain
+        return tomlkit.dumps(document).encode()
+
+    _write(memory, change)
+
+
+def _write(memory: Memory, change: Any) -> None:
+    try:
+        with memory.home.lock("config"), memory.home.disk(create=True) as folder:
+            folder.update(settings.FILE_NAME, change, mode=0o600)
+    except OSError as error:
+        raise VadeError(
+            f"config.toml cannot be written: {error.strerror}", hint="check its folder"
+        ) from error

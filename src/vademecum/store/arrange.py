@@ -1,0 +1,129 @@
+"""Records moved to another scope, renamed or tagged, one or many: a run that `undo` takes back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from vademecum.errors import Conflict, NotFound, NotVisible, SecretFound, UsageError
+from vademecum.store import archive, document, frontmatter, reading, scopes
+from vademecum.store import runs as running
+from vademecum.text import names
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import Any
+
+    from vademecum.store.home import Shelf
+    from vademecum.store.records import Found
+    from vademecum.store.workspace import Workspace
+    from vademecum.types import Record, Scope
+
+
+class Arranged(NamedTuple):
+    """What a run did to records: its name, the records as they were, and what became of each file."""
+
+    run: str
+    records: tuple[Record, ...]
+    told: tuple[running.Told, ...]
+
+
+def tag(work: Workspace, chosen: Sequence[Found], *, add: Iterable[str], remove: Iterable[str]) -> Arranged:
+    """Add tags to records and take others away."""
+    added = document.clean_tags(add, work.settings.secrets.policy)
+    removed = frozenset(remove)
+    if not added and not removed:
+        raise UsageError("no tag is given", hint="name a tag to add, or one to remove")
+
+    def labels(record: Record) -> Mapping[str, Any] | None:
+        tags = [each for each in dict.fromkeys((*record.tags, *added)) if each not in removed]
+        return None if tags == [*record.tags] else {"tags": tags or None}
+
+    run = _begin(work, "tag")
+    told = []
+    for found in (work.records.standing_alone(each) for each in chosen):
+        changes = labels(found.record)
+        if changes is not None:
+            before = _content(found)
+            after = frontmatter.edit(document.decode(before), changes).encode()
+            told.append(run.do(running.Edit(found.shelf, archive.RECORDS, found.name, before, after), "tag"))
+    return Arranged(run.id, tuple(each.record for each in chosen), tuple(told))
+
+
+def rename(work: Workspace, found: Found, new: str) -> Arranged:
+    """Give a record another key; the earlier one still finds it."""
+    _check_own(work, found, "rename")
+    key = names.check_key(new)
+    found = work.records.standing_alone(found)
+    old = found.record.key
+    if key == old:
+        raise UsageError(f"{old} is its key already")
+    earlier = [each for each in dict.fromkeys((*found.record.aliases, old)) if each != key]
+    return _relocate(
+        work, "rename", [found], found.shelf, lambda _: (f"{key}.md", {"key": key, "aliases": earlier})
+    )
+
+
+def move(work: Workspace, chosen: Sequence[Found], scope: Scope) -> Arranged:
+    """Move records to the caller's own place in another scope, each under its own key."""
+    for found in chosen:
+        _check_own(work, found, "move")
+    place = scopes.place_for(work.caller, scope)
+    shelf = scopes.shelf_for_new(scopes.shelves(work.home, work.caller, place))
+    chosen = [work.records.standing_alone(found) for found in chosen if found.shelf.place != place]
+    labels = {"scope": str(scope), "scope_id": place.id or None}
+    return _relocate(work, "move", chosen, shelf, lambda found: (found.name, labels))
+
+
+def _relocate(
+    work: Workspace,
+    what: str,
+    chosen: Sequence[Found],
+    shelf: Shelf,
+    target: Callable[[Found], tuple[str, Mapping[str, Any]]],
+) -> Arranged:
+    """Write each record to its new file, then put the old file into the archive: never is it in neither."""
+    planned = []
+    for found in chosen:
+        name, labels = target(found)
+        if reading.from_shelf(shelf, archive.RECORDS, name) is not None:
+            raise Conflict(
+                f"{shelf.name_of(archive.RECORDS, name)} is there already", hint="choose another key first"
+            )
+        before = _content(found)
+        text = frontmatter.edit(document.decode(before), labels)
+        kept, kinds = work.gate(text, shelf.place.scope)
+        if kept != text:
+            raise SecretFound(
+                f"{found.record.key} holds what looks like a secret ({', '.join(kinds)}), which"
+                f" {shelf.place.scope} memory may not hold",
+                hint=f"remove it with `vade edit {found.record.key}` first",
+            )
+        planned.append((found, name, before, text.encode()))
+    run = _begin(work, what)
+    told = []
+    for found, name, before, after in planned:
+        made = run.do(running.Edit(shelf, archive.RECORDS, name, None, after), what)
+        told.append(made)
+        if made.done:
+            told.append(run.do(running.Edit(found.shelf, archive.RECORDS, found.name, before, None), what))
+    return Arranged(run.id, tuple(found.record for found in chosen), tuple(told))
+
+
+def _begin(work: Workspace, what: str) -> running.Run:
+    return running.Run(work.home, work.caller, work.now, work.announce, what)
+
+
+def _check_own(work: Workspace, found: Found, what: str) -> None:
+    """An agent leaves where it is what a person wrote."""
+    if work.records.holds(found):
+        raise NotVisible(
+            f"{found.record.key} holds what a person wrote, and only a person can {what} it",
+            hint=f"run `vade {what}` in a terminal",
+        )
+
+
+def _content(found: Found) -> bytes:
+    content = reading.from_shelf(found.shelf, archive.RECORDS, found.name)
+    if content is None:
+        raise NotFound(f"{found.record.key} is gone", hint="`vade list` shows what is here")
+    return content

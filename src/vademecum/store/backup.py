@@ -1,0 +1,189 @@
+"""One file that holds all memory: written beside its target and put in place whole, checked by its own list.
+
+What can be made anew (the index, counters, locks) is left out. Files that change while the backup is written
+go in as they were when they were read; each of them is whole, since every write replaces its file.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import os
+import tarfile
+import zlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from vademecum.errors import Collision, Malformed, NotFound, UsageError
+from vademecum.store import files
+from vademecum.store.files import DiskFolder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import IO
+
+    from vademecum.store.home import Home
+
+MANIFEST = "vade-backup.json"
+_DERIVED = frozenset({"index", "locks", "catalogue", "models"})  # below the home; made anew when needed
+_STATE = ("state.db", ".tmp")  # the beginning of a counter's file, and the ending of one half written
+_LARGEST_LIST = 256 * 1024 * 1024
+
+
+class Backup(NamedTuple):
+    """A backup that was written, checked or unpacked."""
+
+    path: Path
+    files: int
+    size: int  # of what is in it, in bytes
+    at: str
+    problems: tuple[str, ...] = ()
+
+
+def write(
+    home: Home, path: Path, *, at: str, force: bool, progress: Callable[[str, int, int], None] | None
+) -> Backup:
+    """Write all memory of a home to one file; nothing is there before all of it is."""
+    if not home.path.is_dir():
+        raise NotFound(f"{home.path} holds no memory yet", hint='`vade add "…"` saves the first')
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder", hint="name the file to write, such as memory.tar.gz")
+    if path.exists() and not force:
+        raise Collision(f"{path} is there already", hint="choose another name, or pass --force")
+    if path.resolve().is_relative_to(home.path.resolve()):
+        raise UsageError(f"{path} is inside the memory folder", hint="write the backup somewhere else")
+    chosen = [*_memory_files(home.path)]
+    listed: dict[str, dict[str, Any]] = {}
+    draft = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with (
+            open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as raw,
+            gzip.GzipFile(fileobj=raw, mode="wb", compresslevel=6, mtime=0) as packed,
+            tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as bundle,
+        ):
+            for done, name in enumerate(chosen):
+                if progress is not None:
+                    progress("backup", done, len(chosen))
+                content = _read(home.path / name)
+                if content is None:
+                    continue  # it went while the backup was written: what went is in the archive below
+                listed[name] = {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content)}
+                _add(bundle, name, content)
+            manifest = {"vade-backup": 1, "at": at, "format": home.format, "files": listed}
+            _add(bundle, MANIFEST, json.dumps(manifest, indent=1).encode())
+            bundle.close()
+            packed.close()
+            raw.flush()
+            os.fsync(raw.fileno())
+        os.replace(draft, path)
+    finally:
+        draft.unlink(missing_ok=True)
+    with DiskFolder.at(path.parent) as folder:
+        folder.sync()
+    return Backup(path, len(listed), sum(each["size"] for each in listed.values()), at)
+
+
+def verify(path: Path, *, progress: Callable[[str, int, int], None] | None = None) -> Backup:
+    """Read a backup to its end and compare every file in it with its list."""
+    seen: dict[str, str] = {}
+    size, manifest = 0, None
+    for name, content in _members(path):
+        if name == MANIFEST:
+            manifest = _listed(path, content)
+            continue
+        seen[name] = hashlib.sha256(content).hexdigest()
+        size += len(content)
+        if progress is not None and len(seen) % 100 == 0:
+            progress("verify", len(seen), 0)
+    if manifest is None:
+        raise Malformed(
+            f"{path} is cut off or is no backup of vade: its list of files is missing", hint="write a new one"
+        )
+    wanted = {name: str(each.get("sha256")) for name, each in manifest["files"].items()}
+    problems = [f"{name} is missing" for name in sorted(wanted.keys() - seen.keys())]
+    problems += [f"{name} is not in its list" for name in sorted(seen.keys() - wanted.keys())]
+    problems += [
+        f"{name} is damaged" for name in sorted(wanted) if seen.get(name, wanted[name]) != wanted[name]
+    ]
+    return Backup(path, len(seen), size, str(manifest.get("at", "")), tuple(problems))
+
+
+def unpack(path: Path, home: Home, *, progress: Callable[[str, int, int], None] | None = None) -> Backup:
+    """Write what a backup holds to a home that is empty, after all of it was checked."""
+    found = verify(path, progress=progress)
+    if found.problems:
+        raise Malformed(f"{path} is damaged: {found.problems[0]}", hint="`vade backup --verify` lists it all")
+    if home.path.is_dir() and any(home.path.iterdir()):
+        raise Collision(
+            f"{home.path} is not empty",
+            hint="restore into another folder with `--home`, and look at it there",
+        )
+    for done, (name, content) in enumerate(_members(path)):
+        if name == MANIFEST:
+            continue
+        if progress is not None:
+            progress("restore", done, found.files)
+        *folders, last = name.split("/")
+        with home.disk(*folders, create=True) as folder:
+            files.create(folder, last, content)
+    return found
+
+
+def _memory_files(top: Path) -> Iterator[str]:
+    """The files below a home that are the truth, by their names there; links lead nowhere of ours."""
+    for folder, folders, names in os.walk(top):
+        below = Path(folder).relative_to(top)
+        if below == Path():
+            folders[:] = [name for name in folders if name not in _DERIVED]
+        folders[:] = sorted(name for name in folders if not os.path.islink(os.path.join(folder, name)))
+        # What says how long the audit is goes first: lines that come meanwhile are then no cut-off end.
+        for name in sorted(names, key=lambda each: (each != "head", each)):
+            derived = name.startswith(_STATE[0]) or name.endswith(_STATE[1])
+            if not derived and not os.path.islink(os.path.join(folder, name)):
+                yield (below / name).as_posix()
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+
+
+def _add(bundle: tarfile.TarFile, name: str, content: bytes) -> None:
+    entry = tarfile.TarInfo(name)
+    entry.size, entry.mode = len(content), 0o600
+    bundle.addfile(entry, io.BytesIO(content))
+
+
+def _members(path: Path) -> Iterator[tuple[str, bytes]]:
+    """The files of a backup, one at a time; a name that leads out of it is refused."""
+    try:
+        with open(path, "rb") as raw, tarfile.open(fileobj=raw, mode="r|gz") as bundle:
+            for entry in bundle:
+                parts = entry.name.split("/")
+                if not entry.isfile() or any(part in ("", ".", "..") or "\\" in part for part in parts):
+                    raise Malformed(f"{path} holds {entry.name!r}, which no backup of vade does")
+                yield entry.name, _content(bundle.extractfile(entry), entry.size)
+    except FileNotFoundError:
+        raise NotFound(f"{path} is not there", hint="name a file that `vade backup` wrote") from None
+    except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise Malformed(f"{path} cannot be read as a backup: {error}", hint="write a new one") from error
+
+
+def _content(file: IO[bytes] | None, size: int) -> bytes:
+    return b"" if file is None else file.read(size)
+
+
+def _listed(path: Path, content: bytes) -> dict[str, Any]:
+    try:
+        manifest = json.loads(content[:_LARGEST_LIST])
+    except ValueError as error:
+        raise Malformed(f"the list of files in {path} cannot be read") from error
+    if not isinstance(manifest, dict) or not isinstance(manifest.get("files"), dict):
+        raise Malformed(f"{path} is no backup of vade")
+    if manifest.get("vade-backup") != 1:
+        raise Malformed(f"{path} was written by a newer vade", hint="upgrade vade to read it")
+    return manifest
