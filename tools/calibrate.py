@@ -1,10 +1,11 @@
 """Fit what each sign of relevance weighs (`src/vademecum/search/relevance.json`), for each kind of embedder.
 
-    python -m tools.calibrate --data FOLDER [--embedder local]... [--spoken] [--write]
+    python -m tools.calibrate --data FOLDER [--embedder local]... [--spoken] [--held] [--write]
 
 Fitted on the halves for tuning of the sets in `bench/sets`, on generated notes and on the development part of
-LongMemEval (MIT); told for the other halves, and for LoCoMo and SciFact, which nothing is fitted to. A sign
-never counts against an answer, so that more evidence never lowers the relevance.
+LongMemEval (MIT), of which our own questions are asked as questions about nothing; with `--held` told for the
+other halves as well, and for LoCoMo and SciFact, which nothing is fitted to. A sign never counts against an
+answer, so that more evidence never lowers the relevance.
 
 What somebody says has curves of its own (`--spoken`), fitted on the conversations of our own set and on
 LongMemEval. Questions about nothing are few there, so each conversation is asked again without the turns that
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
+FIELD = "another field"  # what questions about nothing of another world are called
 FIRST = 5  # results of a question that are looked at
 FITTED = ("realistic tune", "our own", "LongMemEval")
 SURE = 9.0
@@ -64,14 +66,17 @@ class Sample(NamedTuple):
 # ---------------------------------------------------------------- what was asked
 
 
-def gathered(data: Path | None, embedder: str, mode: str) -> Iterator[tuple[str, list[Sample]]]:
-    """Every store with all that is asked of it."""
+def gathered(
+    data: Path | None, embedder: str, mode: str, *, held: bool = False
+) -> Iterator[tuple[str, list[Sample]]]:
+    """Every store that is fitted to with all that is asked of it; with `held`, those for measuring too."""
+    halves = (small_sets.TUNE, small_sets.HELD) if held else (small_sets.TUNE,)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory())).resolve()
         (folder / "realistic").mkdir()
         real = realistic.Store(folder / "realistic", embedder)
         stack.enter_context(closing(real.memory.care.searcher))
-        for half in (small_sets.TUNE, small_sets.HELD):
+        for half in halves:
             asked = [(each.text, each.gold) for each in realistic.questions() if each.half == half]
             yield f"realistic {half}", _asked(real.memory, asked, real.entries_of, mode)
         for name in small_sets.SETS:
@@ -81,15 +86,15 @@ def gathered(data: Path | None, embedder: str, mode: str) -> Iterator[tuple[str,
                 folder / name, [(each.id, each.text) for each in notes], embedder=embedder
             )
             stack.enter_context(closing(memory.care.searcher))
-            foreign = [each.text for each in realistic.questions() if not each.gold]
-            for half in (small_sets.TUNE, small_sets.HELD):
+            foreign = [each for each in realistic.questions() if not each.gold]
+            for half in halves:
                 mine = [each for each in notes if small_sets.half(each.id) == half]
                 asked = [(text, frozenset({each.id})) for each in mine for text in each.questions]
-                asked += [(text, frozenset()) for text in foreign[half == small_sets.HELD :: 2]]
+                asked += [(each.text, frozenset()) for each in foreign if each.half == half]
                 yield f"{name} {half}", _asked(memory, asked, _key, mode)
-        settings = [nothing.own()]
-        for load in nothing.SETS.values() if data is not None else ():
-            settings += load(data)  # type: ignore[arg-type]  # a folder was given
+        settings = [nothing.own(), *([] if data is None else longmemeval(data))]
+        if data is not None and held:
+            settings += [*nothing.locomo(data), *nothing.scifact(data)]
         for number, setting in enumerate(settings):
             yield setting.name, _setting(setting, folder / str(number), embedder, mode)
 
@@ -103,11 +108,20 @@ def spoken(data: Path | None, embedder: str, mode: str) -> Iterator[tuple[str, l
             (some, missing) for _, some in own.stores(texts) for missing in (None, 0, 1)
         ):
             yield TALK, _talk(some, missing, folder / f"talk-{number}", embedder, mode)
-        for number, setting in enumerate(nothing.longmemeval(data) if data is not None else ()):
-            # Claims of SciFact are asked of it, too: nothing is fitted to those.
-            mine = {kind: some for kind, some in setting.nothing.items() if kind != "another field"}
+        for number, setting in enumerate(longmemeval(data) if data is not None else ()):
+            mine = {kind: some for kind, some in setting.nothing.items() if kind != FIELD}
             place = folder / str(number)
             yield setting.name, _setting(setting._replace(nothing=mine), place, embedder, mode)
+
+
+def longmemeval(data: Path) -> Iterator[nothing.Setting]:
+    """LongMemEval's development part, asked about another field by our own half for tuning.
+
+    The benchmark asks it claims of SciFact, to which nothing is fitted.
+    """
+    ours = [each.text for each in realistic.questions() if each.gold and each.half == small_sets.TUNE]
+    for number, setting in enumerate(nothing.longmemeval(data)):
+        yield setting._replace(nothing={**setting.nothing, FIELD: ours[number::2]})
 
 
 def _setting(setting: nothing.Setting, place: Path, embedder: str, mode: str) -> list[Sample]:
@@ -279,6 +293,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="the folder with LoCoMo, LongMemEval and SciFact")
     parser.add_argument("--embedder", choices=sorted(KINDS), action="append")
     parser.add_argument("--spoken", action="store_true", help="the curves of what somebody says alone")
+    parser.add_argument("--held", action="store_true", help="tell of what nothing is fitted to, as well")
     parser.add_argument("--write", action="store_true", help="keep what was fitted")
     parser.add_argument("--cache", type=Path, help="keep what was asked in this folder, and use it again")
     chosen = parser.parse_args()
@@ -339,8 +354,12 @@ def _sets(chosen: argparse.Namespace, embedder: str, mode: str) -> dict[str, lis
     if file is not None and file.exists():
         return pickle.loads(file.read_bytes())  # type: ignore[no-any-return]  # our own file
     sets: dict[str, list[Sample]] = {}
-    ask = spoken if chosen.spoken else gathered
-    for name, samples in ask(chosen.data, embedder, mode):
+    asked = (
+        spoken(chosen.data, embedder, mode)
+        if chosen.spoken
+        else gathered(chosen.data, embedder, mode, held=chosen.held)
+    )
+    for name, samples in asked:
         sets.setdefault(name, []).extend(samples)
     if file is not None:
         file.parent.mkdir(parents=True, exist_ok=True)
