@@ -74,9 +74,9 @@ class Corpus:
         decided = [str(self.home.path / "decisions" / kind) for kind in _DECISIONS]
         return (*decided, *([f"{self.root}/.vade"] if self.root else []))
 
-    @property
+    @functools.cached_property
     def filter(self) -> Filter:
-        """What of an index it is."""
+        """What of an index it is; a caller stays the same."""
         return Filter(tuple(scopes.visible(self.caller)), self.root)
 
     def stacks(self) -> Iterator[Stack | Finding]:

@@ -235,9 +235,9 @@ class Searcher:
 
     # ---------------------------------------------------------------- parts
 
-    @property
+    @functools.cached_property
     def _visible(self) -> Filter:
-        """What may be answered, whatever is asked."""
+        """What may be answered, whatever is asked; a caller stays the same."""
         group = self.caller.audience is Audience.GROUP
         return self._corpus.filter._replace(places=tuple(scopes.visible(self.caller)), group=group)
 

@@ -89,10 +89,10 @@ class Trees(NamedTuple):
         Every split of every tree is looked at, at once: a split that is passed on the right closes the leaves
         on its left, and the first leaf still open is the one that is reached.
         """
-        above = _rounded(rows).T[self.feature] > self.threshold[:, None]
+        above = _rounded(rows).T.take(self.feature, axis=0) > self.threshold[:, None]
         closed = above.view(np.uint8) * self.closed[:, None]
         reached = _FIRST_OPEN[np.bitwise_or.reduce(closed.reshape(LEAVES - 1, len(self.first), -1), axis=0)]
-        total: Floats = self.leaves[reached + self.first[:, None]].sum(axis=0)
+        total: Floats = self.leaves.take(reached + self.first[:, None]).sum(axis=0)
         return total
 
     def shares(self, row: Floats) -> dict[str, float]:
