@@ -279,9 +279,7 @@ class Engine:
         for added in legs.added.values():
             for id_, more in added.items():
                 scores[id_] += more
-        if legs.read is not None:
-            left = 1 - legs.read_part
-            scores = {id_: left * score + legs.by_reading.get(id_, 0.0) for id_, score in scores.items()}
+        scores = legs.with_reading(scores)
         lifted = rank.behind_living(scores, legs.marks, legs.worded) if query.as_of is None else {}
         ordered = self._settled(rank.spread(scores, legs.marks), most)
         return self._not_lost(ordered, merged, legs), merged, lifted

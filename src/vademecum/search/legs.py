@@ -201,8 +201,7 @@ class Legs:
         if made_by != reader.identity:
             return (f"not read: another model read these passages; `{command}` reads them anew",)
         relevant = best()
-        unknown = self.narrow and not knows_words(reader, question, self.asked)
-        if relevant >= relevance.STRONG or unknown or time.monotonic() + TO_READ > patience():
+        if not self._needs_reading(reader, question, relevant):
             return ()
         try:
             asked = reader.embed([question], query=True)[0]
@@ -212,6 +211,18 @@ class Legs:
             near = self.index.reads.nearest(asked, filter, limit, made_by=made_by, also=self.marks)
             self._take_read(near, relevant)
         return ()
+
+    def _needs_reading(self, reader: Embedder, question: str, best: float) -> bool:
+        """Whether reading can add something to a question, and in time."""
+        known = not self.narrow or knows_words(reader, question, self.asked)
+        return best < relevance.STRONG and known and time.monotonic() + TO_READ <= patience()
+
+    def with_reading(self, scores: dict[int, float]) -> dict[int, float]:
+        """The scores, of which what was read has its part."""
+        if self.read is None:
+            return scores
+        left = 1 - self.read_part
+        return {id_: left * score + self.by_reading.get(id_, 0.0) for id_, score in scores.items()}
 
     def _take_read(self, near: ReadNear, best: float) -> None:
         """Let what was read have its part of every score: new candidates join.

@@ -217,37 +217,41 @@ class Earlier:
     def _ask(self, wanted: SessionQuestion, view: View) -> Recalled:
         if wanted.max_results < 1:
             return Recalled()
-        legs: Legs | None = None
-        trouble: tuple[str, ...] = ()
-        rerank = self._rerank if wanted.reranked and not wanted.newest else None
-        most = wanted.max_results
-        if rerank is not None:
-            wanted = wanted._replace(max_results=max(most, rerank.most))
         filter = view.filter._replace(
             after=wanted.after, before=wanted.before, as_of=wanted.as_of, path=wanted.path
         )
+        if wanted.newest:
+            with self._file.open() as index:
+                rows = _newest(index, wanted, filter)
+            return Recalled(tuple(self._hit(_Scored(row, 0.0, 1.0, 0, exact=False), wanted) for row in rows))
+        rerank, most = self._rerank if wanted.reranked else None, wanted.max_results
+        if rerank is not None:
+            wanted = wanted._replace(max_results=max(most, rerank.most))
         with self._file.open() as index:
-            if wanted.newest:
-                chosen = [_Scored(row, 0.0, 1.0, 0, exact=False) for row in _newest(index, wanted, filter)]
-            elif needed := words.required(wanted.phrases):
-                only = filter._replace(only=tuple(index.match(needed, filter, None, every=True)))
-                more = wanted._replace(max_results=wanted.max_results * _STEMMED)
-                legs = self._legs(index, more, only)
-                found, trouble = self._best(index, more, only, legs)
-                # The index knows phrases by their stems.
-                holding = (each for each in found if words.holds(self._text(each.row), wanted.phrases))
-                chosen = list(itertools.islice(holding, wanted.max_results))
-            else:
-                legs = self._legs(index, wanted, filter)
-                chosen, trouble = self._best(index, wanted, filter, legs)
+            chosen, legs, trouble = self._answering(index, wanted, filter)
         if rerank is not None:
             chosen, said = self._reordered(rerank, wanted.text, chosen)
             chosen, trouble = chosen[:most], (*trouble, *said)
         hits = tuple(self._hit(each, wanted) for each in chosen)
-        if legs is None:
-            return Recalled(hits)
         notes = legs.notes([hit.preview for hit in hits])
         return Recalled(hits, degraded=trouble, notes=notes, read=legs.read is not None)
+
+    def _answering(
+        self, index: Index, wanted: SessionQuestion, filter: Filter
+    ) -> tuple[list[_Scored], Legs, tuple[str, ...]]:
+        """The messages that answer and hold every phrase asked for, by which legs, and what was wrong."""
+        needed = words.required(wanted.phrases)
+        if not needed:
+            legs = self._legs(index, wanted, filter)
+            best, trouble = self._best(index, wanted, filter, legs)
+            return best, legs, trouble
+        only = filter._replace(only=tuple(index.match(needed, filter, None, every=True)))
+        more = wanted._replace(max_results=wanted.max_results * _STEMMED)
+        legs = self._legs(index, more, only)
+        best, trouble = self._best(index, more, only, legs)
+        # The index knows phrases by their stems.
+        holding = (each for each in best if words.holds(self._text(each.row), wanted.phrases))
+        return list(itertools.islice(holding, wanted.max_results)), legs, trouble
 
     def _reordered(
         self, rerank: Rerank, question: str, chosen: list[_Scored]
@@ -685,10 +689,7 @@ def _scores(legs: Legs, rows: Mapping[int, ChunkRow], asked: QuestionCues) -> di
     for added in legs.added.values():
         for id_, more in added.items():
             scores[id_] += more
-    if legs.read is not None:
-        left = 1 - legs.read_part
-        scores = {id_: left * score + legs.by_reading.get(id_, 0.0) for id_, score in scores.items()}
-    return scores
+    return legs.with_reading(scores)
 
 
 def _ordered(scores: dict[int, float], rows: dict[int, ChunkRow]) -> list[int]:
