@@ -143,7 +143,7 @@ def _loose(said: Reading) -> Iterator[Assertion]:
     if value is None or not affirmed:
         return
     stood = f"{value.text} {value.unit}".strip() if value.kind == "number" else stem(value.text)
-    kind: tuple[object, ...] = ("language" if value.kind == "language" else "choice",)
+    kind: tuple[object, ...] = ("language",) if value.kind == "language" else ("choice",)
     if value.kind in _MEASURED:
         kind = (_dimension(value) if value.kind == "number" else value.kind, said.bound)
     yield from _made(kind, said.everything - {stood, value.text}, said, value, ANOTHER_VALUE)
@@ -184,12 +184,8 @@ def find_opposed(texts: Sequence[str]) -> dict[int, int]:
     """The texts, from 0, of which another one says the opposite, each with one that does."""
     held: dict[tuple[object, ...], dict[Quantity, list[int]]] = {}
     for at, text in enumerate(texts):
-        for said in statement.split(text):
-            read = meaning.read(said.text)
-            for claim in claims(read):
-                held.setdefault(claim.key, {}).setdefault(claim.value, []).append(at)
-            for claim in reworded(read):
-                held.setdefault(("reworded", *claim.key), {}).setdefault(claim.value, []).append(at)
+        for key, value in _stated(text):
+            held.setdefault(key, {}).setdefault(value, []).append(at)
     found: dict[int, int] = {}
     for values in held.values():
         for one, other in itertools.combinations([*values][:_VALUES], 2):
@@ -200,6 +196,14 @@ def find_opposed(texts: Sequence[str]) -> dict[int, int]:
                         if at not in theirs:
                             found.setdefault(at, theirs[0])
     return found
+
+
+def _stated(text: str) -> Iterator[tuple[tuple[object, ...], Quantity]]:
+    """What a text claims, in its own words and in the plainest."""
+    for said in statement.split(text):
+        read = meaning.read(said.text)
+        yield from ((claim.key, claim.value) for claim in claims(read))
+        yield from ((("reworded", *claim.key), claim.value) for claim in reworded(read))
 
 
 # -------------------------------------------------------------------- values
