@@ -264,8 +264,7 @@ class ArchiveTree(FileTree):
                 raise Malformed(f"{self.top} unpacks to more than is read", hint="unpack it, and import it")
             if member.kind != "file" or not name.lower().endswith(_TEXTS):
                 continue
-            parts = name.split("/")
-            if any(each in _NEVER or (each.startswith(".") and each not in _AGENTS) for each in parts):
+            if any(map(_is_hidden, name.split("/"))):
                 self._pass(name, "a hidden file")
             elif member.size > LARGEST:
                 self._pass(name, _too_large(member.size, LARGEST))
@@ -279,6 +278,10 @@ class ArchiveTree(FileTree):
         tops = {name.partition("/")[0] for name in self._files}
         if len(tops) == 1 and all("/" in name for name in self._files) and not tops & _AGENTS:
             self._files = {name.partition("/")[2]: each for name, each in self._files.items()}
+
+
+def _is_hidden(name: str) -> bool:
+    return name in _NEVER or (name.startswith(".") and name not in _AGENTS)
 
 
 class _Member(NamedTuple):

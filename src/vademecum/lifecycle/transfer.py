@@ -5,6 +5,7 @@ A bundle is in the Open Knowledge Format, always the same bytes.
 
 from __future__ import annotations
 
+import glob
 import gzip
 import io
 import os
@@ -406,7 +407,7 @@ def _write_archive(path: Path, files: Mapping[str, str], *, force: bool) -> None
             member = tarfile.TarInfo(name)
             member.size, member.mode = len(content), 0o644
             archive.addfile(member, io.BytesIO(content))
-    staged = path.with_name(f".{path.name}.{os.getpid()}.part")
+    staged = _staged(path)
     try:
         with open(os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(raw.getvalue())
@@ -420,7 +421,7 @@ def _write_folder(path: Path, files: Mapping[str, str], *, force: bool) -> None:
     full = path.is_dir() and any(path.iterdir())
     if (full or (path.exists() and not path.is_dir())) and not force:
         raise Collision(f"{path} is there already", hint="choose another name, or pass --force")
-    staged = path.with_name(f".{path.name}.{os.getpid()}.part")
+    staged = _staged(path)
     try:
         for name, text in files.items():
             target = staged / name
@@ -437,6 +438,18 @@ def _write_folder(path: Path, files: Mapping[str, str], *, force: bool) -> None:
             os.replace(staged / name, path / name)
     finally:
         shutil.rmtree(staged, ignore_errors=True)
+
+
+def _staged(path: Path) -> Path:
+    """Where an export is made before it is put in place; what killed ones left there is removed."""
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*.part"):
+        pid = left.name.split(".")[-2]
+        if pid.isdecimal() and not files.is_running(int(pid)):
+            if left.is_dir() and not left.is_symlink():
+                shutil.rmtree(left, ignore_errors=True)
+            else:
+                left.unlink(missing_ok=True)
+    return path.with_name(f".{path.name}.{os.getpid()}.part")
 
 
 def _free(files: Mapping[str, str], record: Record) -> str:

@@ -16,7 +16,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
-from vademecum.errors import InvalidText, Malformed, StorageFailed
+from vademecum.errors import InvalidText, Malformed, StorageFailed, VadeError
 from vademecum.store import folders
 from vademecum.store.folders import Folder, Watch, try_lock, unwritten
 
@@ -274,6 +274,14 @@ def sweep(folder: Folder) -> list[str]:
     return rescued
 
 
+def sweep_below(top: Path) -> None:
+    """Clear what killed writers left in any folder of a home, those that nobody writes to again as well."""
+    for path, _, found in os.walk(top):
+        if any(name.startswith(PREFIX) for name in found):
+            with contextlib.suppress(OSError, VadeError), Folder.at(path) as folder:
+                sweep(folder)
+
+
 def leftovers(folder: Folder) -> list[str]:
     """Names that killed writers left behind, without touching them."""
     ours = sorted(name for name in folder.names(ordered=False) if name.startswith(PREFIX))
@@ -492,7 +500,7 @@ def _orphaned(folder: Folder, name: str) -> bool:
     pid, _, token = name[len(PREFIX) :].partition("-")
     if not pid.isdecimal():
         return False
-    if token.startswith(_RUN) if int(pid) == os.getpid() else _alive(int(pid)):
+    if token.startswith(_RUN) if int(pid) == os.getpid() else is_running(int(pid)):
         return False
     try:
         fd = folder.open(name, os.O_RDWR)
@@ -506,7 +514,8 @@ def _orphaned(folder: Folder, name: str) -> bool:
         os.close(fd)
 
 
-def _alive(pid: int) -> bool:
+def is_running(pid: int) -> bool:
+    """Whether there is a process of this number."""
     if sys.platform == "win32":
         return False  # os.kill would end the process there; an open file cannot be removed anyway
     try:

@@ -255,6 +255,7 @@ def renaming_call() -> Callable[[int, bytes, bytes, int], int] | None:
 
 _PAUSE = 0.001  # between two looks of the one whose turn is next
 _LONGER = 0.004  # and of those behind it
+_left: set[str] = set()  # folders of locks in which a dead process's was found
 _cleared: set[str] = set()  # folders of locks in which this process has looked for what dead ones left
 
 
@@ -288,6 +289,8 @@ def _try(folder: Folder, name: str) -> int | None:
                 os.close(fd)
                 return None
             if _still_named(folder, name, fd):
+                if os.fstat(fd).st_size:  # signed by somebody who never let go of it
+                    _left.add(folder.path)
                 _sign(fd)
                 _clear(folder, name)
                 return fd
@@ -363,17 +366,26 @@ def _clear(folder: Folder, own: str) -> None:
     _cleared.add(folder.path)
     with contextlib.suppress(OSError):
         for name in folder.names():
-            if name != own and name.endswith((".lock", ".wait")):
-                _clear_one(folder, name)
+            if name != own and name.endswith((".lock", ".wait")) and _clear_one(folder, name):
+                _left.add(folder.path)
 
 
-def _clear_one(folder: Folder, name: str) -> None:
+def _clear_one(folder: Folder, name: str) -> bool:
     fd = folder.open(name, os.O_RDWR)
     try:
-        if try_lock(fd) and _still_named(folder, name, fd):
+        dead = try_lock(fd) and _still_named(folder, name, fd)
+        if dead:
             folder.unlink(name)
+        return dead
     finally:
         os.close(fd)
+
+
+def somebody_died(path: str) -> bool:
+    """Whether a lock of a killed process was found in a folder of locks; told once."""
+    died = path in _left
+    _left.discard(path)
+    return died
 
 
 def _sign(fd: int) -> None:

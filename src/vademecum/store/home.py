@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.errors import Malformed, NewerFormat, OutsideMemory, StorageFailed
 from vademecum.store import files
+from vademecum.store.folders import somebody_died
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -134,6 +135,8 @@ class Home(NamedTuple):
             if not derived:
                 self._mark_format()
             with folder.lock(thing, seconds=self.lock_seconds):
+                if isinstance(folder, files.DiskFolder) and somebody_died(folder.path):
+                    files.sweep_below(self.path)
                 yield
 
     def read(self, *names: str) -> bytes | None:

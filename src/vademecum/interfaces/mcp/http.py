@@ -246,11 +246,9 @@ class Guard:
 
     def refusal(self, headers: Headers) -> tuple[int, str] | None:
         """Why a request is not served; None when it is."""
-        if sum(len(name) + len(value) for name, value in headers.raw) > LARGEST_HEAD:
-            return 431, "the headers are larger than this server takes"
-        size = headers.get("content-length", "0")
-        if not size.isdecimal() or len(size) > 20 or int(size) > LARGEST_BODY:
-            return 413, f"a request may have {LARGEST_BODY:,} bytes"
+        too_large = _too_large(headers)
+        if too_large is not None:
+            return too_large
         hosts, origins = headers.getlist("host"), headers.getlist("origin")
         if len(hosts) != 1 or hosts[0].lower() not in self._hosts:
             return 421, "this server answers to its own address on this machine only"
@@ -264,6 +262,16 @@ class Guard:
         kind, _, token = given[0].partition(" ") if len(given) == 1 else ("", "", "")
         held = hmac.compare_digest(token.strip().encode("utf-8", "replace"), self._token or b"")
         return held and kind.lower() == "bearer" and bool(self._token)
+
+
+def _too_large(headers: Headers) -> tuple[int, str] | None:
+    """Why a request is more than this server takes, whoever sent it."""
+    if sum(len(name) + len(value) for name, value in headers.raw) > LARGEST_HEAD:
+        return 431, "the headers are larger than this server takes"
+    size = headers.get("content-length", "0")
+    if not size.isdecimal() or len(size) > 20 or int(size) > LARGEST_BODY:
+        return 413, f"a request may have {LARGEST_BODY:,} bytes"
+    return None
 
 
 def application(server: Any) -> ASGIApp:
