@@ -181,7 +181,7 @@ def test_the_python_examples_run(page: str, tmp_path: Path) -> None:
 def test_the_terminal_session_in_the_readme_is_what_happens(tmp_path: Path) -> None:
     text = (ROOT / "README.md").read_text()
     session = next(
-        each for each in re.findall(r"```console\n(.*?)```", text, flags=re.DOTALL) if "vade" in each
+        each for each in re.findall(r"```console\n(.*?)```", text, flags=re.DOTALL) if "$ vade" in each
     )
     git = ["git", "-c", "init.defaultBranch=main", "-C", str(tmp_path)]
     subprocess.run([*git, "init", "-q"], check=True)
@@ -203,6 +203,25 @@ def test_the_terminal_session_in_the_readme_is_what_happens(tmp_path: Path) -> N
         )
         assert done.returncode == 0, done.stderr
         assert timeless(done.stdout) == timeless(expected)
+
+
+def test_every_page_is_reached_from_the_readme() -> None:
+    linked = set(re.findall(r"\]\((docs/[\w-]+\.md)", (ROOT / "README.md").read_text()))
+    assert {f"docs/{page.name}" for page in DOCS.glob("*.md")} <= linked
+
+
+def test_the_pictures_are_what_the_commands_print_and_fetch_nothing(tmp_path: Path) -> None:
+    from tools import picture
+
+    for name, commands in picture.SESSIONS.items():
+        (tmp_path / name).mkdir()
+        drawn = (DOCS / "pictures" / f"{name}.svg").read_text()
+        made = picture.draw(picture.play(commands, tmp_path / name), name)
+        assert re.sub(r"\d{4}-\d\d-\d\d", "DAY", made) == re.sub(r"\d{4}-\d\d-\d\d", "DAY", drawn), (
+            "run `python -m tools.picture`"
+        )
+        assert "http" not in drawn.replace("http://www.w3.org/2000/svg", "")
+        assert "url(" not in drawn.replace("url(#", "")
 
 
 def timeless(text: str) -> str:

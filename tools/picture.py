@@ -1,0 +1,117 @@
+"""Draw a real terminal session as an SVG: `python -m tools.picture` writes `docs/pictures/*.svg`.
+
+The commands are run in a temporary folder, and what they print is what is drawn; no font is fetched.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from rich.color import parse_rgb_hex
+from rich.console import Console
+from rich.terminal_theme import TerminalTheme
+from rich.text import Text
+
+FOLDER = Path(__file__).parent.parent / "docs" / "pictures"
+WIDTH = 84
+SESSIONS = {
+    "terminal": [
+        'vade add "Deploys run on Thursdays, never on Fridays" --key deploys --tag ops',
+        'vade add "Ann owns billing; ask her before touching invoices" --key billing',
+        "vade search who to ask about invoices --max-results 1",
+        "vade add --key deploys --mode replace Deploys run on Tuesdays now",
+        "vade search when do we deploy --max-results 2",
+        "vade forget deploys --yes",
+        "vade restore deploys",
+    ],
+    "help": ["vade --help"],
+}
+_COLOURS = "7d8590 ff7b72 3fb950 d29922 58a6ff bc8cff 39c5cf b1bac4"
+_THEME = TerminalTheme((22, 27, 34), (201, 209, 217), [parse_rgb_hex(each) for each in _COLOURS.split()])
+_SVG = """\
+<svg viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg" role="img">
+<title>A terminal session</title>
+<style>
+.{unique_id}-matrix {{ font: {char_height}px/{line_height}px ui-monospace, Menlo, Consolas, monospace; }}
+.{unique_id}-title {{ font: bold 18px sans-serif; }}
+{styles}
+</style>
+<defs>
+<clipPath id="{unique_id}-clip-terminal">
+<rect width="{terminal_width}" height="{terminal_height}"/>
+</clipPath>
+{lines}
+</defs>
+{chrome}
+<g transform="translate({terminal_x}, {terminal_y})" clip-path="url(#{unique_id}-clip-terminal)">
+{backgrounds}
+<g class="{unique_id}-matrix">
+{matrix}
+</g>
+</g>
+</svg>
+"""
+
+
+def play(commands: list[str], folder: Path) -> list[tuple[str, str]]:
+    """Each command with what it printed, in a project of its own and at a terminal's width."""
+    git = ["git", "-c", "init.defaultBranch=main", "-C", str(folder)]
+    subprocess.run([*git, "init", "-q"], check=True)
+    subprocess.run([*git, "remote", "add", "origin", "git@github.com:acme/api.git"], check=True)
+    environment = {
+        **{name: value for name, value in os.environ.items() if not name.startswith("VADE_")},
+        "VADE_HOME": str(folder / "home"),
+        "HOME": str(folder),
+        "COLUMNS": str(WIDTH),
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+    }
+    shown = []
+    for command in commands:
+        done = subprocess.run(
+            ["bash", "-c", command], cwd=folder, env=environment, capture_output=True, text=True, check=True
+        )
+        shown.append((command, done.stdout.rstrip("\n")))
+    return shown
+
+
+def draw(session: list[tuple[str, str]], name: str) -> str:
+    """A session as a picture."""
+    console = Console(record=True, width=WIDTH, file=io.StringIO(), color_system="truecolor", highlight=False)
+    for at, (command, printed) in enumerate(session):
+        if at:
+            console.print()
+        console.print(Text.assemble(("$ ", "bold green"), (command, "bold")))
+        for line in printed.split("\n"):
+            console.print(_coloured(line), overflow="fold")
+    svg = console.export_svg(title="", theme=_THEME, code_format=_SVG, unique_id=f"vade-{name}")
+    return re.sub(r"[ \t]+$", "", svg, flags=re.MULTILINE)
+
+
+def _coloured(line: str) -> Text:
+    """What the terminal shows in colour: headings of hits bold, places dim."""
+    text = Text(line)
+    if re.match(r"#\d+ |\d{4}-\d\d-\d\d · ", line):
+        text.stylize("bold", 0, line.find(" · "))
+        text.highlight_regex(r"\bstrong\b", "green")
+        text.highlight_regex(r"\b(?:weak|superseded)\b.*", "black")
+    elif re.match(r"  memory/\S+#L", line):
+        text.stylize("black")
+    return text
+
+
+def main() -> None:
+    """Draw every session."""
+    FOLDER.mkdir(exist_ok=True)
+    for name, commands in SESSIONS.items():
+        with tempfile.TemporaryDirectory() as folder:
+            (FOLDER / f"{name}.svg").write_text(draw(play(commands, Path(folder)), name), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
