@@ -321,6 +321,41 @@ def test_only_what_changed_is_read_again(tmp_path: Path) -> None:
     assert counted_reads(opened(tmp_path)) == 0
 
 
+WIDE = st.integers(-(2**63), 2**63 - 1) | st.integers(2**63, 2**128)  # wide inodes
+
+
+@given(
+    st.dictionaries(
+        st.text(st.characters(exclude_characters="\0/", exclude_categories=())),
+        st.tuples(
+            st.lists(WIDE, max_size=9).map(tuple),
+            st.lists(st.text() | st.integers() | st.binary()).map(tuple),
+        ),
+    )
+)
+def test_rows_are_read_as_they_were_written(rows: dict[str, Any]) -> None:
+    framed = catalogue._framed(rows)
+    assert catalogue._unframed(memoryview(framed)[catalogue._FRAME.size :]) == rows
+
+
+@pytest.mark.parametrize("key", [None, "omega"])
+def test_a_text_is_stored_with_one_look_at_its_folder(
+    key: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = opened(tmp_path)
+    fill(memory)
+    time.sleep(SOON)
+    real, looks = catalogue._stamps, Counter[str]()
+
+    def counting(folder: Any, wanted: Any) -> Any:
+        looks[folder.path] += 1
+        return real(folder, wanted)
+
+    monkeypatch.setattr(catalogue, "_stamps", counting)
+    memory.store("Omega is made of something else.", key=key)
+    assert looks == {str(records_of(tmp_path)): 1}
+
+
 # -------------------------------------------------------------------- where it cannot or must not be kept
 
 

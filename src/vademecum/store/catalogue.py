@@ -19,6 +19,7 @@ import sys
 import threading
 import time
 import zlib
+from itertools import chain, repeat
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -42,8 +43,9 @@ PREFIX = "catalogue-"
 RACY = 1_000_000_000  # nanoseconds in which a file may change twice and keep its stamp
 FEW = 150  # files that are read about as fast as what was kept of them
 LARGEST = 1 << 30  # bytes
-_MADE_BY = f"vade catalogue 1, marshal {marshal.version}, {sys.hexversion >> 16:x}"
+_MADE_BY = f"vade catalogue 2, marshal {marshal.version}, {sys.hexversion >> 16:x}"
 _FRAME = struct.Struct("<QI")  # the length of what follows, and its checksum
+_BETWEEN = "\0"  # names: no file has it in its own
 _SLACK = 256 * 1024  # bytes that may come to a file before it is written anew
 _NO_FILE = 0, 0, sys.maxsize, 0
 _TIMES = itemgetter(1), itemgetter(2)  # of a stamp
@@ -150,6 +152,12 @@ class Catalogue:
             self._looks.known[at] = look, found
         return found
 
+    def names(self, folder: Directory, wanted: Callable[[str], bool]) -> Collection[str]:
+        """The wanted names of a folder, in no order; in a block of one look from that."""
+        if not self._looks.depth:
+            return [name for name in folder.names(ordered=False) if wanted(name)]
+        return self._look(folder, wanted).stamps
+
     def digest(self, folder: Directory, wanted: Callable[[str], bool]) -> Digest:
         """What stands for all wanted files of a folder as they are."""
         look = self._look(folder, wanted)
@@ -238,8 +246,7 @@ class _Kept:
             if len(frame) != length or zlib.crc32(frame) != sum_:
                 return rows  # torn: what was written behind it cannot be found either
             with no_collection():
-                found = marshal.loads(frame)
-                rows = rows | found if rows else found
+                rows.update(_unframed(frame))
             at += _FRAME.size + length
             self._base = self._base or length
         if at == len(content):
@@ -336,8 +343,42 @@ def _taken(folder: Directory, make: Make, kept: _Kept, stamps: dict[str, Stamp],
 
 
 def _framed(rows: Rows) -> bytes:
-    payload = marshal.dumps(rows)
+    """Rows by the width of their stamps: one text of names, one block of numbers, and the facts.
+
+    A string, a tuple and four numbers of its own for each of many thousands would take twice as long to load.
+    """
+    widths: dict[int, list[str]] = {}
+    for name, (stamp, _) in rows.items():
+        widths.setdefault(len(stamp), []).append(name)
+    payload = marshal.dumps(
+        [
+            (
+                width,
+                _BETWEEN.join(names),
+                _packed([rows[name][0] for name in names], width),
+                [rows[name][1] for name in names],
+            )
+            for width, names in widths.items()
+        ]
+    )
     return _FRAME.pack(len(payload), zlib.crc32(payload)) + payload
+
+
+def _unframed(frame: memoryview) -> Rows:
+    """The rows of a frame."""
+    rows: Rows = {}
+    for width, names, block, values in marshal.loads(frame):
+        stamps = struct.iter_unpack(f"<{width}q", block) if width and isinstance(block, bytes) else block
+        rows.update(zip(names.split(_BETWEEN), zip(stamps or repeat(()), values, strict=False), strict=True))
+    return rows
+
+
+def _packed(stamps: list[Stamp], width: int) -> bytes | list[Stamp]:
+    """Stamps as one block; as they are where a system has numbers wider than 64 bits with their sign."""
+    try:
+        return struct.pack(f"<{width * len(stamps)}q", *chain.from_iterable(stamps))
+    except struct.error:
+        return stamps
 
 
 def _write_all(fd: int, content: bytes) -> None:

@@ -251,19 +251,22 @@ class Records:
         place = scopes.place_for(self.caller, scope)
         shelves = scopes.shelves(self.home, self.caller, place)
         if key is not None:
-            shelf, name, fresh = self._answering(shelves, key)
+            with self.catalogue.one_look():
+                shelf, name, fresh = self._answering(shelves, key)
             return self._write(shelf, name, draft, fresh=fresh)
         # One at a time per place, or two processes would each find no near-duplicate of the other's text.
         with self.home.lock(f"place {place}"):
-            near = self._near_duplicate(shelves, draft.text, dedup)
+            with self.catalogue.one_look():
+                near = self._near_duplicate(shelves, draft.text, dedup)
+                if near is None:
+                    draft = draft._replace(wanted=names.key_from(draft.text))
+                    shelf, name, fresh = self._free_key(shelves, draft)
             if near is not None:
                 found, entry = near
                 allowed = may_supersede(found.record, entry, origin=self.caller.origin)
                 draft = draft._replace(mode="append")  # what it replaces is decided here
                 supersede = entry.text if allowed else None
                 return self._write(found.shelf, found.name, draft, supersede=supersede)
-            draft = draft._replace(wanted=names.key_from(draft.text))
-            shelf, name, fresh = self._free_key(shelves, draft)
             return self._write(shelf, name, draft, fresh=fresh)
 
     def learn(
@@ -760,7 +763,11 @@ class Records:
         held: list[Found] = []
         for shelf in shelves:
             labels = self._labels(shelf)
-            for file in sorted(file for file, said in labels.items() if wanted in said[_NAMES]):
+            for file in sorted(
+                file
+                for file, said in labels.items()
+                if wanted in (said[_NUM], said[_ID]) or wanted in said[_PARTS]
+            ):
                 with contextlib.suppress(NotFound, Malformed, OutsideMemory, OSError):  # told by the listing
                     found = self.load(shelf, file)
                     if wanted in (found.record.num, found.record.id):
@@ -934,8 +941,8 @@ class Records:
             if names.folded(key) == key and "/" not in key and folder.stat(exact) is not None:
                 return exact
             # A name that is a key can only be its own; the others are few and made by hand.
-            handmade = names.not_keys(folder.names(ordered=False))
-            alike = sorted(name for name in handmade if is_record(name) and key_of(name) == key)
+            handmade = names.not_keys(self.catalogue.names(folder, is_record))
+            alike = sorted(name for name in handmade if key_of(name) == key)
             if alike:
                 hidden = copies.hidden_in(folder, folder.names(ordered=False))
                 alike = [name for name in alike if name not in hidden]
@@ -1034,7 +1041,11 @@ class Records:
         highest = max((said[_NUM] or 0 for said in others), default=above)
         if own is not None and own.num is not None:
             # Two clones chose the same number: the later record moves on.
-            older = [said for said in others if said[_NUM] == own.num and said[_AGE] < _age(own)]
+            older = [
+                said
+                for said in others
+                if said[_NUM] == own.num and (said[_CREATED], said[_ID] or "") < _age(own)
+            ]
             if not older:
                 return None
         return short_numbers.allocate(self.home, above=highest)
@@ -1195,24 +1206,23 @@ def _entries(content: bytes) -> tuple[Entry, ...]:
 
 
 def _labels_of(records: Records, shelf: Shelf, name: str, content: bytes) -> tuple[Any, ...]:
-    """What a record is found by: its number, all it answers to but its key, and when it was updated."""
+    """What a record is found by: its number and id, those of its parts, earlier keys, and its times."""
     record = records.parse(shelf, name, content)
     moment = clock.parse(record.updated if record.fields.get("updated") else record.created)
     parts = merge.parts_of(record).values()
-    said = (record.num, record.id, *(each for part in parts for each in (part.num, part.id)))
     return (
         record.num,
         record.id,
-        tuple({each for each in said if each is not None}),
+        tuple({each for part in parts for each in (part.num, part.id) if each is not None}),
         record.aliases,
         None if moment is None else clock.micro(moment),
         record.type,
-        _age(record),
+        record.created or "",
     )
 
 
-_NUM, _ID, _NAMES, _ALIASES, _UPDATED, _TYPE, _AGE = range(7)
-LABELS = Fact("labels", 1, _labels_of)
+_NUM, _ID, _PARTS, _ALIASES, _UPDATED, _TYPE, _CREATED = range(7)
+LABELS = Fact("labels", 2, _labels_of)
 
 
 def _lost_of(records: Records, shelf: Shelf, name: str, content: bytes) -> int:

@@ -89,6 +89,10 @@ class Workspace:
 
         return State(self.home)
 
+    def one_look(self) -> AbstractContextManager[None]:
+        """Look at each folder of records once in this block, for several answers about one moment."""
+        return self.records.catalogue.one_look()
+
     def outside(self, path: Path) -> None:
         """Refuse to write among the files of memory, where it would be taken for one of them."""
         if Path(os.path.realpath(path)).is_relative_to(os.path.realpath(self.home.path)):

@@ -114,11 +114,12 @@ def show(key: str, scope: str | None, lines: str | None, as_json: bool, door: Do
         start, count = _line_range(lines)
         show_lines(memory, key, start, count, as_json=as_json)
         return
-    record = memory.show(key, scope=scope, reveal=True)
-    lost = list(memory.archive.lost_entries(key, scope=scope))
-    versions = list(memory.archive.versions(key, scope=scope))
-    trust = [memory.review.trust_of(entry, record=record) for entry in record.entries]
-    related = memory.graph.related(key, scope=scope)
+    with memory.workspace.one_look():
+        record = memory.show(key, scope=scope, reveal=True)
+        lost = list(memory.archive.lost_entries(key, scope=scope))
+        versions = list(memory.archive.versions(key, scope=scope))
+        trust = [memory.review.trust_of(entry, record=record) for entry in record.entries]
+        related = memory.graph.related(key, scope=scope)
     heard = memory.sessions.said_in(record)
     if as_json:
         output.as_json(
