@@ -17,7 +17,7 @@ from .conversations import orphans
 from .hosts import ScriptedHost
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from vademecum.context.window import Prepared, WindowSettings
     from vademecum.transcripts import Part
@@ -66,12 +66,13 @@ class Hosting:
         *,
         log: Log | None = None,
         settings: WindowSettings | None = None,
+        names: Mapping[str, str] | None = None,
     ) -> None:
         self.log = log or Log("s", InMemory())
         self.host = ScriptedHost(reply)
         self.window = window
         self.settings = settings
-        self.engine = ContextEngine(self.log, self.host, window, settings)
+        self.engine = ContextEngine(self.log, self.host, window, settings, names=names)
         self.thread: list[Message] = []
         self.sent: Prepared | None = None
         self.tasks: list[str] = []

@@ -16,6 +16,7 @@ from vademecum.errors import WindowFull
 from vademecum.transcripts import Message, Role, Text, ToolCall, ToolResult
 from vademecum.transcripts.events import Checkpoint, Flushed, Said, Summary, Trimmed, Used
 from vademecum.transcripts.log import InMemory, Log
+from vademecum.transcripts.sessions import session_get
 
 from .conversations import orphans
 from .hosting import cycles
@@ -264,7 +265,10 @@ def test_an_oversize_result_is_cut_and_can_be_read_back_whole() -> None:
     sent = engine.prepare(talk)
     check(engine, log, sent, talk)
     assert "result" in sent.cut
-    assert "whole: session_get result" in sent.messages[-1].results[0].text
+    assert "left out; whole in the transcript" in sent.messages[-1].results[0].text
+    (line,) = session_get(log, "result")
+    assert isinstance(line.event, Said)
+    assert line.event.message.results == result.results
 
 
 def test_a_changed_system_prompt_takes_the_place_of_the_old_one() -> None:

@@ -20,7 +20,7 @@ from vademecum.context.prune import (
     from_json,
     to_json,
 )
-from vademecum.context.units import gather, is_request
+from vademecum.context.units import NO_READERS, Readers, gather, is_request
 from vademecum.transcripts import Image, Message, Opaque, Role, Text, ToolCall, ToolResult
 
 from .conversations import conversation, conversations, orphans
@@ -42,17 +42,18 @@ def talk(turns: int, text: str = LONG) -> list[Message]:
     return [asked, *(message for number in range(turns) for message in turn(number, text))]
 
 
-def prune(messages: list[Message], given: PruneSettings = ALWAYS) -> list[str]:
-    pruned = apply(messages, decide(messages, given, now=1000, last_call=0))
+def prune(messages: list[Message], given: PruneSettings = ALWAYS, readers: Readers = NO_READERS) -> list[str]:
+    pruned = apply(messages, decide(messages, given, now=1000, last_call=0, readers=readers), readers)
     return [each.text for message in pruned for each in message.results]
 
 
 def test_a_long_result_keeps_head_and_tail_and_a_note() -> None:
     first, *rest = prune(talk(4))
-    assert first == (
-        "H" * 1500 + "\n...\n" + "T" * 1500 + "\n\n[Tool result trimmed: kept first 1500 chars and last"
-        " 1500 chars of 10000 chars. Whole: session_get r0]"
-    )
+    shown = "H" * 1500 + "\n...\n" + "T" * 1500 + "\n\n[Tool result trimmed: kept first 1500 chars and last"
+    assert first == f"{shown} 1500 chars of 10000 chars; whole in the transcript]"
+    named, *_ = prune(talk(4), readers=Readers("s1", get="vade__session_get"))
+    whole = "whole: vade__session_get session=s1 place=r0"
+    assert named == f"{shown} 1500 chars of 10000 chars; {whole}]"
     assert rest == [LONG] * 3  # the last three assistant messages and all behind them
 
 

@@ -13,6 +13,7 @@ from vademecum.context.units import (
     NO_RESULT,
     Cut,
     Mend,
+    Readers,
     Unit,
     clip,
     cut,
@@ -199,16 +200,17 @@ def oversize(text: str = "x" * 40_000) -> Unit:
 
 def test_an_oversize_unit_keeps_its_calls_and_cuts_the_longest_result() -> None:
     unit = oversize("HEAD" + "x" * 40_000 + "TAIL")
-    how = cut_for(unit, 1000, 3.0)
+    readers = Readers("s1", get="session_get")
+    how = cut_for(unit, 1000, 3.0, readers)
     assert how is not None
-    small = cut(unit, how)
+    small = cut(unit, how, readers)
     assert count(small.size, 3.0) <= 1000
     assert small.messages[0] == unit.messages[0]
     assert small.messages[2] == unit.messages[2]
     text = small.messages[1].results[0].text
     assert text.startswith("HEAD")
     assert text.endswith("TAIL")
-    assert "session_get r1" in text
+    assert "whole: session_get session=s1 place=r1" in text
     assert len(text) > 2500  # what fits is used
 
 
@@ -223,7 +225,7 @@ def test_arguments_are_cut_last_and_stay_json() -> None:
     assert count(small.size, 3.0) <= 500
     found = json.loads(small.messages[0].calls[0].arguments)
     assert found["path"] == "src/a.py"
-    assert "session_get a" in found["content"]
+    assert "whole in the transcript" in found["content"]
 
 
 @pytest.mark.parametrize(

@@ -453,7 +453,8 @@ def test_what_no_line_can_hold_is_an_error_that_says_so_and_the_session_goes_on(
 
 def test_every_pruned_result_can_be_read_back_by_its_call(tmp_path: Path) -> None:
     settings = WindowSettings(prune=PruneSettings(mode=PruneMode.ALWAYS, min_prunable_chars=20_000))
-    hosting = Hosting(64_000, log=log_in(tmp_path), settings=settings)
+    names = {"session_get": "read_session"}
+    hosting = Hosting(64_000, log=log_in(tmp_path), settings=settings, names=names)
     hosting.hear(SYSTEM)
     hosting.hear(user(TASK))
     whole: dict[str, str] = {}
@@ -470,11 +471,11 @@ def test_every_pruned_result_can_be_read_back_by_its_call(tmp_path: Path) -> Non
         if name in shown:
             cleared = shown[name] == "[Old tool result content cleared]"
             assert cleared == (kind == "hard-clear")
-            assert cleared or "session_get" in shown[name]
+            assert cleared or "whole: read_session session=session place=" in shown[name]
         event = session_get(hosting.log, name)[0].event
         assert isinstance(event, Said)
         assert event.message.results[0].text == whole[name]
-        note = shown.get(name, "").partition("session_get ")[2].rstrip("]")
+        note = shown.get(name, "").partition(" place=")[2].rstrip("]")
         if note:
             named = session_get(hosting.log, note)[0].event
             assert isinstance(named, Said)

@@ -270,6 +270,7 @@ class Conversations:
         reply: int | None = None,
         endpoint: str = "",
         served: int | None = None,
+        names: Mapping[str, str] | None = None,
     ) -> ContextEngine:
         """The context window of a session: the one named, or the one to go on with.
 
@@ -278,6 +279,9 @@ class Conversations:
 
         A smaller window that a refusal shows is kept for the model at that `endpoint`, for a week; `served`
         is what its server says of itself.
+
+        The summary and shortened messages say how the rest is read, with the tools that go with each request;
+        `names` is for a host that calls `session_get` or `session_search` otherwise.
         """
         from vademecum.context import engine
 
@@ -299,6 +303,7 @@ class Conversations:
             learned=state.learned if keeps else None,
             known=self._known_window(place, served, keeps=keeps) if private else served,
             found=(lambda tokens: self._found_window(place, tokens)) if keeps else None,
+            names=names,
         )
 
     def _known_window(self, place: str, served: int | None, *, keeps: bool) -> int | None:

@@ -23,9 +23,11 @@ from vademecum.context.exchange import Turn, drop_repeated
 from vademecum.context.host import GitActivity, HostFunctions, ask_for
 from vademecum.context.prune import PruneKind, PruneMode, PruneSettings
 from vademecum.context.units import (
+    NO_READERS,
     Cut,
     Unit,
     estimate_request,
+    find_readers,
     flatten,
     gather,
     measure_all,
@@ -113,7 +115,12 @@ def make_plan(
     window = scale.window(shown)
     cap = max(min(scale.context // share, (target - window.fixed) // 3), 0)
     units = gather(shown).units
-    found = trim(units, tokens=target - window.schemas - PRIMING - cap, ratio=scale.ratio)
+    found = trim(
+        units,
+        tokens=target - window.schemas - PRIMING - cap,
+        ratio=scale.ratio,
+        readers=thread.readers,
+    )
     by_first = {unit.messages[0].id: unit for unit in units}
     cuts = tuple(
         (message.id, how) for first, how in found.cuts for message in by_first[first].messages if message.id
@@ -121,7 +128,7 @@ def make_plan(
     leaving, staying = _parted(thread.live, found.kept, found.dropped)
     dropped = tuple(thread.logged(entry) for entry in leaving)  # what is told of it holds no secrets
     if not leaving:
-        known, block = past.known, past.block
+        known, block = past.known, summary.name_readers(past.block, thread.readers)
     else:
         stays = [thread.logged(entry) for entry in staying]
         known = summary.summarize(dropped, past.known, kept=stays)
@@ -255,6 +262,7 @@ class ContextEngine:
         *,
         estimator: Estimator | None = None,
         known: int | None = None,
+        names: Mapping[str, str] | None = None,
     ) -> None:
         self.estimator = estimator or Estimator()  # grows with every `observe`; whoever wants to keeps it
         self._log = log
@@ -266,13 +274,14 @@ class ContextEngine:
         self._model = model
         events = [clean_event(each) if isinstance(each, Event) else each for each in log.events()]
         self._thread = Thread(log, events)
+        self._names = names
+        self._offer(())
         self._past = Past(events)
         turn = self._flush_turn if self._settings.flush.enabled else None
         self._gate = Exit(log, self._thread, self._past, turn, self._things_to_do)
         self._refusals = 0
         self._todo: todos.TodoList | None = None  # both as they were when first asked for in this call
         self._git: tuple[GitActivity | None] | None = None
-        self._schemas = Size()
         self._sent: Size | None = None
         self._turn: Turn | None = None  # the one that is under way
         self.answered = 0  # how many messages the answer of the last turn has
@@ -285,7 +294,7 @@ class ContextEngine:
 
     def prepare(self, messages: Sequence[Message], tools: Sequence[Json] = ()) -> Prepared:
         """What to send next; `messages` is the whole thread. Raises WindowFull when nothing more can go."""
-        self._schemas = measure_schemas(tools)
+        self._offer(tools)
         self.record(messages)
         return self._fitting(refusals=0)
 
@@ -302,7 +311,7 @@ class ContextEngine:
         self._refusals += 1
         self.learn_window(error)
         if tools is not None:
-            self._schemas = measure_schemas(tools)
+            self._offer(tools)
         return self._fitting(refusals=self._refusals, error=error)
 
     def observe(self, usage: Used) -> None:
@@ -358,7 +367,7 @@ class ContextEngine:
             past.outcome,
             past.record.failures,
             rows,
-            past.block,
+            self._block,
         )
 
     def filled(self, system: Sequence[Message], tools: Sequence[Json]) -> Sections:
@@ -465,6 +474,7 @@ class ContextEngine:
             now=self._now() if called is not None and not trimming else 0.0,
             last_call=called,
             trimming=trimming,
+            readers=self._thread.readers,
         )
         if not made:
             return False
@@ -499,11 +509,13 @@ class ContextEngine:
         A small window gives a fifth of itself for them: what the user laid down is worth more than the
         last tool result, which can be had again.
         """
-        todo, ratio = self._things_to_do(), self._scale.ratio
-        least = summary.least_tokens(known, todo, ratio) + self._context // 20
+        todo, ratio, readers = self._things_to_do(), self._scale.ratio, self._thread.readers
+        least = summary.least_tokens(known, todo, ratio, readers) + self._context // 20
         needed = min(least, self._context // 5)
         room = max(tokens, needed)
-        return summary.render_block(known, words, todo=todo, git=self._recent_git(), tokens=room, ratio=ratio)
+        return summary.render_block(
+            known, words, todo=todo, git=self._recent_git(), tokens=room, ratio=ratio, readers=readers
+        )
 
     # ---------------------------------------------------------------- compaction
 
@@ -542,7 +554,11 @@ class ContextEngine:
         ratio = self._scale.ratio
         requests = tuple(dict.fromkeys(each for each in (known.original, known.task) if each))
         return turns.CompactionTask(
-            record=turns.render_record(plan.dropped, before=self._past.block, chars=int(left * ratio)),
+            record=turns.render_record(
+                plan.dropped,
+                before=summary.name_readers(self._past.block, NO_READERS),
+                chars=int(left * ratio),
+            ),
             identifiers=turns.find_identifiers(plan.dropped, known),
             requests=requests,
             focus=focus,
@@ -555,7 +571,12 @@ class ContextEngine:
         """Flush the window: made smaller, for this turn only, when it would be refused."""
         window = self._window()
         room = (window.limit * 9 // 10 if not self._refusals else window.limit // 2) - PRIMING
-        fitting = trim(gather(self._messages()).units, tokens=room, ratio=self._scale.ratio).kept
+        fitting = trim(
+            gather(self._messages()).units,
+            tokens=room,
+            ratio=self._scale.ratio,
+            readers=self._thread.readers,
+        ).kept
         outcome = turns.flush(
             flatten(fitting), self._host, settings=self._settings.flush, seconds=self._settings.flush_seconds
         )
@@ -592,6 +613,14 @@ class ContextEngine:
 
     # ---------------------------------------------------------------- measuring
 
+    def _offer(self, tools: Sequence[Json]) -> None:
+        """These tools go with each request: what they take, and which of them read what has left."""
+        self._schemas = measure_schemas(tools)
+        # What is in memory alone no tool can read.
+        self._thread.readers = (
+            find_readers(self._log.session, tools, self._names) if self._log.path else NO_READERS
+        )
+
     @property
     def _scale(self) -> Scale:
         ratio = self.estimator.ratio(self._model)
@@ -601,10 +630,15 @@ class ContextEngine:
         return self._scale.window(self._thread.window())
 
     def _sections(self) -> Sections:
-        return self._scale.sections(self._thread.window(), self._past.block)
+        return self._scale.sections(self._thread.window(), self._block)
+
+    @property
+    def _block(self) -> str:
+        """The block in the words of this host: the log's may have been made where there were other tools."""
+        return summary.name_readers(self._past.block, self._thread.readers)
 
     def _messages(self) -> tuple[Message, ...]:
-        return compose(self._thread.window(), self._past.block)
+        return compose(self._thread.window(), self._block)
 
     def _prepared(self, report: Proceedings) -> Prepared:
         messages = self._messages()
@@ -668,8 +702,9 @@ class LearningEngine(ContextEngine):
         learned: Callable[[str, float], None] | None,
         known: int | None = None,
         found: Callable[[int | None], None] | None = None,
+        names: Mapping[str, str] | None = None,
     ) -> None:
-        super().__init__(log, host, window, settings, model, estimator=estimator, known=known)
+        super().__init__(log, host, window, settings, model, estimator=estimator, known=known, names=names)
         self._learns = model
         self._learned = learned
         self._found = found

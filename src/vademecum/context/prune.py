@@ -17,12 +17,13 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 
-from vademecum.context.units import is_request
+from vademecum.context.units import NO_READERS, is_request
 from vademecum.transcripts import Role, Text, ToolResult
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from vademecum.context.units import Readers
     from vademecum.transcripts import Json, Message
 
 PLACEHOLDER = "[Old tool result content cleared]"
@@ -81,6 +82,7 @@ def decide(
     now: float,
     last_call: float | None,
     trimming: bool = False,
+    readers: Readers = NO_READERS,
 ) -> list[PruneDecision]:
     """Decide which results of a window get shorter; times are in seconds.
 
@@ -89,11 +91,13 @@ def decide(
     if settings.mode is PruneMode.OFF or not _due(settings, now, last_call, trimming=trimming):
         return []
     results = list(_prunable(messages, settings))
-    trims = [each for each in (_trim(*place, settings) for place in results) if each]
-    return trims + (_clears(results, trims, settings) if settings.hard_clear else [])
+    trims = [each for each in (_trim(*place, settings, readers) for place in results) if each]
+    return trims + (_clears(results, trims, settings, readers) if settings.hard_clear else [])
 
 
-def apply(messages: Sequence[Message], decisions: Iterable[PruneDecision]) -> tuple[Message, ...]:
+def apply(
+    messages: Sequence[Message], decisions: Iterable[PruneDecision], readers: Readers = NO_READERS
+) -> tuple[Message, ...]:
     """The window as decided; what a decision does not fit is left as it is."""
     by_message: dict[str, list[PruneDecision]] = {}
     for decision in decisions:
@@ -101,7 +105,7 @@ def apply(messages: Sequence[Message], decisions: Iterable[PruneDecision]) -> tu
     if not by_message:
         return tuple(messages)
     return tuple(
-        _applied(message, by_message[message.id]) if message.id in by_message else message
+        _applied(message, by_message[message.id], readers) if message.id in by_message else message
         for message in messages
     )
 
@@ -156,20 +160,25 @@ def _allowed(name: str, settings: PruneSettings) -> bool:
     return not matches(settings.tools_deny) and (not settings.tools_allow or matches(settings.tools_allow))
 
 
-def _trim(message: Message, index: int, result: ToolResult, settings: PruneSettings) -> PruneDecision | None:
+def _trim(
+    message: Message, index: int, result: ToolResult, settings: PruneSettings, readers: Readers
+) -> PruneDecision | None:
     chars = _chars(result)
     head, tail = max(settings.head_chars, 0), max(settings.tail_chars, 0)
     made = PruneDecision(message.id, index, result.id, PruneKind.TRIM, chars, head, tail)
-    if chars <= max(settings.max_chars, 0) or _trimmed_chars(made) >= chars:
+    if chars <= max(settings.max_chars, 0) or _trimmed_chars(made, readers) >= chars:
         return None
     return made
 
 
 def _clears(
-    results: list[tuple[Message, int, ToolResult]], trims: list[PruneDecision], settings: PruneSettings
+    results: list[tuple[Message, int, ToolResult]],
+    trims: list[PruneDecision],
+    settings: PruneSettings,
+    readers: Readers,
 ) -> list[PruneDecision]:
     """Clear the oldest until less than the threshold could still be pruned."""
-    left = {(each.message, each.part): _trimmed_chars(each) for each in trims}
+    left = {(each.message, each.part): _trimmed_chars(each, readers) for each in trims}
     sizes = [left.get((message.id, index), _chars(result)) for message, index, result in results]
     # The placeholder has no pointer of its own: a cleared result is read back by its call's id.
     ids = Counter(result.id for _, _, result in results)
@@ -199,30 +208,30 @@ def _chars(result: ToolResult) -> int:
     )
 
 
-def _trimmed_chars(decision: PruneDecision) -> int:
-    return decision.head + decision.tail + len(_GAP) + len(_note(decision))
+def _trimmed_chars(decision: PruneDecision, readers: Readers) -> int:
+    return decision.head + decision.tail + len(_GAP) + len(_note(decision, readers))
 
 
 _GAP = "\n...\n"
 
 
-def _note(decision: PruneDecision) -> str:
+def _note(decision: PruneDecision, readers: Readers) -> str:
     return (
         f"\n\n[Tool result trimmed: kept first {decision.head} chars and last {decision.tail} chars"
-        f" of {decision.chars} chars. Whole: session_get {decision.message}]"
+        f" of {decision.chars} chars; {readers.whole(decision.message)}]"
     )
 
 
-def _applied(message: Message, decisions: list[PruneDecision]) -> Message:
+def _applied(message: Message, decisions: list[PruneDecision], readers: Readers) -> Message:
     parts = list(message.parts)
     for decision in decisions:
         part = parts[decision.part] if 0 <= decision.part < len(parts) else None
         if isinstance(part, ToolResult) and part.id == decision.result:
-            parts[decision.part] = _shortened(part, decision)
+            parts[decision.part] = _shortened(part, decision, readers)
     return message._replace(parts=tuple(parts))
 
 
-def _shortened(result: ToolResult, decision: PruneDecision) -> ToolResult:
+def _shortened(result: ToolResult, decision: PruneDecision, readers: Readers) -> ToolResult:
     """A result as decided; one that is already shorter, or holds more than words, stays as it is."""
     if not result.content or not all(isinstance(each, Text) for each in result.content):
         return result
@@ -232,4 +241,4 @@ def _shortened(result: ToolResult, decision: PruneDecision) -> ToolResult:
         return result
     text = result.text
     tail = text[-decision.tail :] if decision.tail else ""
-    return result._replace(content=(Text(text[: decision.head] + _GAP + tail + _note(decision)),))
+    return result._replace(content=(Text(text[: decision.head] + _GAP + tail + _note(decision, readers)),))

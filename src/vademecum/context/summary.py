@@ -19,16 +19,18 @@ from vademecum.context import extraction
 from vademecum.context import todo as todos
 from vademecum.context.extraction import Commit, Exchange, FailedCommand, Tasks, clip_line, request_text
 from vademecum.context.rules import add_rules, is_lasting
-from vademecum.context.units import measure
+from vademecum.context.units import NO_READERS, measure
 from vademecum.text import similarity
 from vademecum.tokens import count
 from vademecum.transcripts import Message, Role, Text, is_substantive, telling
+from vademecum.transcripts.events import PROGRESS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from vademecum.context.host import GitActivity
     from vademecum.context.todo import TodoList
+    from vademecum.context.units import Readers
 
 _T = TypeVar("_T")
 
@@ -331,15 +333,38 @@ _GIT_CHANGES = 20
 _GIT_CHARS = 200
 
 _BEGIN = "Older conversation history has been summarized."
+_KNOWN = "Knowledge of this project is in the system prompt."
 _END = """\
-Knowledge of this project is in the system prompt. Anything said earlier, in this session or in others, can be
-found with session_search, and the checkpoint session_progress holds the state of the work.
 What the user says below goes before this note. Unless it asks for something else, go on with the current
 task. There is no need to mention this note, to read hand-over documents again, or to ask what to do next."""
+_ENDS = ("\nWhat the user says below goes before", "\nContinue with the current task.")  # the earlier one too
+
+
+def _closing(readers: Readers) -> str:
+    """What to do now, and where the rest is, as far as this host has tools that read it."""
+    told = [_KNOWN]
+    if readers.search:
+        told.append(
+            f"Anything said earlier, in this session or in others, can be\nfound with {readers.search}."
+        )
+    if progress := readers.read(PROGRESS):
+        told.append(f"The state of the work, at the last checkpoint:\n{progress}")
+    return f"{' '.join(told)}\n{_END}"
+
+
+def name_readers(block: str, readers: Readers) -> str:
+    """A block that was made with other tools, or by another host, with the words for these."""
+    start = block.rfind(_KNOWN)
+    known = start > 0 and block[start - 1] == "\n" and any(block.find(end, start) > 0 for end in _ENDS)
+    return block[:start] + _closing(readers) if known else block
 
 
 def render_recovery(
-    summary: ThreadSummary, *, todo: TodoList | None = None, git: GitActivity | None = None
+    summary: ThreadSummary,
+    *,
+    todo: TodoList | None = None,
+    git: GitActivity | None = None,
+    readers: Readers = NO_READERS,
 ) -> str:
     """The whole block."""
     blocks = [_BEGIN, render_summary(summary)]
@@ -347,7 +372,7 @@ def render_recovery(
         blocks.append(f"Todo list:\n{todos.render(todo)}")
     if git is not None and (git.branch or git.commits or git.changes):
         blocks.append(_git_lines(git))
-    return "\n\n".join([*blocks, _END])
+    return "\n\n".join([*blocks, _closing(readers)])
 
 
 def _git_lines(git: GitActivity) -> str:
@@ -379,11 +404,19 @@ class _Frame(NamedTuple):
 
     before: str
     todo: TodoList
+    readers: Readers
     git: GitActivity | None = None
 
 
 def render_block(
-    known: ThreadSummary, words: str, *, todo: TodoList, git: GitActivity | None, tokens: int, ratio: float
+    known: ThreadSummary,
+    words: str,
+    *,
+    todo: TodoList,
+    git: GitActivity | None,
+    tokens: int,
+    ratio: float,
+    readers: Readers = NO_READERS,
 ) -> str:
     """The block in so many tokens; `words` are a model's summary, or empty."""
     short = todo._replace(items=todo.open[:_MOST_ITEMS])
@@ -391,10 +424,10 @@ def render_block(
     head = f"{_OPEN}\n{tame}\n{_CLOSE}\n\n" if words else ""
     text = ""
     for frame in (
-        _Frame(head, todo, git),
-        _Frame(head, short),
-        _Frame("", short),
-        _Frame("", _few_items(todo)),
+        _Frame(head, todo, readers, git),
+        _Frame(head, short, readers),
+        _Frame("", short, readers),
+        _Frame("", _few_items(todo), readers),
     ):
         text, fitted = _fitted(known, frame, tokens=tokens, ratio=ratio)
         if _fixed_parts(fitted) == _fixed_parts(known) and _block_tokens(text, ratio) <= tokens:
@@ -402,9 +435,10 @@ def render_block(
     return text
 
 
-def least_tokens(known: ThreadSummary, todo: TodoList, ratio: float) -> int:
+def least_tokens(known: ThreadSummary, todo: TodoList, ratio: float, readers: Readers = NO_READERS) -> int:
     """How many tokens the smallest block needs in which the tasks and what the user laid down are whole."""
-    return _block_tokens(render_recovery(_fixed_parts(known), todo=_few_items(todo)), ratio)
+    least = render_recovery(_fixed_parts(known), todo=_few_items(todo), readers=readers)
+    return _block_tokens(least, ratio)
 
 
 def _fixed_parts(known: ThreadSummary) -> ThreadSummary:
@@ -421,7 +455,7 @@ def _fitted(known: ThreadSummary, frame: _Frame, *, tokens: int, ratio: float) -
     """A block with so much of a summary as fits beside the rest, and what it holds of it."""
     fitted = known
     while True:
-        text = frame.before + render_recovery(fitted, todo=frame.todo, git=frame.git)
+        text = frame.before + render_recovery(fitted, todo=frame.todo, git=frame.git, readers=frame.readers)
         over = _block_tokens(text, ratio) - tokens
         size = len(render_summary(fitted))
         smaller = fit_summary(fitted, size - int(over * ratio) - 1) if over > 0 else fitted

@@ -263,7 +263,7 @@ def compact(task: CompactionTask, host: Host, *, seconds: float = COMPACTION_SEC
             again = read_prompt(__package__, "compact_again").format(
                 defects="\n".join(f"- {each}" for each in defects)
             )
-            said = Message(Role.ASSISTANT, (Text(clip(text, task.chars, "") or "(nothing)"),))
+            said = Message(Role.ASSISTANT, (Text(clip(text, task.chars) or "(nothing)"),))
             messages += [said, Message(Role.USER, (Text(again),))]
         return Compaction(why=defects[0])
     except HostFailed as error:
@@ -318,21 +318,21 @@ def render_record(messages: Iterable[Message], *, before: str = "", chars: int) 
     blocks += [block for message in messages if (block := _block(message))]
     text = "\n\n".join(blocks).replace("</record", "‹/record")
     limit = min(len(text), max(chars, 0))
-    while limit > 1000 and weigh(clip(text, limit, "")) > chars:
+    while limit > 1000 and weigh(clip(text, limit)) > chars:
         limit = limit * 3 // 4
-    return clip(text, limit, "")
+    return clip(text, limit)
 
 
 def _block(message: Message) -> str:
     lines: list[str] = []
     for part in message.parts:
         if isinstance(part, Text) and part.text.strip():
-            lines.append(f"{message.role.capitalize()}: {clip(part.text, _TEXT_CHARS, message.id)}")
+            lines.append(f"{message.role.capitalize()}: {clip(part.text, _TEXT_CHARS)}")
         elif isinstance(part, ToolCall):
-            lines.append(f"Call: {part.name} {clip(part.arguments, _RESULT_CHARS, message.id)}")
+            lines.append(f"Call: {part.name} {clip(part.arguments, _RESULT_CHARS)}")
         elif isinstance(part, ToolResult):
             failed = " (error)" if part.error else ""
-            lines.append(f"Result{failed}: {clip(part.text, _RESULT_CHARS, message.id)}")
+            lines.append(f"Result{failed}: {clip(part.text, _RESULT_CHARS)}")
         elif not isinstance(part, Thinking | Text):
             lines.append(f"{message.role.capitalize()}: [a picture or another part]")
     return "\n".join(lines)

@@ -45,7 +45,7 @@ from vademecum.transcripts import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from vademecum.transcripts import Json, Part
 
@@ -365,7 +365,7 @@ def _says_nothing(message: Message) -> bool:
 # --- a unit that is larger than its budget ------------------------------------------------------------
 
 _NOTE_ROOM = 200  # what a note in a cut text takes at most; a text barely above the limit is left whole
-_LONGEST_ID = 80
+_LONGEST_CALL = 130  # characters of a call that a note names
 _LEAST = 200  # below this a head and a tail say nothing, and the rest of the unit is cut as well
 
 
@@ -382,7 +382,51 @@ class Cut(NamedTuple):
     deep: bool = False
 
 
-def cut_for(unit: Unit, tokens: int, ratio: float) -> Cut | None:
+class Readers(NamedTuple):
+    """The tools of a host that read a session, by its own names; empty for those that it does not have."""
+
+    session: str = ""
+    get: str = ""
+    search: str = ""
+
+    def read(self, place: str) -> str:
+        """The call that reads one place of this session; empty when there is none."""
+        return f"{self.get} session={self.session} place={place}" if self.get and place else ""
+
+    def whole(self, message: str) -> str:
+        """Where the whole of a shortened message is, in a few words."""
+        call = self.read(message)
+        return f"whole: {call}" if 0 < len(call) <= _LONGEST_CALL else "whole in the transcript"
+
+
+NO_READERS = Readers()
+_FIND, _READ = "session_search", "session_get"
+
+
+def find_readers(session: str, tools: Iterable[Json], names: Mapping[str, str] | None = None) -> Readers:
+    """Which tools of a host read its sessions: those it names, else those of memory's own that it offers."""
+    if names is None:
+        offered = [*_offered_names(tools)]
+        names = {
+            own: next((each for each in offered if each == own or each.endswith(f"__{own}")), "")
+            for own in (_READ, _FIND)
+        }
+    return Readers(session, names.get(_READ, ""), names.get(_FIND, ""))
+
+
+def _offered_names(tools: Iterable[Json]) -> Iterator[str]:
+    """The names in tool definitions, as the providers' APIs write them."""
+    for each in tools:
+        if not isinstance(each, dict):
+            continue
+        if isinstance(name := each.get("name"), str):
+            yield name
+        for inner in ("function", "functionDeclarations", "function_declarations"):
+            below = each.get(inner)
+            yield from _offered_names(below if isinstance(below, list) else [below])
+
+
+def cut_for(unit: Unit, tokens: int, ratio: float, readers: Readers = NO_READERS) -> Cut | None:
     """The mildest cut after which a unit fits; None when it does already.
 
     When nothing fits, because names, ids and notes alone are too many, it is the strongest cut there is.
@@ -391,16 +435,16 @@ def cut_for(unit: Unit, tokens: int, ratio: float) -> Cut | None:
         return None
     for deep in (False, True):
         low = 0 if deep else _LEAST
-        if _fits(cut(unit, Cut(low, deep)), tokens, ratio):
-            return Cut(_largest(unit, low, tokens, ratio, deep=deep), deep)
+        if _fits(cut(unit, Cut(low, deep), readers), tokens, ratio):
+            return Cut(_largest(unit, low, tokens, ratio, readers, deep=deep), deep)
     return Cut(0, deep=True)
 
 
-def _largest(unit: Unit, low: int, tokens: int, ratio: float, *, deep: bool) -> int:
+def _largest(unit: Unit, low: int, tokens: int, ratio: float, readers: Readers, *, deep: bool) -> int:
     high = max(int(tokens * ratio), low) + 1  # no text longer than this can fit
     while high - low > 1:
         middle = (low + high) // 2
-        if _fits(cut(unit, Cut(middle, deep)), tokens, ratio):
+        if _fits(cut(unit, Cut(middle, deep), readers), tokens, ratio):
             low = middle
         else:
             high = middle
@@ -411,26 +455,27 @@ def _fits(unit: Unit, tokens: int, ratio: float) -> bool:
     return count(unit.size, ratio) <= tokens
 
 
-def cut(unit: Unit, how: Cut) -> Unit:
+def cut(unit: Unit, how: Cut, readers: Readers = NO_READERS) -> Unit:
     """A unit made smaller; every call is still there, every text says where it is whole."""
-    return Unit(tuple(_cut_message(message, how) for message in unit.messages))
+    return Unit(tuple(_cut_message(message, how, readers) for message in unit.messages))
 
 
-def _cut_message(message: Message, how: Cut) -> Message:
+def _cut_message(message: Message, how: Cut, readers: Readers) -> Message:
     parts: list[Part] = []
+    whole = readers.whole(message.id)
     for part in message.parts:
         if isinstance(part, ToolResult):
-            parts.append(_cut_result(part, message.id, how))
+            parts.append(_cut_result(part, whole, how))
         elif not how.deep or isinstance(part, Image):
             parts.append(part)
         elif isinstance(part, ToolCall):
-            parts.append(part._replace(arguments=_cut_arguments(part.arguments, message.id, how.limit)))
+            parts.append(part._replace(arguments=_cut_arguments(part.arguments, whole, how.limit)))
         elif isinstance(part, Text):
-            parts.append(part._replace(text=clip(part.text, how.limit, message.id)))
+            parts.append(part._replace(text=clip(part.text, how.limit, whole)))
         elif _weight(part) <= how.limit:
             parts.append(part)
     if not parts:  # it had only thoughts; a message with no parts is refused
-        parts.append(Text(_left_out("thoughts", message.id)))
+        parts.append(Text(_left_out("thoughts", whole)))
     return message._replace(parts=tuple(parts))
 
 
@@ -438,31 +483,31 @@ def _weight(part: Thinking | Opaque) -> int:
     return weigh(part.text) if isinstance(part, Thinking) else weigh(json.dumps(part.value, default=str))
 
 
-def _cut_result(result: ToolResult, source: str, how: Cut) -> ToolResult:
+def _cut_result(result: ToolResult, whole: str, how: Cut) -> ToolResult:
     content: list[Text | Image | Opaque] = []
     share = how.limit // max(sum(isinstance(each, Text) for each in result.content), 1)
     others = 0
     for each in result.content:
         if isinstance(each, Text):
-            content.append(each._replace(text=clip(each.text, share, source)))
+            content.append(each._replace(text=clip(each.text, share, whole)))
         elif how.deep:
             others += 1
         else:
             content.append(each)
     if others:
-        content.append(Text(_left_out(f"{others} pictures or other parts", source)))
+        content.append(Text(_left_out(f"{others} pictures or other parts", whole)))
     if len(content) > 1 and how.deep:
         content = [
-            Text(clip("\n".join(each.text for each in content if isinstance(each, Text)), share, source))
+            Text(clip("\n".join(each.text for each in content if isinstance(each, Text)), share, whole))
         ]
     return result._replace(content=tuple(content))
 
 
-def _cut_arguments(arguments: str, source: str, limit: int) -> str:
+def _cut_arguments(arguments: str, where: str, limit: int) -> str:
     """Arguments with their long values cut, still JSON: providers parse what they are sent."""
     if len(arguments) <= limit + _NOTE_ROOM:
         return arguments
-    whole = json.dumps({"cut": clip(arguments, limit, source)}, ensure_ascii=False)
+    whole = json.dumps({"cut": clip(arguments, limit, where)}, ensure_ascii=False)
     try:
         value: Json = json.loads(arguments)
     except (ValueError, RecursionError):
@@ -470,33 +515,29 @@ def _cut_arguments(arguments: str, source: str, limit: int) -> str:
     if not isinstance(value, dict) or not value:
         return whole
     share = limit // len(value)
-    short = {name: _cut_value(each, source, share) for name, each in value.items()}
+    short = {name: _cut_value(each, where, share) for name, each in value.items()}
     found = json.dumps(short, ensure_ascii=False)
     return found if len(found) <= limit + 4 * _NOTE_ROOM else whole
 
 
-def _cut_value(value: Json, source: str, limit: int) -> Json:
+def _cut_value(value: Json, where: str, limit: int) -> Json:
     if isinstance(value, str):
-        return clip(value, limit, source)
+        return clip(value, limit, where)
     text = json.dumps(value, ensure_ascii=False)
-    return value if len(text) <= limit + _NOTE_ROOM else clip(text, limit, source)
+    return value if len(text) <= limit + _NOTE_ROOM else clip(text, limit, where)
 
 
-def clip(text: str, limit: int, source: str) -> str:
+def clip(text: str, limit: int, where: str = "whole in the transcript") -> str:
     """Head and tail of a text, with a note between them that says where the whole is."""
     if len(text) <= limit + _NOTE_ROOM:
         return text
     head, tail = limit - limit // 2, limit // 2
-    note = f"\n[... {len(text) - limit} of {len(text)} characters left out; {_whole(source)} ...]\n"
+    note = f"\n[... {len(text) - limit} of {len(text)} characters left out; {where} ...]\n"
     return text[:head] + note + (text[-tail:] if tail else "")
 
 
-def _left_out(what: str, source: str) -> str:
-    return f"[{what} left out; {_whole(source)}]"
-
-
-def _whole(source: str) -> str:
-    return f"whole: session_get {source}" if 0 < len(source) <= _LONGEST_ID else "whole in the transcript"
+def _left_out(what: str, where: str) -> str:
+    return f"[{what} left out; {where}]"
 
 
 # ------------------------------------------------------------ which units leave
@@ -511,7 +552,7 @@ class Trimming(NamedTuple):
     tokens: int
 
 
-def trim(units: Sequence[Unit], *, tokens: int, ratio: float) -> Trimming:
+def trim(units: Sequence[Unit], *, tokens: int, ratio: float, readers: Readers = NO_READERS) -> Trimming:
     """Keep what fits into that many tokens."""
     sizes = [count(unit.size, ratio) for unit in units]
     if sum(sizes) <= tokens or not units:
@@ -522,8 +563,8 @@ def trim(units: Sequence[Unit], *, tokens: int, ratio: float) -> Trimming:
     spent = sum(sizes[:head])
     cuts = []
     for at, share in _shares([(at, sizes[at]) for at in anchors], tokens - spent):
-        how = cut_for(units[at], share, ratio)
-        kept[at] = cut(units[at], how) if how else units[at]
+        how = cut_for(units[at], share, ratio, readers)
+        kept[at] = cut(units[at], how, readers) if how else units[at]
         sizes[at] = count(kept[at].size, ratio)
         if how:
             cuts.append((units[at].messages[0].id, how))

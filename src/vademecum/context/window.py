@@ -14,7 +14,7 @@ from vademecum.context import prune, summary, turns
 from vademecum.context.budget import FLUSH, TRIM, FlushSettings, Points, TrimSettings, Window, reply_reserve
 from vademecum.context.prune import PruneSettings
 from vademecum.context.turns import CompactionRecord
-from vademecum.context.units import Cut, Unit, cut, gather, measure_all
+from vademecum.context.units import NO_READERS, Cut, Readers, Unit, cut, gather, measure_all
 from vademecum.errors import InvalidText
 from vademecum.text import clock, names
 from vademecum.text.outgoing import clean_value
@@ -147,13 +147,15 @@ def read_decisions(event: Pruned | Trimmed) -> Iterable[tuple[str, PruneDecision
             continue
 
 
-def apply_all(message: Message, decisions: Iterable[PruneDecision | Cut]) -> Message:
-    """A message after all that was decided about it, in order."""
+def apply_all(
+    message: Message, decisions: Iterable[PruneDecision | Cut], readers: Readers = NO_READERS
+) -> Message:
+    """A message after all that was decided about it, in order; what it says of the rest is the host's."""
     for how in decisions:
         if isinstance(how, Cut):
-            message = cut(Unit((message,)), how).messages[0]
+            message = cut(Unit((message,)), how, readers).messages[0]
         else:
-            message = prune.apply([message], [how])[0]
+            message = prune.apply([message], [how], readers)[0]
     return message
 
 
@@ -237,6 +239,7 @@ class Thread:
     def __init__(self, log: Log, events: Sequence[Event | Torn]) -> None:
         self._log = log
         self._names: set[str] = set()
+        self.readers = NO_READERS  # what this host offers to read the rest of a shortened message with
         self.decided: dict[str, list[PruneDecision | Cut]] = {}
         thread: dict[str, ThreadEntry] = {}
         for event in events:
@@ -261,13 +264,13 @@ class Thread:
         """A message as it is sent: as the host gave it; one that was shortened, as the log has it."""
         found = self.decided if decided is None else decided
         if entry.kept.id in found:
-            return apply_all(entry.kept, found[entry.kept.id])
+            return apply_all(entry.kept, found[entry.kept.id], self.readers)
         given = entry.given
         return given if given.id == entry.kept.id else given._replace(id=entry.kept.id)
 
     def logged(self, entry: ThreadEntry) -> Message:
         """A message as a replay of the log gives it, without secrets."""
-        return apply_all(entry.kept, self.decided.get(entry.kept.id, ()))
+        return apply_all(entry.kept, self.decided.get(entry.kept.id, ()), self.readers)
 
     def window(self) -> list[Message]:
         """The messages in the window, as they are sent."""

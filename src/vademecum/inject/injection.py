@@ -56,12 +56,14 @@ class Injection:
         notices: bool = False,
         recent: bool = False,
         without: Collection[str] = (),
+        tools: bool = True,
     ) -> injecting.Block:
         """What an agent is told before it begins: with a question, the records that answer it come first.
 
         `audience` may narrow who listens, never widen it; without `session` its own records stay out; with
         `notices` the agent is asked to pass on what memory moved by itself; with `recent` it is told of
         the last sessions of this project. `without` are the marks of what the session has been told already.
+        With `tools` off no tool is named, for an agent that has none.
         """
         if self._work.settings.incognito or not self._work.settings.inject.enabled:
             return injecting.Block("")
@@ -92,6 +94,7 @@ class Injection:
                     notices=unseen.unseen_notices(self._work.home) if notices else (),
                     recent=self.recent if recent else None,
                     without=without,
+                    tools=tools,
                 )
             )
         return _with_warning(block, hidden, *self._work.hidden_note(places))

@@ -190,6 +190,14 @@ def _note(topic: RecordTopic, hidden: int) -> str:
     return f"{render.BELOW}[{said}: memory_get {topic.key}, or `vade show {topic.key}`]"
 
 
+_NAMED = re.compile(r"(\[\d+ more entr(?:y|ies): )memory_get \S+, or (?=`vade show \S+`\]$)")
+
+
+def without_tools(line: str) -> str:
+    """A line as an agent without tools is told it: the note of `fit_topics` names the command alone."""
+    return _NAMED.sub(r"\1", line)
+
+
 def _size(topic: RecordTopic, picked: set[int]) -> int:
     return sum(item.size for item in _shown(topic, picked))
 

@@ -121,6 +121,9 @@ class Flushed(Event):
     outcome: str = ""
 
 
+PROGRESS = "session_progress"  # by which the newest checkpoint of a session is asked for
+
+
 @dataclass(frozen=True, slots=True)
 class Checkpoint(Event):
     """Where the work stands."""

@@ -308,7 +308,14 @@ def tell_line(line: Line, *, whole: bool = False) -> list[str]:
         return [f"\n{at}renamed to {event.name}"]
     if isinstance(event, kinds.Ended):
         return [f"\n{at}ended ({event.why})"]
-    return [f"\n{at}{event.kind} · {event.time}"] if whole else []
+    if not whole:
+        return []
+    found = [f"\n{at}{event.kind} · {event.time}"]
+    if isinstance(event, kinds.Checkpoint):
+        items = (f"{item.get('title', '')} ({item.get('status', '')})" for item in event.todo)
+        found += [f"task: {event.task}", *(f"to do: {each}" for each in items)]
+        found += [f"call: {each}" for each in event.tools]
+    return found
 
 
 def _beginning(text: str) -> str:

@@ -33,7 +33,18 @@ from vademecum.store import Journal, files, scopes
 from vademecum.text import clock, is_command, names, secrets
 from vademecum.text.outgoing import clean_text
 from vademecum.transcripts import ASIDE, OwnCalls, Role, is_aside, is_own_call, name_from
-from vademecum.transcripts.events import Ended, Event, Renamed, Said, Started, end_of, name_of, start_of
+from vademecum.transcripts.events import (
+    PROGRESS,
+    Checkpoint,
+    Ended,
+    Event,
+    Renamed,
+    Said,
+    Started,
+    end_of,
+    name_of,
+    start_of,
+)
 from vademecum.transcripts.log import ENDING, FOLDER, InMemory, Line, Log, OnDisk, clean_event
 from vademecum.types import Audience, Origin, Scope, SecretPolicy
 
@@ -685,9 +696,13 @@ def _hits(session: Session, log: Log, wanted: Question, *, own: bool) -> Iterato
 def session_get(log: Log, place: int | str, *, lines: int = 1) -> Sequence[Line]:
     """Lines of a log, from a number on, or from the id of an event, a message, or a tool's call.
 
-    For a call it is the line with its result, which the window may have only in part.
+    For a call it is the line with its result, which the window may have only in part; `session_progress` is
+    the newest checkpoint, which says how the work stood when messages last left the window.
     """
-    number = int(place) if str(place).isdecimal() else _line_of(log, str(place))
+    if place == PROGRESS:
+        number = _last_checkpoint(log)
+    else:
+        number = int(place) if str(place).isdecimal() else _line_of(log, str(place))
     if number < 1 or lines < 1:
         raise UsageError("lines are counted from 1")
     picked = (raw for raw in log.raw() if number <= raw.number)
@@ -696,6 +711,17 @@ def session_get(log: Log, place: int | str, *, lines: int = 1) -> Sequence[Line]
 
 def _clean(event: Event | Torn) -> Event | Torn:
     return clean_event(event) if isinstance(event, Event) else event
+
+
+def _last_checkpoint(log: Log) -> int:
+    points = (raw for raw in log.raw() if raw.kind == Checkpoint.kind)
+    numbers = [raw.number for raw in points if isinstance(raw.read(), Checkpoint)]
+    if not numbers:
+        raise NotFound(
+            f"session {log.session} has no checkpoint: nothing has left its window yet",
+            hint="all that was said is in the session; give a line number to read it",
+        )
+    return numbers[-1]
 
 
 def _line_of(log: Log, id: str) -> int:

@@ -215,6 +215,7 @@ def _answered(chat: Chat, text: str) -> TurnOutcome:
     if not (last.role is Role.USER and last.text == text):
         chat.thread.append(Message(Role.USER, (Text(text),)))
     for _ in range(ROUNDS):
+        chat.instruct()
         ready = chat.engine.prepare(chat.thread, chat.offered())
         _tell(chat, ready)
         try:
@@ -273,6 +274,7 @@ def _ask(chat: Chat, ready: Prepared) -> ModelAnswer:
                 ready, offered = _smaller(chat, error, offered)
             elif offered and _NO_TOOLS.search(str(error)):
                 chat.tools_on, offered = False, []
+                chat.instruct()
                 chat.screen.dim(f"{chat.model_name} takes no tools: it goes on without them")
                 ready = chat.engine.prepare(chat.thread)
             else:
@@ -287,6 +289,8 @@ def _smaller(chat: Chat, error: ModelFailed, offered: list[Any]) -> tuple[Prepar
     """What to send after a refusal, with the tools that a window as large as it says has room for."""
     chat.engine.learn_window(error)
     offered = chat.offered() if offered else []
+    chat.instruct()
+    chat.engine.record(chat.thread)
     ready = chat.engine.overflowed(error, offered)
     _tell(chat, ready)
     return ready, offered

@@ -297,6 +297,7 @@ class Chat:
         self.engine: ContextEngine
         self._served: int | None = None  # what the model's server says of its window
         self._renewed = False  # whether the engine is of this model and session
+        self._told: tuple[str, ...] | None = None  # the tools that the system prompt tells of
         log, held = choose_session(self.person, session, fresh=fresh, model=self.model_name)
         self.enter(log, held)
 
@@ -371,12 +372,9 @@ class Chat:
         self.callers = in_session(self.callers, log.session)
         self.thread = [each.message for each in log.thread()]
         self.proposed = ()
-        self.block = self._injected()
-        said = Message(Role.SYSTEM, (Text(self._system()),))
-        if self.thread and self.thread[0].role is Role.SYSTEM:
-            self.thread[0] = said
-        else:
-            self.thread.insert(0, said)
+        if not self.thread or self.thread[0].role is not Role.SYSTEM:
+            self.thread.insert(0, Message(Role.SYSTEM, ()))
+        self._told = None
         self.renew()
 
     def renew(self) -> None:
@@ -394,6 +392,15 @@ class Chat:
             served=self._served,
         )
         self._renewed = True
+        self.instruct()
+
+    def instruct(self) -> None:
+        """Have the system prompt tell of the tools that the model is offered now, and of no others."""
+        names = tuple(str(each["name"]) for each in self.offered())
+        if names != self._told:
+            self._told = names
+            self.block = self._injected(names)
+            self.thread[0] = Message(Role.SYSTEM, (Text(self._system(names)),))
 
     def due(self) -> str:
         """Why this session is over by `session.reset`; empty while it goes on."""
@@ -460,16 +467,18 @@ class Chat:
 
     # ---------------------------------------------------------------- what the model is told first
 
-    def _injected(self) -> Block:
+    def _injected(self, tools: Sequence[str]) -> Block:
         from vademecum import Block
 
         if not self.flags.inject:
             return Block("")
-        return self.person.injection.block(knowledge=self.flags.knowledge)
+        return self.person.injection.block(knowledge=self.flags.knowledge, tools="memory_search" in tools)
 
-    def _system(self) -> str:
+    def _system(self, tools: Sequence[str]) -> str:
+        from vademecum.interfaces.tools.declaration import render_instructions
+
         project = self.person.caller.project
-        told = prompt("no_memory") if self.settings.incognito else _instructions()
+        told = prompt("no_memory") if self.settings.incognito else render_instructions(tools)
         # Not `format`: what is put in may have braces of its own.
         text = prompt("system").replace("{memory}", told)
         text = text.replace("{date}", _date(self.person))
@@ -479,12 +488,6 @@ class Chat:
 
 def _date(memory: Memory) -> str:
     return f"{memory.workspace.now():%Y-%m-%d}"
-
-
-def _instructions() -> str:
-    from vademecum.interfaces.tools.declaration import read_text
-
-    return read_text("instructions")
 
 
 def prompt(name: str) -> str:

@@ -90,11 +90,11 @@ def read_file(
     """Lines of a text file with their numbers."""
     found = _found(root, path)
     if not stat.S_ISREG(os.stat(found).st_mode):  # a pipe would be waited for, a device never ends
-        raise UsageError(f"{path} is no plain file", hint="use list_files for a folder")
+        raise UsageError(f"{path} is no plain file", hint="give the path of a text file in it")
     with open(found, "rb") as file:
         content = file.read(_READ + 1)
     if b"\0" in content[:8192]:
-        raise UsageError(f"{path} is no text", hint="run_command may have a tool for it")
+        raise UsageError(f"{path} is no text", hint="a program that knows its format can read it")
     first = (start or 1) - 1
     written = clean_lines(content[:_READ].decode(errors="replace")).splitlines()
     chosen = written[first : None if lines is None else first + lines]
@@ -110,7 +110,7 @@ def list_files(
     """The names in a folder, folders with a slash."""
     found = _found(root, path or ".")
     if not os.path.isdir(found):
-        raise UsageError(f"{path} is no folder", hint="use read_file for a file")
+        raise UsageError(f"{path} is no folder", hint="read it as a file")
     with os.scandir(found) as inside:
         names = sorted(each.name + ("/" if each.is_dir() else "") for each in inside)
     more = f"\n[{len(names) - _ENTRIES} more]" if len(names) > _ENTRIES else ""
@@ -210,7 +210,7 @@ def capped(text: str) -> str:
 def _found(root: Root, path: str) -> str:
     found = os.path.join(root, os.path.expanduser(path))
     if "\0" in found or not os.path.exists(found):
-        raise NotFound(f"there is no {path[:200]!r}", hint="use list_files to see what is there")
+        raise NotFound(f"there is no {path[:200]!r}", hint="look at what is in the folder above it first")
     return found
 
 
@@ -319,7 +319,8 @@ def _done(chat: Chat, asked: Call) -> str:
     if asked.name in _MACHINE:
         return _on_machine(chat, _MACHINE[asked.name], given)
     if asked.name not in _MEMORY or chat.settings.incognito:
-        raise UsageError(f"there is no tool {asked.name[:60]!r}", hint=f"the tools are {', '.join(names())}")
+        offered = ", ".join(str(each["name"]) for each in chat.offered())
+        raise UsageError(f"there is no tool {asked.name[:60]!r}", hint=f"the tools are {offered or 'none'}")
     plan = _MEMORY[asked.name].planned(given)
     if isinstance(plan, Write):
         return _told(_written(chat, asked.name, plan))

@@ -242,5 +242,6 @@ def read_offer(family: str, client: str = "") -> Offer:
     with open(OFFER, "rb") as file:
         kept = json.load(file)
     tools = [kept["tools"][name] for name in kept["families"][family]]
-    told = kept["installed"] if client in kept["installed"]["clients"] else kept
-    return Offer(told["instructions"], tools, kept["prompts"], kept["templates"])
+    installed = kept["installed"]
+    told = installed["instructions"] if client in installed["clients"] else kept["instructions"][family]
+    return Offer(told, tools, kept["prompts"][family], kept["templates"])

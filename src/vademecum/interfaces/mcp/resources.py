@@ -14,7 +14,7 @@ from vademecum.interfaces.present.to_json import status_json
 from vademecum.types import Audience
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from vademecum.memory import Memory
 
@@ -24,7 +24,7 @@ TEMPLATE = {
     "name": "file",
     "title": "A file of memory",
     "uriTemplate": FILE + "{+path}",
-    "description": "A file by its path, as memory_search gives it.",
+    "description": "A file by its path, as a search gives it.",
     "mimeType": _MARKDOWN,
 }
 _JOURNAL = {
@@ -82,6 +82,7 @@ def _text(uri: str, text: str, kind: str = _MARKDOWN) -> dict[str, Any]:
 
 # ---------------------------------------------------------------- prompts
 
+_TOOL = re.compile(r"\b(?:memory|session)_[a-z]+\b|\btodo\b")
 PROMPTS: tuple[dict[str, Any], ...] = (
     {
         "name": "remember",
@@ -104,9 +105,16 @@ PROMPTS: tuple[dict[str, Any], ...] = (
 )
 
 
-def get_prompt(memory: Memory, name: str, given: Mapping[str, str]) -> dict[str, Any]:
+def offered_prompts(tools: Collection[str]) -> list[dict[str, Any]]:
+    """The prompts for an agent with these tools: those that ask for no others."""
+    return [each for each in PROMPTS if {*_TOOL.findall(_prompt(each["name"]))} <= {*tools}]
+
+
+def get_prompt(
+    memory: Memory, name: str, given: Mapping[str, str], *, tools: Collection[str]
+) -> dict[str, Any]:
     """A prompt with its places filled in."""
-    prompt = next((each for each in PROMPTS if each["name"] == name), None)
+    prompt = next((each for each in offered_prompts(tools) if each["name"] == name), None)
     if prompt is None:
         raise NotFound(f"there is no prompt {name}", hint="list the prompts to see what is there")
     for each in prompt["arguments"]:

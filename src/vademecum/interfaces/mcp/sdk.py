@@ -77,7 +77,8 @@ class _Told:
         self._server = MemoryServer(family)
         made = offer()
         tools = [made["tools"][name] for name in made["families"][family]]
-        self.offer = Offer(made["instructions"], tools, made["prompts"], made["templates"])
+        told = made["instructions"][family], tools, made["prompts"][family]
+        self.offer = Offer(*told, made["templates"])
 
     async def list_tools(self, context: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
         """All tools."""

@@ -18,7 +18,7 @@ from vademecum.interfaces.mcp import consent, resources
 from vademecum.interfaces.mcp.protocol import INTERNAL_ERROR, INVALID_PARAMS, RpcError
 from vademecum.interfaces.present.safe import safe_answer, safe_text
 from vademecum.interfaces.tools.core import TOOL_SETS
-from vademecum.interfaces.tools.declaration import Read, read_text
+from vademecum.interfaces.tools.declaration import Read, render_instructions
 from vademecum.memory import connect
 from vademecum.memory.opening import client_label, find_conversation
 from vademecum.types import Origin, Scope
@@ -43,12 +43,12 @@ _TRY: Mapping[type[VadeError], str] = {
     errors.InvalidKey: "use 1 to 60 of a-z, 0-9 and `-`, not first, or leave `key` out",
     errors.UnknownName: "look at the names in the tool's description",
     errors.ScopeUnresolved: "choose another scope: this connection has none of that kind",
-    errors.NotFound: "use memory_recall or memory_search to see what is there",
+    errors.NotFound: "search memory to see what is there",
     errors.Ambiguous: "say which one with `scope`, or by its number",
     errors.SecretFound: "leave the secret out, and store where it can be found instead",
     errors.NotVisible: "do without it: this connection may not see that",
     errors.IncognitoWrite: "do not store anything in this session",
-    errors.OutsideMemory: "use a path as memory_search gave it",
+    errors.OutsideMemory: "use a path as a search gave it",
     errors.Locked: "try once more in a moment",
     errors.StorageFailed: "tell the person that the disk refused; `vade doctor` says more",
 }
@@ -231,7 +231,8 @@ class MemoryServer:
                 return {"resources": resources.list_resources(memory)}
             if method == "resources/read":
                 return {"contents": [resources.read_resource(memory, params["uri"])]}
-            return resources.get_prompt(memory, params["name"], params.get("arguments") or {})
+            given = params.get("arguments") or {}
+            return resources.get_prompt(memory, params["name"], given, tools=[*self.tools])
         except VadeError as error:
             code = INTERNAL_ERROR if method == "resources/list" else INVALID_PARAMS
             named = {"uri": params["uri"]} if method == "resources/read" else None
@@ -249,8 +250,13 @@ def step(call: Call, sent: dict[str, Any] | None) -> tuple[bool, dict[str, Any]]
 def offer() -> dict[str, Any]:
     """What clients are told before memory is needed; a file of it is what stdio tells them from."""
     return {
-        "instructions": read_text("instructions"),
-        "prompts": list(resources.PROMPTS),
+        "instructions": {
+            name: render_instructions([each.name for each in tools]) for name, tools in TOOL_SETS.items()
+        },
+        "prompts": {
+            name: resources.offered_prompts([each.name for each in tools])
+            for name, tools in TOOL_SETS.items()
+        },
         "templates": [resources.TEMPLATE],
         "families": {name: [each.name for each in tools] for name, tools in TOOL_SETS.items()},
         "tools": {each.name: each.offered for each in TOOL_SETS["all"]},

@@ -10,6 +10,7 @@ import functools
 import inspect
 import keyword
 import math
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
@@ -113,6 +114,34 @@ def tool(title: str, *shapes: JsonShape, **hints: bool) -> Callable[[Callable[..
 def read_text(name: str) -> str:
     """A text beside the code, which is read once."""
     return (_TEXTS / f"{name}.md").read_text("utf-8").strip()
+
+
+_GROUP = re.compile(r"\{([^{}]+)\}")
+
+
+def render_instructions(offered: Collection[str]) -> str:
+    """When to use memory, for an agent with these tools; nothing is said of others.
+
+    In `{one … | another … || instead …}` each choice begins with its tool. What stands behind two bars is for
+    who has none of those before; a line of which no choice is left is left out.
+    """
+    paragraphs = (_with_offered(each, offered) for each in read_text("instructions").split("\n\n"))
+    return "\n\n".join(each for each in paragraphs if each)
+
+
+def _with_offered(paragraph: str, offered: Collection[str]) -> str:
+    lines = []
+    for line in paragraph.split("\n"):
+        group = _GROUP.search(line)
+        if group is None:
+            lines.append(line)
+            continue
+        families = ([each.strip() for each in family.split("|")] for family in group[1].split("||"))
+        left = ([each for each in family if each.split()[0] in offered] for family in families)
+        said = ", ".join(next(filter(None, left), []))
+        if said:
+            lines.append(line[: group.start()] + said + line[group.end() :])
+    return " ".join(lines)
 
 
 # ---------------------------------------------------------------- arguments
