@@ -68,6 +68,7 @@ FOREIGN = {
     "click": ("interfaces/cli", "interfaces/present"),
     "httpx2": ("llm/net", "llm/remote"),
     "langgraph": ("adapters/langgraph_store",),
+    "markdown_it": ("transcripts/export",),
     "mcp": ("interfaces/mcp/",),
     "mcp_types": ("interfaces/mcp/",),
     "numpy": ("index/", "search/"),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
+import re
 import shlex
 import sys
 from pathlib import Path
@@ -12,8 +14,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from vademecum.interfaces.chat import commands, conversation
+from vademecum.interfaces.present import output
 from vademecum.llm.scripted import Scripted
-from vademecum.transcripts.events import Used, end_of, name_of
+from vademecum.transcripts.events import Flushed, Used, end_of, name_of
 
 if TYPE_CHECKING:
     from vademecum.interfaces.chat.state import Chat
@@ -440,3 +443,111 @@ def test_what_is_typed_says_nothing_to_the_model(typing: Typing) -> None:
     sent = json.dumps(typing.chat.model.behind.asked[0].prompt)  # type: ignore[union-attr]
     assert "/status" not in sent
     assert os.fspath(typing.chat.person.home.path) not in sent
+
+
+# -------------------------------------------------------------------- numbers, room, sums
+
+
+@pytest.mark.parametrize("number", ["1", "#1", "1.", "7)", "0", "007"])
+def test_a_number_is_never_kept_as_a_text(typing: Typing, number: str) -> None:
+    typing(f"/remember {number}")
+    assert "nothing is proposed" in typing.error
+    typing("We decided to use Postgres for the ledger.")
+    typing(f"/remember {number}")
+    assert [record.text for record in typing.chat.person.list().records] in (
+        [],
+        ["We decided to use Postgres for the ledger."],
+    )
+
+
+def test_what_was_proposed_can_be_kept_a_few_messages_later(typing: Typing) -> None:
+    typing("We decided to use Postgres for the ledger.")
+    typing("Thanks.")
+    typing("What is the time?")
+    typing("/remember 1")
+    assert [record.text for record in typing.chat.person.list().records] == [
+        "We decided to use Postgres for the ledger."
+    ]
+
+
+LONG = "It is slow because the file is read twice. " * 60
+
+
+def long_chat(room: Room, capsys: pytest.CaptureFixture[str], *more: str, turns: int = 17) -> Typing:
+    typing = Typing(room.chat(Scripted(*[LONG] * turns, *more), window=32_000), capsys)
+    for number in range(turns):
+        typing(f"What is slow about part {number} of the import, and why is it so?")
+    return typing
+
+
+def test_trimming_a_session_flushes_and_says_the_size_that_status_says(
+    room: Room, capsys: pytest.CaptureFixture[str]
+) -> None:
+    typing = long_chat(room, capsys, "- The importer reads each file twice.")
+    shown = typing("/session trim")
+    assert "making room" in shown
+    outcomes = [event.outcome for event in typing.chat.log.events() if isinstance(event, Flushed)]
+    assert outcomes == ["written"]
+    assert "memory flush: written" in shown
+    after = shown.partition("→ ")[2].partition(" tokens")[0]
+    assert f" {after} of 32,000 tokens" in typing("/status")
+    assert "reads each file twice" in "".join(path.read_text() for path in room.home.rglob("journal/*.md"))
+
+
+def test_compacting_shows_that_it_is_at_work(room: Room, capsys: pytest.CaptureFixture[str]) -> None:
+    typing = long_chat(room, capsys, *["NO_REPLY"] * 6)
+    shown = typing("/compact")
+    assert shown.index("summarizing the older messages") < shown.index("🧹 Compacted")
+
+
+@pytest.mark.parametrize("turns", [0, 1, 17])
+def test_what_context_lists_adds_up_to_the_bar(
+    room: Room, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, turns: int
+) -> None:
+    person = room.chat().person
+    for number in range(5):
+        person.store(f"Service {number} listens on port {8000 + number}.", key=f"service-{number}")
+    room.close()
+    typing = long_chat(room, capsys, *["NO_REPLY"] * 6, turns=turns)
+    typing("/compact")
+    for which in ("list", "detail"):
+        tables: list[list[list[str]]] = []
+        monkeypatch.setattr(output, "table", lambda rows, _, tables=tables: tables.append(rows))
+        shown = typing(f"/context {which}")
+        monkeypatch.undo()
+        (rows,) = tables
+        total = int(re.search(r"% ([\d,]+) of 32,000 tokens", shown)[1].replace(",", ""))  # type: ignore[index]  # it is there
+        sizes = [(what.startswith("  "), int(tokens.replace(",", ""))) for what, tokens, _ in rows]
+        assert sum(tokens for below, tokens in sizes if not below) == total
+        for at, (below, tokens) in enumerate(sizes):
+            inner = list(itertools.takewhile(lambda each: each[0], sizes[at + 1 :]))
+            assert below or not inner or sum(each for _, each in inner) == tokens
+        assert not any(row[0] == "  system" for row in rows)
+        assert f"{total:,} of 32,000" in typing("/status")
+
+
+def test_a_session_has_as_many_messages_wherever_they_are_counted(typing: Typing) -> None:
+    typing("Where is the parser of the import?")
+    typing("/usage full")
+    assert "messages    2" in typing("/session show")
+    (listed,) = typing.chat.person.sessions.list()
+    assert listed.messages == 2
+
+
+# -------------------------------------------------------------------- what a session took
+
+
+def test_a_resumed_chat_knows_what_the_session_took_before(
+    room: Room, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = Typing(room.chat(Scripted("Yes.", "No."), session="work"), capsys)
+    first("One?")
+    first("Two?")
+    said = first("/status").partition("used")[2].strip()
+    assert ", 2 calls" in said
+    room.close()
+    again = Typing(room.chat(Scripted("Well."), session="work"), capsys)
+    assert again("/status").partition("used")[2].strip() == said
+    assert said in again("/session show")
+    again("Three?")
+    assert ", 3 calls" in again("/usage")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from click.testing import CliRunner
 
-from vademecum import Memory, Message, NotFound, Role, Text, ToolCall, ToolResult
+from vademecum import Memory, Message, NotFound, Role, Text, ToolCall, ToolResult, errors
 from vademecum.adapters.pydantic_ai import ContextWindow, memory_toolset
 from vademecum.errors import OutsideMemory, VadeError
 from vademecum.interfaces.chat import conversation, tools
@@ -54,7 +54,7 @@ def test_each_family_of_tools_is_told_of_itself_alone(family: str, tmp_path: Pat
     for prompt in told["prompts"][family]:
         given = {each["name"]: "tests" for each in prompt["arguments"]}
         texts.append(json.dumps(resources.get_prompt(memory, prompt["name"], given, tools=offered)))
-    kinds = [each for each in vars(server.errors).values() if isinstance(each, type)]
+    kinds = [each for each in vars(errors).values() if isinstance(each, type)]
     kinds = [each for each in kinds if issubclass(each, VadeError) and each.__init__ is VadeError.__init__]
     texts += [server.told(each("no")) for each in kinds]
     assert OutsideMemory in kinds

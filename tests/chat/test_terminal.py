@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -270,3 +271,34 @@ def test_history_survives_anything_that_was_typed(tmp_path: Path) -> None:
     found = terminal.read_history(path)
     assert found[:5] == typed[:5]
     assert len(found) == 6
+
+
+def test_lines_typed_while_it_works_are_sent_one_after_another(room: Room, wire: WireServer) -> None:
+    waits = {"command": "touch begun; while [ ! -e typed ]; do sleep 0.1; done"}
+    wire.script(Use("run_command", waits), Say("First answer."), Say("Second answer."))
+    seat = Seat(room, wire, "--session", "work", "--allow", "run_command")
+    seat.wait("›")
+    seat.type("Do it\r")
+    end = time.monotonic() + HANG
+    while not (room.project / "begun").exists():
+        assert time.monotonic() < end
+        seat.process.expect([r".+", pexpect.TIMEOUT], timeout=0.2)
+        time.sleep(0.05)
+    seat.type("And then?\r/quit\r")
+    (room.project / "typed").touch()
+    assert seat.ended() == 0
+    thread = room.chat(None, session="work").thread
+    assert [each.text for each in thread if each.role is Role.USER] == ["Do it", "And then?"]
+    assert thread[-1].text == "Second answer."
+
+
+def test_a_reader_who_leaves_ends_it_without_a_word(room: Room) -> None:
+    lines = room.project / "lines"
+    lines.write_text("/help\n" * 200)
+    words = f"{VADE} chat --home {room.home} --session work < {lines} | head -3"
+    environ = {**os.environ, "VADE_MODEL": "", "PYTHONUNBUFFERED": "1"}
+    done = subprocess.run(
+        ["sh", "-c", words], cwd=room.project, env=environ, capture_output=True, text=True, check=False
+    )
+    assert len(done.stdout.splitlines()) == 3
+    assert done.stderr == ""

@@ -10,12 +10,15 @@ from llm.wire_server import MODEL, Say, WireServer, serving
 from vademecum.interfaces.chat import conversation
 from vademecum.interfaces.chat.state import find_model
 from vademecum.llm import select
+from vademecum.llm.scripted import Scripted
+from vademecum.transcripts import Role
 from vademecum.transcripts.events import Flushed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from vademecum.interfaces.chat.state import Chat
+    from vademecum.llm.scripted import ScriptedQuestion
 
     from .conftest import Room
 
@@ -163,3 +166,49 @@ def test_a_server_whose_number_cannot_be_is_still_talked_with(
     chat = talking(room)
     talk(chat)
     assert chat.window > 2_000
+
+
+# -------------------------------------------------------------------- windows with hardly any room
+
+
+@pytest.mark.parametrize("window", [700, 1_200, 2_048, 3_000])
+def test_a_small_window_answers_or_says_what_to_cut_and_flushes_nothing_first(
+    room: Room, capsys: pytest.CaptureFixture[str], window: int
+) -> None:
+    person = room.chat().person
+    for number in range(30):
+        person.store(f"Service {number} listens on port {8000 + number}. " * 4, key=f"service-{number}")
+    room.close()
+    asked: list[ScriptedQuestion] = []
+
+    def answer(question: ScriptedQuestion) -> str:
+        asked.append(question)
+        return "Paris."
+
+    chat = room.chat(Scripted(answer, answer), window=window)
+    outcome = conversation.turn(chat, "What is the capital of France?")
+    said = capsys.readouterr().err
+    assert outcome.ok or "has no room for a conversation" in said
+    assert not [event for event in chat.log.events() if isinstance(event, Flushed)]
+    assert len(asked) == outcome.ok  # no turn of the model's over that one question
+    if not outcome.ok:
+        assert "service-" in said
+        assert "--no-inject" in said
+        assert "fewer tools" not in said
+        room.close()
+        bare = room.chat(Scripted("Paris."), window=window, inject=False, session=chat.log.session)
+        told = conversation.turn(bare, "What is the capital of France?")
+        assert told.ok or "use a larger `--window`" in capsys.readouterr().err
+        assert [each.text for each in bare.thread if each.role is Role.USER][:1] == [
+            "What is the capital of France?"
+        ]
+
+
+def test_a_window_too_small_for_tools_talks_without_them_and_says_so(
+    room: Room, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chat = room.chat(Scripted("Paris."), window=2_000)
+    assert chat.offered() == []
+    conversation.greet(chat)
+    assert "no tools: the window is too small for them" in capsys.readouterr().out
+    assert conversation.turn(chat, "What is the capital of France?").text == "Paris."

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from vademecum import Message, Role, Text, Used
 from vademecum.errors import NotVisible
 from vademecum.interfaces.cli.app import run
 from vademecum.memory import connect
@@ -188,3 +189,92 @@ def test_real_transcripts_are_imported_searched_and_exported(vade: Vade, tmp_pat
         for ending in ("html", "md", "jsonl"):
             vade("export", each["id"], str(tmp_path / f"{each['id']}.{ending}"), "--all")
             assert vade.code == 0, vade.err
+
+
+# -------------------------------------------------------------------- what a session took
+
+
+def kept_usage(vade: Vade, *calls: Used) -> str:
+    """A session with these calls in it, kept by several hosts one after another."""
+    memory = connect(origin=Origin.AGENT)
+    log = memory.sessions.new(id="talk", model="small")
+    memory.sessions.record(log, [Message(Role.USER, (Text("How long is it?"),))])
+    for each in calls:
+        memory.sessions.open("talk").append(each)
+    return log.session
+
+
+COUNTED = (
+    Used(input=1000, output=20, total=1020),
+    Used(output=5, total=505, extra={"for": "flush", "read": 500}),
+)
+
+
+def test_what_a_session_took_is_told_at_every_door(vade: Vade, tmp_path: Path) -> None:
+    kept_usage(vade, *COUNTED, Used(input=2000, output=30, cached=900, cost=0.25, model="large"))
+    told = "3,500 tokens in, 55 out, 3 calls, $0.2500 for 1 of them"
+    assert told in vade("show", "talk")
+    listed = vade("list")
+    assert "3,555" in listed
+    assert "$0.25" in listed
+    wanted = {"calls": 3, "input": 3500, "output": 55, "cached": 900, "total": 3555, "cost": 0.25}
+    wanted |= {"priced": 1, "estimated": 0}
+    (session,) = vade.json("list")["sessions"]
+    assert session["usage"] == wanted
+    assert vade.json("show", "talk")["usage"] == wanted
+    memory = connect(origin=Origin.AGENT)
+    assert memory.sessions.list()[0].usage._asdict() == wanted
+    assert memory.sessions.open("talk").usage()._asdict() == wanted
+    for ending in (".html", ".md"):
+        vade("export", "talk", str(tmp_path / f"talk{ending}"))
+        assert told in (tmp_path / f"talk{ending}").read_text()
+
+
+def test_a_cost_that_nobody_said_is_not_made_up(vade: Vade) -> None:
+    kept_usage(vade, *COUNTED, Used(output=1, total=91, extra={"about": 90}))
+    assert "about 1,590 tokens in, 26 out, 3 calls\n" in vade("show", "talk")
+    assert "$" not in vade("list")
+    (session,) = vade.json("list")["sessions"]
+    assert session["usage"]["cost"] is None
+    assert session["usage"]["estimated"] == 1
+
+
+def test_an_imported_session_has_what_its_transcript_says(vade: Vade, tmp_path: Path) -> None:
+    assert vade("list") is not None
+    used = {"input_tokens": 10, "cache_read_input_tokens": 90, "output_tokens": 7}
+    lines: list[dict[str, Any]] = [
+        {"type": "user", "uuid": "u1", "message": {"role": "user", "content": "How long is the table?"}},
+        {
+            "type": "assistant",
+            "uuid": "u2",
+            "parentUuid": "u1",
+            "costUSD": 0.5,
+            "message": {
+                "role": "assistant",
+                "id": "m2",
+                "model": "large-1",
+                "content": [{"type": "text", "text": "Four metres."}],
+                "usage": used,
+            },
+        },
+    ]
+    for at, line in enumerate(lines):
+        line |= {
+            "sessionId": "s-9",
+            "cwd": str(tmp_path / "project"),
+            "timestamp": f"2026-11-15T08:00:0{at}Z",
+        }
+    path = tmp_path / "s-9.jsonl"
+    path.write_text("".join(json.dumps(each) + "\n" for each in lines))
+    vade("import", str(path))
+    (session,) = vade.json("list")["sessions"]
+    assert session["usage"]["input"] == 100
+    assert session["usage"]["cost"] == 0.5
+    assert session["model"] == "large-1"
+    assert "100 tokens in, 7 out, 1 call, $0.5000" in vade("show", session["id"])
+
+
+def test_a_session_that_called_nothing_says_nothing_of_it(vade: Vade) -> None:
+    kept_usage(vade)
+    assert "tokens in" not in vade("show", "talk")
+    assert vade.json("show", "talk")["usage"]["calls"] == 0

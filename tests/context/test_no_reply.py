@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vademecum.context.host import TOKEN, ReplyListener, is_silent
+from vademecum.context.host import ReplyListener
+from vademecum.text import SILENCE as TOKEN
+from vademecum.text import is_silent
 
 
 def heard(chunks: list[str]) -> str:

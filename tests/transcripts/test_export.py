@@ -5,7 +5,10 @@ from __future__ import annotations
 import base64
 import hashlib
 import html
+import json
 import re
+import shutil
+import subprocess
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING
 
@@ -14,7 +17,7 @@ import pytest
 from vademecum.errors import Collision, UnknownName
 from vademecum.transcripts import Image, Message, Opaque, Role, Text, Thinking, ToolCall, ToolResult, export
 from vademecum.transcripts import events as kinds
-from vademecum.transcripts.events import Compacted, Event, Said, Started, Torn
+from vademecum.transcripts.events import NO_USAGE, Compacted, Event, Said, Started, Torn, Usage, Used
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -115,7 +118,7 @@ def test_everything_said_is_in_it_and_escaped() -> None:
 
 @pytest.mark.parametrize("ending", [".html", ".md", ".jsonl"])
 def test_no_secret_leaves(ending: str) -> None:
-    text = "".join(export.renderer(ending)(EVENTS, "x"))
+    text = "".join(export.renderer(ending)(EVENTS, "x", NO_USAGE))
     assert KEY not in text
     assert "REDACTED" in text
 
@@ -124,7 +127,7 @@ def test_markdown_fences_cannot_be_closed_from_inside() -> None:
     text = "".join(export.as_markdown(EVENTS, "Fix it"))
     assert text.startswith("# Fix it\n")
     assert "`````\n````\nREADME.md\n```" in text
-    assert "\n## user · 2026-11-15T08:00:01Z\n" in text
+    assert "\n## user · 2026-11-15 08:00 UTC\n" in text
 
 
 def test_jsonl_gives_the_events_back() -> None:
@@ -156,3 +159,143 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     export.write(path, ["c"], force=True)
     assert [each.name for each in tmp_path.iterdir()] == ["out.md"]
     assert path.read_text() == "c"
+
+
+# -------------------------------------------------------------------- Markdown on the page
+
+
+def shown(*events: Event | Torn, usage: Usage = NO_USAGE) -> str:
+    """The body of a page."""
+    text = "".join(export.as_html(events, "x", usage))
+    parser = Tags()
+    parser.feed(text)
+    assert not parser.open
+    return text[text.index("<main>") : text.index("</main>")]
+
+
+def says(text: str) -> Said:
+    return Said(Message(Role.ASSISTANT, (Text(text),)))
+
+
+def test_markdown_is_rendered() -> None:
+    text = shown(
+        says("# Plan\n\nUse `make`, see [the page](https://example.org/a?b=1&c=2).\nNext line."),
+        says("- one\n- two\n\n```py\nif a < b: pass\n```\n\n| a | b |\n|---|---|\n| 1 | ~~2~~ |"),
+    )
+    for piece in (
+        "<h1>Plan</h1>",
+        "<code>make</code>",
+        '<a href="https://example.org/a?b=1&amp;c=2">the page</a>',
+        "<br />\nNext line.",
+        "<li>one</li>",
+        "if a &lt; b: pass",
+        "<td>1</td>",
+        "<s>2</s>",
+    ):
+        assert piece in text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[x](javascript:alert(1))",
+        "[x](JaVaScRiPt:alert(1))",
+        "[x](data:text/html;base64,PHNjcmlwdD4=)",
+        "[x](file:///etc/passwd)",
+        "[x](vbscript:x)",
+        "[x](&#106;avascript:alert(1))",
+        "<javascript:alert(1)>",
+        "![x](https://evil.example/x.png)",
+        "<img src=x onerror=alert(1)>",
+        "<svg/onload=alert(1)>",
+        '[x](https://e.example/"onmouseover="alert(1))',
+        "```html\n</code></pre><script>alert(1)</script>\n```",
+        "| <b>a</b> |\n|---|\n| <script> |",
+        "x\n\n</article><script>alert(1)</script>",
+    ],
+)
+def test_no_text_brings_tags_pictures_or_running_links(text: str) -> None:
+    parser = Tags()
+    parser.feed(shown(says(text)))
+    for tag, attributes in parser.found:
+        assert tag not in ("script", "img", "svg", "b", "style", "iframe")
+        assert not any(name.startswith("on") or name == "style" for name in attributes)
+        assert (attributes.get("href") or "https:").startswith(("https:", "http:", "mailto:"))
+
+
+def test_a_text_that_is_very_long_is_shown_as_it_is() -> None:
+    text = shown(says("*" * 300_000))
+    assert "<pre>" + "*" * 300_000 + "</pre>" in text
+
+
+# -------------------------------------------------------------------- results under their calls
+
+
+def asks(*calls: str, words: str = "") -> Said:
+    said = (Text(words),) if words else ()
+    return Said(Message(Role.ASSISTANT, (*said, *(ToolCall(each, f"tool-{each}", "{}") for each in calls))))
+
+
+def gives(*calls: str, words: str = "") -> Said:
+    said = (Text(words),) if words else ()
+    results = (ToolResult(each, (Text(f"result-{each}"),)) for each in calls)
+    return Said(Message(Role.TOOL, (*results, *said)))
+
+
+def test_a_result_stands_under_its_call() -> None:
+    text = shown(asks("a", "b", words="I look."), Used(input=3), gives("b"), gives("a"), says("Done."))
+    assert text.count("<article") == 2
+    first, second = text.index("tool-a"), text.index("tool-b")
+    assert first < text.index("result-a") < second < text.index("result-b") < text.index("Done.")
+    assert text.count("result-a") == 2  # in the fold's title, and in it
+
+
+def test_calls_that_stand_in_several_messages_have_their_own_results() -> None:
+    text = shown(asks("a"), asks("b"), gives("a"), gives("b"), says("Done."))
+    assert text.index("tool-a") < text.index("result-a") < text.index("tool-b") < text.index("result-b")
+    assert text.count("<article") == 3
+
+
+def test_what_has_no_call_or_no_result_and_words_beside_a_result_are_all_there() -> None:
+    text = shown(gives("x"), asks("a"), gives("a", "y", words="And this."), asks("b"), says("Bye."))
+    for words in ("result-x", "tool-a", "result-a", "result-y", "And this.", "tool-b", "Bye."):
+        assert words in text
+    assert text.index("tool-a") < text.index("result-a") < text.index("And this.") < text.index("tool-b")
+
+
+def test_many_calls_without_results_are_told_in_order() -> None:
+    text = shown(*(asks(f"n{at:03}") for at in range(130)))
+    places = [text.index(f"tool-n{at:03}") for at in range(130)]
+    assert places == sorted(places)
+    assert text.count("<article") == 130
+
+
+# -------------------------------------------------------------------- hits, time and tokens
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="the page's own script is run by node")
+@pytest.mark.parametrize(
+    ("text", "words", "wanted"),
+    [
+        ("Postgres or MySQL?", ["post"], ["", "Post", "gres or MySQL?"]),
+        ("a.b a.b", ["a.b"], ["", "a.b", " ", "a.b", ""]),
+        ("abcabc", ["ab", "abc"], ["", "abc", "", "abc", ""]),
+        ("nothing", ["zz"], ["nothing"]),
+        ("", ["a"], [""]),
+    ],
+)
+def test_hits_are_marked_where_they_are(text: str, words: list[str], wanted: list[str]) -> None:
+    script = re.search(r"<script>(.*?)</script>", page(), re.DOTALL)[1]  # type: ignore[index]  # it is there
+    function = script[script.index("function pieces") : script.index("function mark")]
+    asked = f"{function}\nconsole.log(JSON.stringify(pieces({json.dumps(text)}, {json.dumps(words)})))"
+    done = subprocess.run(["node", "-e", asked], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == wanted
+
+
+def test_the_page_says_what_the_session_took_and_when_it_was_by_the_minute() -> None:
+    used = Usage(5, 1200, 34, 0, 1234, 0.0125, 3)
+    text = shown(*EVENTS, usage=used)
+    assert "used 1,200 tokens in, 34 out, 5 calls, $0.0125 for 3 of them" in text
+    assert "created 2026-11-15 08:00 UTC" in text
+    assert "user · 2026-11-15 08:00 UTC" in text
+    assert "used" not in shown(*EVENTS)

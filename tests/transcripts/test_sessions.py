@@ -326,6 +326,17 @@ def test_the_note_has_the_last_fifteen_messages_of_user_and_assistant(tmp_path: 
     assert list(log.events())[-1] == over
 
 
+def test_a_reply_that_says_nothing_is_in_no_note(tmp_path: Path) -> None:
+    here = sessions(tmp_path)
+    log = here.new(name="API design")
+    say(log, "Anything new?")
+    say(log, "**NO_REPLY**", Role.ASSISTANT)
+    say(log, "NO_REPLY is what it says then.")
+    text = (tmp_path / "home" / here.end(log.session).note).read_text()
+    assert "**Assistant**" not in text
+    assert "**User**: NO_REPLY is what it says then." in text
+
+
 def test_the_journal_of_the_store_reads_the_note(tmp_path: Path) -> None:
     here = sessions(tmp_path)
     log = here.new(name="API design")

@@ -203,7 +203,8 @@ class Conversations:
         log = self.open(which, all=all)
         self._work.outside(target)
         with self._work.reported(f"write {target}"):
-            export.write(target, render(log.events(), name_of(log.events()) or log.session), force=force)
+            title = name_of(log.events()) or log.session
+            export.write(target, render(log.events(), title, log.usage()), force=force)
         return target
 
     def rename(self, which: str, name: str, *, all: bool = False) -> Log:

@@ -275,7 +275,7 @@ class ContextEngine:
         events = [clean_event(each) if isinstance(each, Event) else each for each in log.events()]
         self._thread = Thread(log, events)
         self._names = names
-        self._offer(())
+        self.offer(())
         self._past = Past(events)
         turn = self._flush_turn if self._settings.flush.enabled else None
         self._gate = Exit(log, self._thread, self._past, turn, self._things_to_do)
@@ -294,7 +294,7 @@ class ContextEngine:
 
     def prepare(self, messages: Sequence[Message], tools: Sequence[Json] = ()) -> Prepared:
         """What to send next; `messages` is the whole thread. Raises WindowFull when nothing more can go."""
-        self._offer(tools)
+        self.offer(tools)
         self.record(messages)
         return self._fitting(refusals=0)
 
@@ -311,7 +311,7 @@ class ContextEngine:
         self._refusals += 1
         self.learn_window(error)
         if tools is not None:
-            self._offer(tools)
+            self.offer(tools)
         return self._fitting(refusals=self._refusals, error=error)
 
     def observe(self, usage: Used) -> None:
@@ -329,10 +329,13 @@ class ContextEngine:
         if self._sent is not None:
             self.estimator = self.estimator.learned(self._model, self._sent, usage.input)
 
-    def compact(self, focus: str | None = None) -> Prepared:
-        """Summarize all but the newest messages now, with regard to what the person says matters."""
+    def compact(self, focus: str | None = None, *, by_model: bool = True) -> Prepared:
+        """Summarize all but the newest messages now, with regard to what the person says matters.
+
+        With `by_model` off the summary is extracted; the flush before it is the model's all the same.
+        """
         report, self._todo, self._git = Proceedings(), None, None
-        self._compact(report, focus or "", manual=True)
+        self._compact(report, focus or "", manual=True, by_model=by_model)
         # A window that was learned to be smaller may be too full, with nothing a compaction could take.
         if self._context < self._given and self._sections().total > self._window().limit:
             return self._fitting(refusals=0)
@@ -461,6 +464,7 @@ class ContextEngine:
             if step.move is Move.FAIL:
                 raise _full(self._sections(), error)
             if step.move is Move.FLUSH:
+                self._fitting_plan(self._window().limit)  # what cannot be sent at all is not flushed first
                 self._gate.flush(report)
             elif not (self._prune(report, trimming=True) and not refusals):
                 self._shrink(report, step.stage, step.target)
@@ -489,6 +493,10 @@ class ContextEngine:
         """Make the window smaller: by a compaction where one is due and works, else by a trim."""
         if stage is Stage.PROACTIVE and self._settings.compaction and self._compact(report, "", manual=False):
             return
+        self._gate.leave(self._fitting_plan(target), report, why=str(stage))
+
+    def _fitting_plan(self, target: int) -> Plan:
+        """A plan of that size, or of less, which fits; raises WindowFull when there is none."""
         plan = self._plan(target)
         trims = 1
         while plan.total > self._window().limit:
@@ -497,7 +505,7 @@ class ContextEngine:
                 raise _full(self._sections(), None)
             plan = self._plan(min(step.target, target))
             trims += 1
-        self._gate.leave(plan, report, why=str(stage))
+        return plan
 
     def _plan(self, target: int, words: str | None = None, share: int = 10) -> Plan:
         told = self._past.words if words is None else words
@@ -519,7 +527,7 @@ class ContextEngine:
 
     # ---------------------------------------------------------------- compaction
 
-    def _compact(self, report: Proceedings, focus: str, *, manual: bool) -> bool:
+    def _compact(self, report: Proceedings, focus: str, *, manual: bool, by_model: bool = True) -> bool:
         """Compact with the host's model; when that fails, a person's wish is met by the extraction."""
         hindrance = turns.hindrance(self._past.record, manual=manual)
         if hindrance:
@@ -533,7 +541,10 @@ class ContextEngine:
             report.why.append("nothing to compact")
             return False
         self._gate.flush(report)
-        made = turns.compact(self._task(plan, focus), self._host, seconds=self._settings.compaction_seconds)
+        made = turns.Compaction(why=turns.NO_MODEL)
+        if by_model:
+            seconds = self._settings.compaction_seconds
+            made = turns.compact(self._task(plan, focus), self._host, seconds=seconds)
         self._heed(made.why)
         if made.text:
             sound = self._plan(target, made.text, share=5)
@@ -613,8 +624,11 @@ class ContextEngine:
 
     # ---------------------------------------------------------------- measuring
 
-    def _offer(self, tools: Sequence[Json]) -> None:
-        """These tools go with each request: what they take, and which of them read what has left."""
+    def offer(self, tools: Sequence[Json]) -> None:
+        """These tools go with each request: what they take, and which of them read what has left.
+
+        A turn and `prepare` say it themselves; a host that shows a window before its first request does.
+        """
         self._schemas = measure_schemas(tools)
         # What is in memory alone no tool can read.
         self._thread.readers = (

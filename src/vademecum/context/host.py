@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from vademecum.errors import HostFailed
+from vademecum.text import SILENCE, SILENCE_WRAP, is_silent
 from vademecum.transcripts import Message
 
 if TYPE_CHECKING:
@@ -260,10 +261,6 @@ class _AskGit:
 
 # ------------------------------------------------------------ silent replies
 
-TOKEN = "NO_REPLY"
-_WRAP = r"""[\s*`"'(\[<]{0,32}"""  # what models put around it
-_SILENT = re.compile(rf"{_WRAP}{TOKEN}(?![\w-])", re.IGNORECASE)
-
 
 def _prefixes(word: str) -> str:
     """A pattern for every beginning of a word: N, NO, NO_ …"""
@@ -273,12 +270,7 @@ def _prefixes(word: str) -> str:
     return found
 
 
-_MAY_BE = re.compile(_WRAP + _prefixes(TOKEN), re.IGNORECASE)
-
-
-def is_silent(text: str) -> bool:
-    """Whether a whole reply is to be suppressed."""
-    return _SILENT.match(text) is not None
+_MAY_BE = re.compile(SILENCE_WRAP + _prefixes(SILENCE), re.IGNORECASE)
 
 
 class ReplyListener(NamedTuple):

@@ -15,10 +15,11 @@ from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.context.budget import FLUSH, FlushSettings
-from vademecum.context.host import ask, ask_for, is_silent, reply_of
+from vademecum.context.host import ask, ask_for, reply_of
 from vademecum.context.units import clip
 from vademecum.errors import HostFailed
 from vademecum.llm.base import read_prompt
+from vademecum.text import is_silent
 from vademecum.tokens import weigh
 from vademecum.transcripts import Message, Role, Text, Thinking, ToolCall, ToolResult
 

@@ -61,9 +61,8 @@ class Injection:
         """What an agent is told before it begins: with a question, the records that answer it come first.
 
         `audience` may narrow who listens, never widen it; without `session` its own records stay out; with
-        `notices` the agent is asked to pass on what memory moved by itself; with `recent` it is told of
-        the last sessions of this project. `without` are the marks of what the session has been told already.
-        With `tools` off no tool is named, for an agent that has none.
+        `notices` the agent is asked to pass on what memory moved by itself; with `recent` it is told of the
+        last sessions here. `without` are marks of what was told already; with `tools` off none is named.
         """
         if self._work.settings.incognito or not self._work.settings.inject.enabled:
             return injecting.Block("")
@@ -72,14 +71,9 @@ class Injection:
             listening = Audience.GROUP
         places = scopes.visible(self._work.caller._replace(audience=listening))
         own = self._work.settings.inject
-        builder = injecting.Builder(
-            self._work.records,
-            self._work.documents,
-            self._work.journal,
-            own,
-            half_life_days=self._work.settings.knowledge.half_life_days,
-            now=self._work.now,
-        )
+        work, half_life = self._work, self._work.settings.knowledge.half_life_days
+        given = work.records, work.documents, work.journal, own
+        builder = injecting.Builder(*given, half_life_days=half_life, now=work.now)
         look = self._work.records.catalogue.one_look()
         with self._work.reported("read the memory"), look, outgoing.noticing() as hidden:
             block = builder.build(

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from vademecum.context.engine import DryRun as DryRun
+    from vademecum.context.window import Inspection as Inspection
+    from vademecum.context.window import Sections as Sections
     from vademecum.index.sync import Survey as Survey
     from vademecum.index.sync import SyncReport as SyncReport
     from vademecum.knowledge.graph import Graph as Graph
@@ -34,5 +36,6 @@ if TYPE_CHECKING:
     from vademecum.store.requests import Waiting as Waiting
     from vademecum.store.runs import Brief as Brief
     from vademecum.store.sources import Source as Source
+    from vademecum.transcripts.events import Usage as Usage
     from vademecum.transcripts.importing import ImportedSession as ImportedSession
     from vademecum.transcripts.log import Line as Line

@@ -57,6 +57,16 @@ def is_command(text: str) -> bool:
     return re.match(r"/[\w:-]+(?:\s|$)", text.strip()) is not None
 
 
+SILENCE = "NO_REPLY"  # what a model answers that has nothing to say to the person
+SILENCE_WRAP = r"""[\s*`"'(\[<]{0,32}"""  # what models put around it
+_SILENT = re.compile(rf"{SILENCE_WRAP}{SILENCE}(?![\w-])", re.IGNORECASE)
+
+
+def is_silent(text: str) -> bool:
+    """Whether a whole reply is to be suppressed."""
+    return _SILENT.match(text) is not None
+
+
 def normalise(text: str) -> str:
     """A text with its white space folded and its characters composed."""
     return " ".join(unicodedata.normalize("NFC", text).split())

@@ -453,30 +453,53 @@ def read_thread(events: Iterable[Event | Torn]) -> list[Said]:
 
 
 class Usage(NamedTuple):
-    """What all calls of a session cost together."""
+    """What all calls of a session took together; the cost is of those calls that say one."""
 
     calls: int = 0
     input: int = 0
     output: int = 0
     cached: int = 0
     total: int = 0
-    cost: float = 0.0
+    cost: float | None = None  # dollars; None when no call says any
+    priced: int = 0  # calls that say what they cost
+    estimated: int = 0  # calls that nobody counted
+
+    def add(self, event: Used) -> Usage:
+        """With one call more; one that names no total counts with what went in and came out."""
+        total = event.total or event.input + event.output
+        return Usage(
+            self.calls + 1,
+            # What was read for a flush or is only estimated stands beside: it is no window that was counted.
+            self.input + (event.input or max(total - event.output, 0)),
+            self.output + event.output,
+            self.cached + event.cached,
+            self.total + total,
+            (self.cost or 0.0) + event.cost if event.cost else self.cost,
+            self.priced + bool(event.cost),
+            self.estimated + (ESTIMATED in event.extra),
+        )
+
+    def tell(self) -> str:
+        """In a few words."""
+        about = "about " if self.estimated else ""
+        calls = f"{self.calls:,} call{'' if self.calls == 1 else 's'}"
+        said = f"{about}{self.input:,} tokens in, {self.output:,} out, {calls}"
+        if self.cost is None:
+            return said
+        part = f" for {self.priced:,} of them" if self.priced < self.calls else ""
+        return f"{said}, ${self.cost:.4f}{part}"
+
+
+NO_USAGE = Usage()
+ESTIMATED = "about"  # the field of a call whose tokens are an estimate
 
 
 def usage_of(events: Iterable[Event | Torn]) -> Usage:
-    """The sum over all calls; a call that names no total counts with what went in and came out."""
+    """The sum over all calls."""
     found = Usage()
     for event in events:
         if isinstance(event, Used):
-            total = event.total or event.input + event.output
-            found = Usage(
-                found.calls + 1,
-                found.input + event.input,
-                found.output + event.output,
-                found.cached + event.cached,
-                found.total + total,
-                found.cost + event.cost,
-            )
+            found = found.add(event)
     return found
 
 

@@ -12,30 +12,37 @@ import html
 import json
 import os
 import re
+from dataclasses import replace
+from datetime import UTC
 from typing import TYPE_CHECKING, Any
 
 from vademecum.errors import Collision, UnknownName
-from vademecum.text import fences
+from vademecum.text import clock, fences
 from vademecum.transcripts import Image, Opaque, Text, Thinking, ToolCall, ToolResult, is_aside
 from vademecum.transcripts import events as kinds
-from vademecum.transcripts.events import Compacted, Event, Said, Started, Summary
+from vademecum.transcripts.events import NO_USAGE, Compacted, Event, Said, Started, Summary
 from vademecum.transcripts.log import clean_event
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
+    from markdown_it import MarkdownIt
+
     from vademecum.transcripts import Part
-    from vademecum.transcripts.events import Torn
+    from vademecum.transcripts.events import Torn, Usage
     from vademecum.transcripts.log import Line
 
-    Render = Callable[[Iterable[Event | Torn], str], Iterator[str]]
+    Render = Callable[[Iterable[Event | Torn], str, Usage], Iterator[str]]
 
 _INVISIBLE = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
 _PICTURES = {"image/png", "image/jpeg", "image/gif", "image/webp"}
 _LONGEST = 2000  # characters of a message in a list of them
+_RENDERED = 200_000  # characters of a text that is read as Markdown; a longer one is shown as it is
+_HELD = 50  # messages that wait for the results of their calls
+_LINKS = ("http:", "https:", "mailto:")
 _BASE64 = re.compile(r"[A-Za-z0-9+/\s]+={0,2}\s*")
 
 _STYLE = """
@@ -51,7 +58,17 @@ article{margin:1rem 0;padding:.1rem 0 .1rem .8rem;border-left:4px solid var(--ot
 article.user{border-color:var(--user)}article.assistant{border-color:var(--assistant)}
 article h2{font-size:.8rem;margin:0 0 .2rem;opacity:.75;font-weight:600}
 article.aside{opacity:.65}
+article>p,article>ul,article>ol,article>table,article>blockquote{margin:.4rem 0}
+article h1,article h3,article h4,article h5,article h6{font-size:1rem;margin:.8rem 0 .3rem}
+article>h2+details{margin-top:.2rem}
+blockquote{margin-left:0;padding-left:.8rem;border-left:3px solid var(--line);opacity:.85}
+table{border-collapse:collapse;display:block;overflow:auto}
+td,th{border:1px solid var(--line);padding:.2rem .5rem;text-align:left}
+code{font:.87em/1.45 ui-monospace,monospace;background:var(--soft);border-radius:.2rem;padding:.05rem .2rem}
+mark{background:#ffd54a;color:#000;border-radius:.15rem}
 pre{white-space:pre-wrap;margin:.3rem 0;font:inherit}
+pre>code{display:block;padding:.5rem .6rem;overflow:auto}
+details details{margin-left:.8rem}
 details{margin:.4rem 0;background:var(--soft);border:1px solid var(--line);border-radius:.4rem;
 padding:.3rem .6rem}
 details pre{font:13px/1.45 ui-monospace,monospace;max-height:30rem;overflow:auto}
@@ -65,13 +82,55 @@ _SCRIPT = """
 const box = document.getElementById('search'), found = document.getElementById('found');
 const all = Array.from(document.querySelectorAll('article'));
 const texts = all.map(each => each.textContent.toLowerCase());
+function pieces(text, words) {  // plain, hit, plain, hit, …
+  const lower = text.toLowerCase(), found = [];
+  for (let at = 0, from = 0; ; ) {
+    let best = -1, size = 0;
+    for (const word of words) {
+      const place = lower.indexOf(word, at);
+      if (place >= 0 && (best < 0 || place < best || (place === best && word.length > size))) {
+        best = place;
+        size = word.length;
+      }
+    }
+    if (best < 0) return [...found, text.slice(from)];
+    found.push(text.slice(from, best), text.slice(best, best + size));
+    at = from = best + size;
+  }
+}
+function mark(node, words) {
+  const walker = document.createTreeWalker(node, NodeFilter.SHOW_TEXT), texts = [];
+  while (walker.nextNode()) texts.push(walker.currentNode);
+  for (const text of texts) {
+    // A letter that becomes two when it is small would shift what follows it.
+    if (text.data.toLowerCase().length !== text.data.length) continue;
+    const cut = pieces(text.data, words);
+    if (cut.length === 1) continue;
+    const made = cut.map((piece, at) => {
+      if (at % 2 === 0) return piece;
+      const hit = document.createElement('mark');
+      hit.textContent = piece;
+      return hit;
+    });
+    text.replaceWith(...made);
+  }
+}
+function unmark() {
+  document.querySelectorAll('main mark').forEach(hit => {
+    const around = hit.parentNode;
+    hit.replaceWith(hit.textContent);
+    around.normalize();
+  });
+}
 box.addEventListener('input', () => {
   const words = box.value.toLowerCase().split(/\\s+/).filter(Boolean);
+  unmark();
   let count = 0;
   all.forEach((each, at) => {
     const fits = words.every(word => texts[at].includes(word));
     each.hidden = !fits;
     count += fits;
+    if (fits && words.length) mark(each, words);
     each.querySelectorAll('details').forEach(fold => {
       const inside = fold.textContent.toLowerCase();
       fold.open = words.length > 0 && words.some(word => inside.includes(word));
@@ -109,7 +168,7 @@ def write(path: Path, content: Iterable[str], *, force: bool = False) -> None:
         staged.unlink(missing_ok=True)
 
 
-def as_jsonl(events: Iterable[Event | Torn], title: str) -> Iterator[str]:
+def as_jsonl(events: Iterable[Event | Torn], title: str, usage: Usage = NO_USAGE) -> Iterator[str]:
     """The events as they stand in the log; torn lines are left out."""
     for event in _safe(events):
         yield kinds.render(event).decode() + "\n"
@@ -118,14 +177,14 @@ def as_jsonl(events: Iterable[Event | Torn], title: str) -> Iterator[str]:
 # -------------------------------------------------------------------- Markdown
 
 
-def as_markdown(events: Iterable[Event | Torn], title: str) -> Iterator[str]:
+def as_markdown(events: Iterable[Event | Torn], title: str, usage: Usage = NO_USAGE) -> Iterator[str]:
     """One heading for each message; what tools were asked and said stands in fences."""
     yield f"# {_heading(title)}\n"
     for event in _safe(events):
         if isinstance(event, Started):
-            yield "".join(f"\n- {name}: {_heading(value)}" for name, value in _about(event)) + "\n"
+            yield "".join(f"\n- {name}: {_heading(value)}" for name, value in _about(event, usage)) + "\n"
         elif isinstance(event, Summary | Compacted):
-            yield f"\n## Summary · {event.time}\n\n{_visible(event.text)}\n"
+            yield f"\n## Summary · {_when(event.time)}\n\n{_visible(event.text)}\n"
         elif isinstance(event, Said):
             yield f"\n## {_who(event)}\n"
             for part in event.message.parts:
@@ -145,9 +204,9 @@ def _markdown(part: Part) -> str:
 # -------------------------------------------------------------------- a web page
 
 
-def as_html(events: Iterable[Event | Torn], title: str) -> Iterator[str]:
+def as_html(events: Iterable[Event | Torn], title: str, usage: Usage = NO_USAGE) -> Iterator[str]:
     """One page that needs nothing else: no address is fetched, and nothing but its own search runs."""
-    return page(title, _articles(events), what="this session")
+    return page(title, _articles(events, usage), what="this session")
 
 
 def page(title: str, body: Iterable[str], *, what: str) -> Iterator[str]:
@@ -171,35 +230,84 @@ def page(title: str, body: Iterable[str], *, what: str) -> Iterator[str]:
     yield f"</main>\n<script>{_SCRIPT}</script>\n</body>\n</html>\n"
 
 
-def _articles(events: Iterable[Event | Torn]) -> Iterator[str]:
-    for event in _safe(events):
+def _articles(events: Iterable[Event | Torn], usage: Usage) -> Iterator[str]:
+    markdown = markdown_reader()
+    for event, results in _with_results(_safe(events)):
         if isinstance(event, Started):
-            said = " · ".join(f"{name} {value}" for name, value in _about(event))
+            said = " · ".join(f"{name} {value}" for name, value in _about(event, usage))
             yield f"<p>{escaped(said)}</p>\n"
         elif isinstance(event, Summary | Compacted):
             yield (
-                f'<article class="aside"><h2>summary · {escaped(event.time)}</h2>'
+                f'<article class="aside"><h2>summary · {escaped(_when(event.time))}</h2>'
                 f"<pre>{escaped(event.text)}</pre></article>\n"
             )
         elif isinstance(event, Said):
             aside = " aside" if is_aside(event.message) else ""
             yield f'<article class="{event.message.role}{aside}"><h2>{escaped(_who(event))}</h2>\n'
             for part in event.message.parts:
-                yield _html(part) + "\n"
+                yield _html(part, results, markdown) + "\n"
             yield "</article>\n"
 
 
-def _html(part: Part) -> str:
+def _with_results(events: Iterable[Event]) -> Iterator[tuple[Event, dict[str, ToolResult]]]:
+    """Each event, a message with calls together with the results that follow it; those are not told twice."""
+    held: list[Said] = []
+    results: dict[str, ToolResult] = {}
+    for each in events:
+        event = each
+        if not isinstance(event, Said | Started | Summary | Compacted):
+            continue
+        waiting = {call.id for said in held for call in said.message.calls if call.id} - {*results}
+        if isinstance(event, Said):
+            own = {part.id: part for part in event.message.results if part.id in waiting}
+            results |= own
+            rest = tuple(part for part in event.message.parts if part not in own.values())
+            if own and not rest:
+                continue
+            event = replace(event, message=event.message._replace(parts=rest)) if own else event
+            if waiting - {*own} and event.message.calls and len(held) < _HELD:
+                held.append(event)  # calls of one answer may stand in several messages
+                continue
+        yield from ((said, results) for said in held)
+        held, results = [], {}
+        if isinstance(event, Said) and event.message.calls:
+            held.append(event)
+        else:
+            yield event, {}
+    yield from ((said, results) for said in held)
+
+
+def _html(part: Part, results: Mapping[str, ToolResult], markdown: MarkdownIt) -> str:
     if isinstance(part, Text):
-        return f"<pre>{escaped(part.text)}</pre>"
+        return render_markdown(part.text, markdown)
     if isinstance(part, Image):
         return _picture(part)
     pictures = part.content if isinstance(part, ToolResult) else ()
     shown = "".join(_picture(each) for each in pictures if isinstance(each, Image))
+    below = results.get(part.id) if isinstance(part, ToolCall) else None
+    if below is not None:
+        shown += _html(below._replace(name=""), {}, markdown)
     return (
         f"<details><summary>{escaped(label(part))}</summary>"
         f"<pre>{escaped(inside(part))}</pre>{shown}</details>"
     )
+
+
+def markdown_reader() -> MarkdownIt:
+    """What reads Markdown for a page: no HTML of the text's own, no picture, and links that lead outside."""
+    from markdown_it import MarkdownIt
+
+    made = MarkdownIt("commonmark", {"html": False, "breaks": True}).enable(["table", "strikethrough"])
+    made.disable("image")
+    made.validateLink = lambda url: url.strip().lower().startswith(_LINKS)  # type: ignore[method-assign]  # how it is set
+    return made
+
+
+def render_markdown(text: str, markdown: MarkdownIt) -> str:
+    """A text as a page shows it; one that is very long as it stands."""
+    if len(text) > _RENDERED:
+        return f"<pre>{escaped(text)}</pre>"
+    return str(markdown.render(_visible(text))).rstrip("\n")
 
 
 def _picture(image: Image) -> str:
@@ -224,16 +332,24 @@ def _safe(events: Iterable[Event | Torn]) -> Iterator[Event]:
             yield clean_event(event)
 
 
-def _about(event: Started) -> Iterator[tuple[str, str]]:
+def _about(event: Started, usage: Usage) -> Iterator[tuple[str, str]]:
     for name in ("created", "agent", "model", "cwd", "project"):
         value = getattr(event, name)
         if value:
-            yield name, value
+            yield name, _when(value) if name == "created" else value
+    if usage.calls:
+        yield "used", usage.tell()
+
+
+def _when(time: str) -> str:
+    """A moment as a person reads it: by the minute, in UTC."""
+    moment = clock.parse(time)
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC" if moment else time
 
 
 def _who(event: Said) -> str:
     message = event.message
-    parts = [str(message.role), message.name, message.model, message.time or event.time]
+    parts = [str(message.role), message.name, message.model, _when(message.time or event.time)]
     return " · ".join(_heading(each) for each in parts if each)
 
 

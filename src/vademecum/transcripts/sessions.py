@@ -30,9 +30,16 @@ from vademecum.errors import (
 from vademecum.search import relevance
 from vademecum.search.legs import PREVIEW, around, lowered
 from vademecum.store import Journal, files, scopes
-from vademecum.text import clock, is_command, names, secrets
+from vademecum.text import clock, is_command, is_silent, names, secrets
 from vademecum.text.outgoing import clean_text
-from vademecum.transcripts import ASIDE, OwnCalls, Role, is_aside, is_own_call, name_from
+from vademecum.transcripts import (
+    ASIDE,
+    OwnCalls,
+    Role,
+    is_aside,
+    is_own_call,
+    name_from,
+)
 from vademecum.transcripts.events import (
     PROGRESS,
     Checkpoint,
@@ -41,6 +48,8 @@ from vademecum.transcripts.events import (
     Renamed,
     Said,
     Started,
+    Usage,
+    Used,
     end_of,
     name_of,
     start_of,
@@ -83,6 +92,7 @@ class Session(NamedTuple):
     model: str = ""
     ended: bool = False
     trouble: str = ""  # why its file could not be read
+    usage: Usage = Usage()  # of all its calls
 
 
 class Reset(NamedTuple):
@@ -431,11 +441,12 @@ def _card(log: Log, project: str) -> Session:
     """Read the few lines that tell of a session as a whole; messages are counted, not read."""
     rare: list[Event] = []
     count = looked = 0
-    updated = made = ""
+    updated = made = model = ""
+    usage = Usage()
     for raw in log.raw():
         updated = raw.time or updated
         if raw.kind == Said.kind:
-            count += 1
+            count += _SYSTEM not in raw.content[:_HEAD]
             if rare and isinstance(rare[-1], Ended):
                 rare.pop()  # somebody spoke since
         if raw.kind == Said.kind and (made or looked >= _LOOK):
@@ -445,6 +456,8 @@ def _card(log: Log, project: str) -> Session:
             if isinstance(event, Said) and not made:
                 looked += 1
                 made = name_from(event.message)
+            elif isinstance(event, Used):
+                usage, model = usage.add(event), model or event.model
             elif isinstance(event, Started | Renamed | Ended):
                 rare.append(event)
     begun = start_of(rare) or Started()
@@ -459,12 +472,14 @@ def _card(log: Log, project: str) -> Session:
         begun.agent,
         begun.audience,
         begun.cwd,
-        begun.model,
+        begun.model or model,
         end_of(rare) is not None,
+        usage=usage,
     )
 
 
-_RARE = (Started.kind, Renamed.kind, Ended.kind)
+_SYSTEM, _HEAD = b'"role":"system"', 400  # a prompt is nothing that was said, and stands at the beginning
+_RARE = (Started.kind, Renamed.kind, Ended.kind, Used.kind)
 
 
 def _begun(log: Log) -> Started | None:
@@ -485,7 +500,8 @@ def _newest_first(found: Iterator[Session] | Sequence[Session]) -> list[Session]
 
 def _is_spoken(message: Message) -> bool:
     text = message.text.replace(ASIDE, "").strip()
-    plain = not is_aside(message) and not is_command(text)
+    silent = message.role is Role.ASSISTANT and is_silent(text)
+    plain = not is_aside(message) and not is_command(text) and not silent
     return message.role in _SPOKEN and bool(text) and plain
 
 

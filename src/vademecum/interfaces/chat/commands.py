@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum import Ambiguous, NotFound, Refused, UnknownName, UsageError, VadeError
 from vademecum.interfaces.chat import state
@@ -32,10 +33,11 @@ from vademecum.text import spelled
 from vademecum.tokens import Size, count, weigh
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from vademecum import Status, Stored
     from vademecum.interfaces.chat.state import Chat
+    from vademecum.memory.values import Sections
 
     Run = Callable[[Chat, str], None]
     Complete = Callable[[Chat, Sequence[str]], Iterable[str]]
@@ -51,6 +53,7 @@ _KNOWLEDGE = "list [TYPE]|stats|prune [--yes]"
 _PLACES = {"preference": ("user", "global"), "correction": ("feedback", "project")}
 _SHORT = 100
 _ID = 4  # characters of an id
+_NUMBER = re.compile(r"#?(\d{1,9})[.)]?")  # of a proposal: never a text to keep
 
 
 def nothing(chat: Chat, words: Sequence[str]) -> Iterable[str]:
@@ -126,7 +129,7 @@ def bar(part: int, whole: int) -> str:
 
 def status(chat: Chat, rest: str) -> None:
     """How everything stands."""
-    look, tokens = chat.engine.inspect(), chat.engine.filled(chat.thread[:1], chat.offered())
+    look, tokens = chat.engine.inspect(), filled(chat)
     found = chat.person.status()
     name = chat.log.title()
     rows = [
@@ -155,11 +158,8 @@ def _coverage(status: Status) -> str:
 
 
 def spent(chat: Chat) -> str:
-    """What this chat took so far."""
-    total = chat.spent.total
-    about = "" if total.counted else "about "
-    cost = f", ${total.cost:.4f}" if total.cost is not None else ""
-    return f"{about}{total.input:,} tokens in, {total.output:,} out, {chat.spent.calls:,} calls{cost}"
+    """What this session took so far, also before this chat."""
+    return chat.log.usage().tell()
 
 
 def context(chat: Chat, rest: str) -> None:
@@ -167,38 +167,75 @@ def context(chat: Chat, rest: str) -> None:
     which, more = parted(rest or "list")
     if which not in ("list", "detail") or more:
         raise wrong("context", "list|detail")
-    look, tokens, offered = (
-        chat.engine.inspect(),
-        chat.engine.filled(chat.thread[:1], chat.offered()),
-        chat.offered(),
+    look, tokens, offered = chat.engine.inspect(), filled(chat), chat.offered()
+    parts = _system_parts(chat, tokens.system, look.ratio)
+    parts.append(
+        WindowPart(
+            "tool schemas",
+            tokens.schemas,
+            f"{len(offered)} tools",
+            [WindowPart(str(each["name"]), count_tools([each], look.ratio)) for each in offered],
+        )
     )
-    ratio = look.ratio
-
-    def size(text: str) -> int:
-        return count(Size(weigh(text)), ratio)
-
-    system = size(chat.thread[0].text)
-    rows = [["system prompt", f"{system - size(chat.block.text):,}", ""]]
-    for section in chat.block.sections:
-        if section.items:
-            lines = "\n".join(line for item in section.items for line in item.lines)
-            rows.append([f"memory: {section.title}", f"{size(lines):,}", f"{len(section.items)} items"])
-        if which == "detail":
-            for item in section.items:
-                rows.append([f"  {item.key or item.path}", f"{size(chr(10).join(item.lines)):,}", item.path])
-    rows.append(["tool schemas", f"{tokens.schemas:,}", f"{len(offered)} tools"])
-    if which == "detail":
-        rows += [[f"  {each['name']}", f"{count_tools([each], ratio):,}", ""] for each in offered]
-    rows.append(["summary", f"{tokens.summary:,}", ""])
-    rows.append(["messages", f"{tokens.messages:,}", f"{len(look.rows):,} in the window"])
-    if which == "detail":
-        rows += [[f"  {row.role}", f"{row.tokens:,}", f"{row.state} {row.id}"] for row in look.rows]
+    parts.append(WindowPart("summary", tokens.summary))
+    head = next((at for at, row in enumerate(look.rows) if row.role != "system"), len(look.rows))
+    said = [WindowPart(row.role, row.tokens, f"{row.state} {row.id}") for row in look.rows[head:]]
+    parts.append(WindowPart("messages", tokens.messages, f"{len(said):,} in the window", said))
+    rows = [row for part in parts for row in part.rows(detail=which == "detail")]
     output.table(rows, ["what", "tokens", "text"])
-    output.line(f"{bar(tokens.total, tokens.context)} of {tokens.context:,} tokens")
+    output.line(f"{bar(tokens.total, tokens.context)} {tokens.total:,} of {tokens.context:,} tokens")
     for each in chat.block.warnings:
         output.line(each)
     if chat.block.waiting:
         output.line(f"{chat.block.waiting} not shown to the model until you verify them (`vade verify KEY`)")
+
+
+class WindowPart(NamedTuple):
+    """One part of what the model is sent, and what it consists of."""
+
+    what: str
+    tokens: int
+    text: str = ""
+    below: list[WindowPart] = []  # noqa: RUF012  never changed
+
+    def rows(self, *, detail: bool) -> Iterator[list[str]]:
+        """Its line, and in detail those below it, which add up to it: what frames them is a line as well."""
+        yield [self.what, f"{self.tokens:,}", self.text]
+        if not detail or not self.below:
+            return
+        around = self.tokens - sum(each.tokens for each in self.below)
+        for each in [*self.below, *([WindowPart("around them", around)] if around else [])]:
+            yield [f"  {each.what}", f"{each.tokens:,}", each.text]
+
+
+def _system_parts(chat: Chat, tokens: int, ratio: float) -> list[WindowPart]:
+    """The system prompt, and what of memory stands in it."""
+
+    def size(text: str) -> int:
+        return count(Size(weigh(text)), ratio)
+
+    memory = [
+        WindowPart(
+            f"memory: {section.title}",
+            size("\n".join(line for item in section.items for line in item.lines)),
+            f"{len(section.items)} items",
+            [
+                WindowPart(item.key or item.path, size("\n".join(item.lines)), item.path)
+                for item in section.items
+            ],
+        )
+        for section in chat.block.sections
+        if section.items
+    ]
+    if memory:
+        around = size(chat.block.text) - sum(each.tokens for each in memory)
+        memory.append(WindowPart("memory: around it", around))
+    return [WindowPart("system prompt", tokens - sum(each.tokens for each in memory)), *memory]
+
+
+def filled(chat: Chat) -> Sections:
+    """How full the window is, with the system prompt and the tools as they are now."""
+    return chat.engine.filled(chat.thread[:1], chat.offered())
 
 
 def usage(chat: Chat, rest: str) -> None:
@@ -212,8 +249,9 @@ def usage(chat: Chat, rest: str) -> None:
 
 def compact(chat: Chat, rest: str) -> None:
     """Make room now."""
-    before = chat.engine.inspect().tokens.total
-    made = chat.engine.compact(rest or None)
+    before = filled(chat).total
+    with chat.screen.working("summarizing the older messages …"):
+        made = chat.engine.compact(rest or None)
     if not made.trimmed and not made.cut:
         output.line("nothing to compact: what is in the window is new")
         return
@@ -221,7 +259,7 @@ def compact(chat: Chat, rest: str) -> None:
     flushed = f"; memory flush: {made.flushed}" if made.flushed else ""
     output.line(
         f"🧹 Compacted by {how}: {output.plural(len(made.trimmed), 'message')} left,"
-        f" {before:,} → {made.tokens.total:,} tokens{flushed}; the transcript has all of them"
+        f" {before:,} → {filled(chat).total:,} tokens{flushed}; the transcript has all of them"
     )
 
 
@@ -284,14 +322,12 @@ def _written(chat: Chat) -> None:
 
 
 def _show(chat: Chat) -> None:
-    used = chat.log.usage()
     output.line(f"session     {chat.log.session}")
     output.line(f"name        {chat.log.title() or '-'}")
     output.line(f"begun       {chat.log.begun() or '-'}")
     output.line(f"transcript  {chat.log.path or 'in memory only'}")
     output.line(f"messages    {chat.said:,}")
-    cost = f", ${used.cost:.4f}" if used.cost else ""
-    output.line(f"used        {used.total:,} tokens in {used.calls:,} calls{cost}")
+    output.line(f"used        {spent(chat)}")
     output.line(f"compactions {chat.engine.inspect().cycles:,}")
 
 
@@ -310,18 +346,25 @@ def _switch(chat: Chat, which: str) -> None:
 
 
 def _trim(chat: Chat) -> None:
-    """Without a model: what leaves is summed up by extraction."""
-    before = chat.engine.inspect().tokens.total
-    made = chat.person.sessions.context(
-        chat.log, window=max(before, 1), model=chat.model_name, reply=chat.reply
-    ).compact()
+    """What leaves is flushed by the model, and summed up by extraction."""
+    before = filled(chat).total
+    engine = chat.person.sessions.context(
+        chat.log,
+        window=max(chat.engine.inspect().tokens.total, 1),
+        model=chat.model_name,
+        complete=chat.complete if chat.model is not None else None,
+        reply=chat.reply,
+    )
+    with chat.screen.working("making room …"):
+        made = engine.compact(by_model=False)
     chat.renew()
     if not made.trimmed and not made.cut:
         output.line("nothing to trim: what is in the window is new")
         return
+    flushed = f"; memory flush: {made.flushed}" if made.flushed else ""
     output.line(
-        f"{output.plural(len(made.trimmed), 'message')} left the window: {before:,} → {made.tokens.total:,}"
-        " tokens; the transcript has all of them"
+        f"{output.plural(len(made.trimmed), 'message')} left the window: {before:,} → {filled(chat).total:,}"
+        f" tokens{flushed}; the transcript has all of them"
     )
 
 
@@ -521,13 +564,14 @@ def protect(chat: Chat, rest: str) -> None:
 
 def remember(chat: Chat, rest: str) -> None:
     """Keep what was proposed, or a text of the person's own."""
-    if rest and not (rest.isdecimal() and chat.proposed):
+    numbered = _NUMBER.fullmatch(rest)
+    if rest and not numbered:
         kept(chat.person.store(rest))
         return
     if not chat.proposed:
         raise UsageError("nothing is proposed", hint="/remember TEXT keeps a text of your own")
-    number = int(rest) if rest else 0
-    if number > len(chat.proposed):
+    number = int(numbered[1]) if numbered else 0
+    if number > len(chat.proposed) or (numbered and not number):
         raise NotFound(f"there is no proposal {number}", hint=f"there are {len(chat.proposed)}")
     chosen = chat.proposed[number - 1 : number] if number else chat.proposed
     for each in chosen:

@@ -25,11 +25,11 @@ from vademecum import (
     WindowFull,
     is_overflow,
 )
-from vademecum.context.host import ReplyListener, is_silent
+from vademecum.context.host import ReplyListener
 from vademecum.interfaces.chat import commands, tools
 from vademecum.interfaces.chat.state import NO_MODEL, SHAPE, used
 from vademecum.interfaces.present.safe import clean_text, noticing
-from vademecum.text import is_command
+from vademecum.text import is_command, is_silent
 
 if TYPE_CHECKING:
     from vademecum import Call, Prepared
@@ -79,22 +79,24 @@ class Stopped(Exception):
 
 def converse(chat: Chat, prompt: Prompt) -> int:
     """Talk until the end; returns the exit code, which says whether the last line could be answered."""
-    greet(chat)
-    warm_model(chat)
     code, swept = 0, False
-    while not chat.over:
-        try:
-            line = prompt.line()
-        except EOFError:
-            break
-        except KeyboardInterrupt:
-            chat.screen.dim("Ctrl-D ends the session")
-            continue
-        if line.strip():
-            begin_if_due(chat, line)
-            code = take_line(chat, line)
-            swept = swept or sweep_if_due(chat)
-    chat.end(why="quit")
+    try:
+        greet(chat)
+        warm_model(chat)
+        while not chat.over:
+            try:
+                line = prompt.line()
+            except EOFError:
+                break
+            except KeyboardInterrupt:
+                chat.screen.dim("Ctrl-D ends the session")
+                continue
+            if line.strip():
+                begin_if_due(chat, line)
+                code = take_line(chat, line)
+                swept = swept or sweep_if_due(chat)
+    finally:
+        chat.end(why="quit")
     return code
 
 
@@ -122,6 +124,8 @@ def take_line(chat: Chat, line: str) -> int:
         chat.screen.dim("stopped")
     except VadeError as error:
         chat.screen.error(f"{error}: {error.hint}")
+    except BrokenPipeError:  # nobody reads any more
+        raise
     except OSError as error:
         chat.screen.error(f"the machine said no: {error.strerror or error}")
     except Exception as error:  # one line of a long conversation is no reason to end it
@@ -135,15 +139,18 @@ def take_line(chat: Chat, line: str) -> int:
 
 def answer_once(chat: Chat, question: str) -> int:
     """One question, one answer: for scripts."""
-    code = take_line(chat, question)
-    chat.end(why="print", note=False)
-    return code
+    try:
+        return take_line(chat, question)
+    finally:
+        chat.end(why="print", note=False)
 
 
 def greet(chat: Chat) -> None:
     """Say what answers, and where the conversation stands."""
     model = f"{chat.model_name}, {chat.window:,} tokens" if chat.model else "no model; /model names one"
     told = f" · memory {chat.mode}" if chat.mode != "on, private" else ""
+    if chat.model is not None and not chat.offered():
+        told += " · no tools: the window is too small for them"
     chat.screen.dim(f"vade chat · {model}{told} · /help")
     if chat.said:
         name = chat.log.title()
@@ -370,7 +377,7 @@ def _footer(chat: Chat) -> None:
         tokens = chat.engine.filled(chat.thread[:1], chat.offered())
         cost = f", ${chat.spent.total.cost:.4f}" if chat.spent.total.cost is not None else ""
         chat.screen.dim(
-            f"this chat: {chat.spent.total.tokens:,} tokens in {chat.spent.calls:,} calls{cost};"
+            f"this chat: {chat.spent.total.tokens:,} tokens in and out, {chat.spent.calls:,} calls{cost};"
             f" window {tokens.total:,} of {tokens.context:,}"
         )
 
@@ -379,7 +386,10 @@ def _propose(chat: Chat, text: str) -> None:
     """Say what of a message is worth keeping; it is kept when the person says so."""
     if chat.settings.incognito or chat.person.workspace.readonly:
         return
-    chat.proposed = chat.person.knowledge.suggest(text).signals
+    found = chat.person.knowledge.suggest(text).signals
+    if not found:
+        return  # what was proposed before can still be kept
+    chat.proposed = found
     for number, each in enumerate(chat.proposed, 1):
         which = f" {number}" if len(chat.proposed) > 1 else ""
         chat.screen.dim(f"worth keeping ({each.kind}): {each.text} — /remember{which} keeps it")
@@ -394,9 +404,8 @@ def too_small(chat: Chat, error: WindowFull) -> str:
         ((item.size, item.path) for section in chat.block.sections for item in section.items), reverse=True
     )
     largest = ", ".join(f"{path} ({size:,} characters)" for size, path in sizes[:3])
-    cut = f"cut {largest}, or leave memory out with `--no-inject`" if largest else "use fewer tools"
+    cut = f", or cut {largest}, or leave memory out with `--no-inject`" if largest else ""
     return (
         f"a window of {tokens.context:,} tokens has no room for a conversation: the system prompt with what"
-        f" is injected takes {tokens.system:,} and the tools {tokens.schemas:,}; use a larger `--window`,"
-        f" {cut}"
+        f" is injected takes {tokens.system:,} and the tools {tokens.schemas:,}; use a larger `--window`{cut}"
     )

@@ -335,9 +335,13 @@ class Chat:
     @property
     def window(self) -> int:
         """How many tokens the model sees."""
+        return min(self.assumed, self.engine.window) if self._renewed else self.assumed
+
+    @property
+    def assumed(self) -> int:
+        """How many tokens it sees as far as the person, the settings or its server say."""
         given = self.flags.window or self.settings.llm.window
-        assumed = given or self._served or usual_window(self.model_name)
-        return min(assumed, self.engine.window) if self._renewed else assumed
+        return given or self._served or usual_window(self.model_name)
 
     @property
     def reply(self) -> int:
@@ -393,6 +397,7 @@ class Chat:
         )
         self._renewed = True
         self.instruct()
+        self.engine.offer(self.offered())
 
     def instruct(self) -> None:
         """Have the system prompt tell of the tools that the model is offered now, and of no others."""

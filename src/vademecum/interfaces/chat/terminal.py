@@ -54,6 +54,9 @@ class Screen(Protocol):
     def answer(self) -> contextlib.AbstractContextManager[Callable[[str], None]]:
         """An answer that streams in: call with each piece."""
 
+    def working(self, text: str) -> contextlib.AbstractContextManager[object]:
+        """A sign of life while something takes its time."""
+
     def asks(self) -> bool:
         """Whether a person can be asked here."""
 
@@ -100,6 +103,11 @@ class Plain:
             if last != "\n":
                 sys.stdout.write("\n")
                 sys.stdout.flush()
+
+    def working(self, text: str) -> contextlib.AbstractContextManager[object]:
+        """A line of it; nothing moves in a pipe."""
+        self.say(text)
+        return contextlib.nullcontext()
 
     def asks(self) -> bool:
         """Whether a person can be asked here."""
@@ -158,6 +166,12 @@ class Terminal:
                 live.update(Text(""), refresh=True)
                 if said.strip():
                     live.console.print(Markdown(visible(said)))
+
+    def working(self, text: str) -> contextlib.AbstractContextManager[object]:
+        """Something that turns, until it is done."""
+        from rich.console import Console
+
+        return Console().status(visible(text))
 
     def asks(self) -> bool:
         """A person sits here."""
@@ -286,19 +300,51 @@ def rich_prompt(offer: Offer, history: Path | None) -> Prompt:
         history=FileHistory(), completer=Offered(), complete_while_typing=False, key_bindings=keys
     )
     asking: PromptSession[str] = PromptSession()
+    waiting: list[str] = []
 
     class Comfortable:
         """The library's prompt."""
 
         def line(self) -> str:
-            """What the person types next."""
-            return session.prompt(PROMPT, prompt_continuation=_continued)
+            """What the person types next, or has typed while nobody read."""
+            return next_typed(waiting) or session.prompt(PROMPT, prompt_continuation=_continued)
 
         def ask(self, question: str) -> str:
             """The answer to a question, which is no part of the history."""
             return asking.prompt(question)
 
     return Comfortable()
+
+
+def next_typed(waiting: list[str]) -> str:
+    """The next line that was typed ahead, shown as one at the prompt; empty when there is none."""
+    waiting += [line for line in read_typed_ahead() if line.strip()]
+    if not waiting:
+        return ""
+    print(f"{PROMPT}{waiting[0]}")
+    return waiting.pop(0)
+
+
+def read_typed_ahead() -> list[str]:
+    """The lines that were typed while an answer came, and ended with Enter.
+
+    Outside of a prompt the terminal keeps whole lines; a prompt would read their ends as line breaks of one
+    text, and wait. What has no end yet stays there, and the prompt begins with it.
+    """
+    if sys.platform == "win32":
+        return []
+    import select
+    import termios
+
+    found: list[str] = []
+    with contextlib.suppress(OSError, ValueError, termios.error):
+        place = sys.stdin.fileno()
+        while termios.tcgetattr(place)[3] & termios.ICANON and select.select([place], [], [], 0)[0]:
+            content = os.read(place, 65_536)
+            if not content:  # Ctrl-D: the end
+                return [*found, "/quit"]
+            found += content.decode(errors="replace").splitlines()
+    return found
 
 
 def _continued(width: int, number: int, soft: int) -> Any:

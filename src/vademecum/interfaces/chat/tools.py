@@ -56,6 +56,7 @@ NO = Refused("the person said no to this", hint="leave it as it is, and do not a
 STOPPED = "[stopped by the person before it was done]"
 TODO = core.todo.name
 _SHARE = 5  # of the window, which the schemas may take before only the most needed tools are offered
+_LEAST_SHARE = 2  # of a window so small that even those leave no room for a conversation
 _NEEDED = ("memory_store", "memory_search", "memory_get", "read_file", "run_command")
 _LINE = 100
 _TAKES = ("forget", "clear", "prune_knowledge")  # operations that take away, each of which is asked about
@@ -276,8 +277,13 @@ def schemas(chat: Chat) -> list[Any]:
     offer = _offer(with_memory=not chat.settings.incognito)
     if offer.tokens * _SHARE <= chat.window:
         return list(offer.schemas)
-    needed = [each for each in offer.schemas if each["name"] in _NEEDED]
-    return [{**each, "description": each["description"].split("\n\n", 1)[0]} for each in needed]
+    needed = [
+        {**each, "description": each["description"].split("\n\n", 1)[0]}
+        for each in offer.schemas
+        if each["name"] in _NEEDED
+    ]
+    # By what is said of the window: one that a refusal makes that small may be a server's error.
+    return needed if count_tools(needed, DEFAULT_RATIO) * _LEAST_SHARE <= chat.assumed else []
 
 
 @functools.cache
@@ -301,6 +307,8 @@ def call(chat: Chat, asked: Call) -> ToolResult:
         return _result(asked, _done(chat, asked))
     except VadeError as error:
         said = f"{error}: {error.hint}"
+    except BrokenPipeError:  # nobody reads any more
+        raise
     except OSError as error:
         said = f"the machine said no: {error.strerror or error}"
     chat.screen.dim(f"  {_line(said)}")

@@ -58,6 +58,9 @@ def show(which: str, last: int | None, everything: bool, as_json: bool, door: Do
         output.as_json(to_json.session_shown_json, log, lines=lines)
         return
     output.line(f"{log.session} · {log.path}")
+    used = log.usage()
+    if used.calls:
+        output.line(used.tell())
     for each in lines:
         _tell(each, whole=False)
 

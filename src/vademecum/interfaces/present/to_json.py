@@ -387,8 +387,14 @@ postponed_json = JsonShape("postponed", "outcome approval message")
 
 # What was said.
 
+usage_json = JsonShape(
+    "session_usage",
+    "calls:int input:int output:int cached:int total:int cost:float? priced:int estimated:int",
+)
 session_json = JsonShape(
-    "session", "id project path name created updated messages:int agent audience cwd model ended:bool trouble"
+    "session",
+    "id project path name created updated messages:int agent audience cwd model ended:bool trouble usage",
+    usage=usage_json,
 )
 sessions_json = JsonShape("sessions", sessions=many(session_json))
 _line = JsonShape("session_line", "line:int event", event=OBJECT)
@@ -407,7 +413,12 @@ def line_json(line: Line) -> dict[str, Any]:
 
 SESSION_LINES = many(prepared(_line, _torn, make=line_json))
 session_lines_json = JsonShape("session_lines", lines=SESSION_LINES)
-session_shown_json = JsonShape("session_shown", "session path lines", lines=SESSION_LINES)
+session_shown_json = JsonShape(
+    "session_shown",
+    "session path usage lines",
+    usage=at(lambda log: log.usage(), usage_json),
+    lines=SESSION_LINES,
+)
 hit_json = JsonShape(
     "session_hit",
     "session_id=session session_title=title project role turn:int line:int time preview score:float",

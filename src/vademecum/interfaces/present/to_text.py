@@ -290,10 +290,18 @@ def list_sessions(found: Sequence[Session], *, as_json: bool) -> None:
         output.as_json(to_json.sessions_json, sessions=found)
     elif found:
         rows = [
-            [each.id, output.age(each.updated), str(each.messages), each.project, each.trouble or each.name]
+            [
+                each.id,
+                output.age(each.updated),
+                str(each.messages),
+                f"{each.usage.total:,}" if each.usage.calls else "",
+                "" if each.usage.cost is None else f"${each.usage.cost:.2f}",
+                each.project,
+                each.trouble or each.name,
+            ]
             for each in found
         ]
-        output.table(rows, ["session", "age", "messages", "project", "text"])
+        output.table(rows, ["session", "age", "messages", "tokens", "cost", "project", "text"])
     else:
         output.line("no session is here yet: `vade sessions import --all` keeps those of other agents")
 
