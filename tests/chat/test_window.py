@@ -212,3 +212,21 @@ def test_a_window_too_small_for_tools_talks_without_them_and_says_so(
     conversation.greet(chat)
     assert "no tools: the window is too small for them" in capsys.readouterr().out
     assert conversation.turn(chat, "What is the capital of France?").text == "Paris."
+
+
+def test_a_pinned_document_larger_than_the_window_is_named_and_nothing_is_lost(
+    room: Room, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = room.home / "memory" / "global"
+    folder.mkdir(parents=True)
+    (folder / "MEMORY.md").write_text("# Everything\n\n" + "The build takes four steps. " * 600)
+    chat = room.chat(Scripted("Paris."), window=3_000)
+    assert not conversation.turn(chat, "What is the capital of France?").ok
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert "MEMORY.md" in said
+    assert "`--no-inject`" in said
+    room.close()
+    again = room.chat(Scripted("Paris."), window=3_000, inject=False, session=chat.log.session)
+    assert conversation.turn(again, "What is the capital of France?").text == "Paris."
+    assert [str(each.role) for each in again.thread] == ["system", "user", "assistant"]

@@ -361,6 +361,90 @@ def test_a_model_callback_that_raises_or_hangs_stops_no_turn(how: str) -> None:
     ]
 
 
+@pytest.mark.parametrize("name", ["now", "journal", "note", "remember", "git", "barred", "complete"])
+def test_any_callback_that_raises_stops_no_turn_and_loses_nothing(name: str) -> None:
+    class Broken(ScriptedHost):
+        def __getattribute__(self, asked: str) -> Any:
+            if asked == name:
+                raise RuntimeError("out of order")
+            return super().__getattribute__(asked)
+
+    log = Log("s", InMemory())
+    engine = ContextEngine(log, Broken(lambda _: "- One fact, worth a line."), 4_000)
+    thread = [SYSTEM]
+    for at in range(20):
+        thread.append(user(f"Case {at}: " + "word " * 200))
+        with engine.turn(thread) as turn:
+            turn.send(answering(f"Answer {at}"))
+    assert engine.inspect().cycles >= 1
+    assert logged(log) == words(thread)
+
+
+def test_a_function_of_tools_that_raises_leaves_the_question_in_the_log_and_the_next_turn_goes_on() -> None:
+    engine, log = new_engine()
+    thread = [SYSTEM, user("How long is it?")]
+
+    def tools() -> list[Any]:
+        raise RuntimeError("out of order")
+
+    with pytest.raises(RuntimeError, match="out of order"), engine.turn(thread, tools):
+        raise AssertionError("nothing was prepared")
+    assert logged(log) == words(thread)
+    with engine.turn(thread, lambda: [{"name": "bash"}]) as turn:
+        assert turn.send(answering("Four metres.")).text == "Four metres."
+    assert logged(log) == words(thread)
+
+
+def test_tools_may_become_fewer_when_a_refusal_shows_a_smaller_window() -> None:
+    engine, _ = new_engine(16_000)
+    offered: list[int] = []
+
+    def tools() -> list[Any]:
+        many = 8 if engine.window > 9_000 else 1
+        return [{"name": f"tool-{at}", "description": "word " * 200} for at in range(many)]
+
+    def call(messages: tuple[Message, ...]) -> Message:
+        offered.append(len(tools()))
+        if len(offered) == 1:
+            raise ValueError("prompt is too long: 9000 tokens > 3000 maximum")
+        return said("Yes.")
+
+    with engine.turn([SYSTEM, user("Well? " + "word " * 9_000)], tools) as turn:
+        turn.send(call)
+        assert turn.prepared.tokens.schemas < 1_000
+    assert offered == [8, 1]
+    assert engine.window == 3_000
+
+
+def test_a_framework_that_makes_the_call_itself_has_the_same_steps() -> None:
+    engine, log = new_engine(16_000)
+    thread = [SYSTEM, user("Well? " + "word " * 9_000)]
+    with engine.turn(thread) as turn:
+        first = turn.prepared
+        smaller = turn.refused(ValueError(TOO_LONG))
+        assert smaller.tokens.total < first.tokens.total
+        assert turn.prepared is smaller
+        turn.keep(("Yes.", Used(input=5_000)))
+    assert thread[-1].text == "Yes."
+    assert logged(log) == words(thread)
+    for step in (lambda: turn.keep("No."), lambda: turn.refused(ValueError(TOO_LONG))):
+        with pytest.raises(UsageError, match="not under way"):
+            step()
+
+
+def test_a_host_that_takes_the_steps_itself_and_forgets_some_loses_nothing_but_what_it_never_gave() -> None:
+    engine, log = new_engine()
+    thread = [SYSTEM]
+    for at in range(20):
+        thread.append(user(f"Case {at}: " + "word " * 200))
+        engine.prepare(thread)
+        thread.append(said(f"Answer {at}"))  # neither observed nor recorded
+    assert logged(log) == words(thread[:-1])
+    again = ContextEngine(log, ScriptedHost(), 4_000)
+    again.record(thread)
+    assert logged(log) == words(thread)
+
+
 # ------------------------------------------------------------ with an event loop
 
 

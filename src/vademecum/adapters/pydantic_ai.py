@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from pydantic_ai.run import AgentRunResult
 
     from vademecum import ContextEngine, Memory, Prepared
+    from vademecum.memory.values import Turn
 
     Complete = Callable[[Sequence[Message], str, Sequence[Any], float], Message]
 
@@ -103,6 +104,9 @@ def _instructions() -> str:
 # -------------------------------------------------------------------- the window
 
 
+UNANSWERED = VadeError("the request was not answered")  # why a turn ends early: pydantic-ai tells the cause
+
+
 class _Run:
     """What one run of an agent knows of its session."""
 
@@ -113,7 +117,8 @@ class _Run:
         self.engine: ContextEngine | None = None
         self.served = ""  # the model that the engine was made for
         self.refused: Exception | None = None  # what the provider said of a request that was too long
-        self.turn = threading.Lock()
+        self.turn: Turn | None = None  # the one that is under way
+        self.alone = threading.Lock()
 
     def prepare(
         self,
@@ -125,28 +130,38 @@ class _Run:
         complete: Complete | None,
     ) -> Prepared:
         """What to send: the whole window, or after a refusal a smaller one."""
-        with self.turn:
+        with self.alone:
+            refused, self.refused = self.refused, None
+            if refused is not None and self.turn is not None:
+                try:
+                    return self.turn.refused(refused)
+                except WindowFull as full:
+                    raise refused from full
+            self.leave()
             if self.engine is None or model != self.served:
                 log = opened(self.memory, self.session)
                 self.engine = self.memory.sessions.context(log, window=window, model=model, complete=complete)
                 self.served = model
-            refused, self.refused = self.refused, None
-            if refused is None:
-                return self.engine.prepare(messages, tools)
-            try:
-                return self.engine.overflowed(refused)
-            except WindowFull as full:
-                raise refused from full
+            self.turn = self.engine.turn(messages, tools).__enter__()
+            return self.turn.prepared
 
-    def observe(self, usage: Used) -> None:
+    def answer(self, said: Sequence[Message], usage: Used) -> None:
         """A request was answered."""
-        with self.turn:
-            if self.engine is not None:
-                self.engine.observe(usage)
+        with self.alone:
+            if self.turn is not None:
+                self.turn.keep((said, usage))
+                self.leave()
+
+    def leave(self, error: BaseException | None = None) -> None:
+        """End the turn that is under way, if there is one; what was asked is in the log."""
+        turn, self.turn = self.turn, None
+        if turn is not None:
+            turn.__exit__(None, error or (None if turn.answers else UNANSWERED), None)
 
     def keep(self, messages: Sequence[Message]) -> None:
         """Write to the log what was said since the last request."""
-        with self.turn:
+        with self.alone:
+            self.leave()
             if self.engine is not None:
                 self.memory.sessions.record(opened(self.memory, self.session), messages)
 
@@ -206,9 +221,9 @@ class ContextWindow(AbstractCapability[AgentDepsT]):
     async def after_model_request(
         self, ctx: RunContext[AgentDepsT], *, request_context: ModelRequestContext, response: ModelResponse
     ) -> ModelResponse:
-        """Learn from what the provider counted."""
+        """Write the answer down, and learn from what the provider counted."""
         used = response.usage
-        if self._run is not None and used.input_tokens:
+        if self._run is not None:
             event = Used(
                 input=used.input_tokens,
                 output=used.output_tokens,
@@ -216,7 +231,14 @@ class ContextWindow(AbstractCapability[AgentDepsT]):
                 total=used.total_tokens,
                 model=response.model_name or "",
             )
-            await asyncio.to_thread(self._run.observe, event)
+            # The run puts its names on the answer when all hooks are through; the log has it before that.
+            named = replace(
+                response,
+                run_id=ctx.run_id,
+                conversation_id=ctx.conversation_id,
+                model_id=response.model_id or request_context.model.model_id,
+            )
+            await asyncio.to_thread(self._run.answer, _ours([named]), event)
         return response
 
     async def on_model_request_error(

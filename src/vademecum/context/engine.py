@@ -79,6 +79,7 @@ if TYPE_CHECKING:
 
     from vademecum import config
     from vademecum.context.budget import Window
+    from vademecum.context.exchange import Tools
     from vademecum.context.host import Host
     from vademecum.context.prune import PruneDecision
     from vademecum.context.window import ThreadEntry
@@ -288,8 +289,11 @@ class ContextEngine:
 
     # ---------------------------------------------------------------- what a host calls
 
-    def turn(self, messages: Sequence[Message], tools: Sequence[Json] = ()) -> Turn:
-        """One turn, whole: `with engine.turn(thread, tools) as turn:`; answers are put into the thread."""
+    def turn(self, messages: Sequence[Message], tools: Tools = ()) -> Turn:
+        """One turn, whole: `with engine.turn(thread, tools) as turn:`; answers are put into the thread.
+
+        `tools` may be a function, where fewer of them go with a smaller window.
+        """
         return Turn(self, messages, tools)
 
     def prepare(self, messages: Sequence[Message], tools: Sequence[Json] = ()) -> Prepared:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     Said = Message | str | Sequence[Message]
     Reply = Said | tuple[Said, Used]
+    Tools = Sequence[Json] | Callable[[], Sequence[Json]]  # a function says which go with a request now
     Send = Callable[[tuple[Message, ...]], Reply]
     SendAwaited = Callable[[tuple[Message, ...]], Awaitable[Reply]]
 
@@ -35,14 +36,14 @@ R = TypeVar("R")
 class Turn:
     """A turn under way; `engine.turn(messages, tools)` makes it, and `with` or `async with` begins it."""
 
-    def __init__(self, engine: ContextEngine, messages: Sequence[Message], tools: Sequence[Json]) -> None:
+    def __init__(self, engine: ContextEngine, messages: Sequence[Message], tools: Tools) -> None:
         # The host's own list where it has one, so that an answer cannot be missing from it.
         self.thread: list[Message] = messages if isinstance(messages, list) else [*messages]
         self.answers: tuple[Message, ...] = ()  # all that the model said in this turn
         self._engine = engine
         self._tools = tools
         self._prepared: Prepared | None = None  # None before the block and after it
-        self._fits: list[Message] = []  # the thread that was prepared
+        self._fits: tuple[list[Message], list[Json]] = [], []  # the thread and tools that were prepared
         self._last: tuple[int, int] = (0, 0)  # where the newest answer stands, and how many messages it has
 
     @property
@@ -70,9 +71,9 @@ class Turn:
             except Exception as error:
                 if not is_overflow(error):
                     raise
-                ready = self._smaller(error)
+                ready = self.refused(error)
             else:
-                return self._keep(made)
+                return self.keep(made)
 
     async def asend(self, call: SendAwaited) -> Message:
         """The same with a `call` that is awaited; the engine works in a thread meanwhile."""
@@ -83,9 +84,33 @@ class Turn:
             except Exception as error:
                 if not is_overflow(error):
                     raise
-                ready = await _aside(self._smaller, error)
+                ready = await _aside(self.refused, error)
             else:
-                return await _aside(self._keep, made)
+                return await _aside(self.keep, made)
+
+    # Where a framework makes the call, these are what `send` does: it sends what is `prepared`.
+
+    def refused(self, error: Exception) -> Prepared:
+        """The provider refused it as too long: what to send instead; raises WindowFull in the end."""
+        _ = self.prepared
+        self._engine.learn_window(error)  # tools may be fewer in a window that is smaller by now
+        tools = self._offered()
+        self._record()
+        self._prepared = self._engine.overflowed(error, tools)
+        self._fits = [*self.thread], tools
+        return self._prepared
+
+    def keep(self, made: Reply) -> Message:
+        """The model has answered: write it down, and what it cost."""
+        _ = self.prepared
+        said, used = read_reply(made)
+        self._last = len(self.thread), len(said)
+        self.thread += said
+        self.answers += said
+        self._record()
+        self._engine.observe(used)
+        self._engine.answered = len(said)
+        return next(each for each in reversed(said) if each.role is Role.ASSISTANT)
 
     def add(self, messages: Message | Sequence[Message]) -> None:
         """Put messages at the end of the thread, as results of tools, and into the log."""
@@ -113,6 +138,7 @@ class Turn:
         self._engine.begin_turn(self)
         try:
             self._engine.check_answered(self.thread)
+            self._record()  # before a function of the host's is asked which tools there are
             self._prepare()
         except BaseException:
             self._engine.end_turn(self)
@@ -133,29 +159,19 @@ class Turn:
 
     # ---------------------------------------------------------------- steps
 
+    def _offered(self) -> list[Json]:
+        return [*(self._tools() if callable(self._tools) else self._tools)]
+
     def _prepare(self) -> Prepared:
+        tools = self._offered()
         self._drop_repeated()
-        self._prepared = self._engine.prepare(self.thread, self._tools)
-        self._fits = [*self.thread]
+        self._prepared = self._engine.prepare(self.thread, tools)
+        self._fits = [*self.thread], tools
         return self._prepared
 
     def _ready(self) -> Prepared:
-        ready = self.prepared
-        return ready if self.thread == self._fits else self._prepare()
-
-    def _smaller(self, error: Exception) -> Prepared:
-        self._prepared = self._engine.overflowed(error)
-        return self._prepared
-
-    def _keep(self, made: Reply) -> Message:
-        said, used = read_reply(made)
-        self._last = len(self.thread), len(said)
-        self.thread += said
-        self.answers += said
-        self._record()
-        self._engine.observe(used)
-        self._engine.answered = len(said)
-        return next(each for each in reversed(said) if each.role is Role.ASSISTANT)
+        ready, tools = self.prepared, self._offered()
+        return ready if (self.thread, tools) == self._fits else self._prepare()
 
     def _record(self) -> None:
         self._drop_repeated()

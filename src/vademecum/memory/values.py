@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from vademecum.context.engine import DryRun as DryRun
+    from vademecum.context.exchange import Turn as Turn
     from vademecum.context.window import Inspection as Inspection
     from vademecum.context.window import Sections as Sections
     from vademecum.index.sync import Survey as Survey

@@ -21,9 +21,9 @@ from vademecum import (
     ModelUsage,
     Role,
     Text,
+    Used,
     VadeError,
     WindowFull,
-    is_overflow,
 )
 from vademecum.context.host import ReplyListener
 from vademecum.interfaces.chat import commands, tools
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from vademecum import Call, Prepared
     from vademecum.interfaces.chat.state import Chat
     from vademecum.interfaces.chat.terminal import Prompt
-    from vademecum.memory.values import ModelAnswer
+    from vademecum.memory.values import ModelAnswer, Turn
 
 ROUNDS = 50  # of tool calls in one turn
 LONGER = 5  # times `llm.timeout`, for an answer that is read while it comes
@@ -221,23 +221,17 @@ def _answered(chat: Chat, text: str) -> TurnOutcome:
     # Asked again after a failure or a crash: the turn is in the log already, and has no answer.
     if not (last.role is Role.USER and last.text == text):
         chat.thread.append(Message(Role.USER, (Text(text),)))
-    for _ in range(ROUNDS):
-        chat.instruct()
-        ready = chat.engine.prepare(chat.thread, chat.offered())
-        _tell(chat, ready)
-        try:
-            answer = _ask(chat, ready)
-        except Stopped as stop:
-            return _broken(chat, stop)
-        message = SHAPE.read([answer.message])[0]
-        chat.thread.append(message)
-        chat.engine.record(chat.thread)
-        if answer.cut:
-            chat.screen.dim(f"the answer reached its limit of {chat.reply:,} tokens; say `go on` for more")
-        if not answer.calls:
-            return TurnOutcome("" if is_silent(answer.text) else answer.text)
-        _work(chat, answer.calls)
-    chat.engine.record(chat.thread)
+    with chat.engine.turn(chat.thread, lambda: _tools_now(chat)) as exchange:
+        for _ in range(ROUNDS):
+            said = _ask(chat, exchange)
+            if isinstance(said, Stopped):
+                return _broken(chat, said)
+            if said.cut:
+                limit = f"{chat.reply:,} tokens"
+                chat.screen.dim(f"the answer reached its limit of {limit}; say `go on` for more")
+            if not said.calls:
+                return TurnOutcome("" if is_silent(said.text) else said.text)
+            _work(chat, exchange, said.calls)
     chat.screen.dim(f"stopped after {ROUNDS} rounds of tools; say `go on` for more")
     return TurnOutcome(trouble=f"it went on for {ROUNDS} rounds of tools")
 
@@ -251,7 +245,13 @@ def _sendable(chat: Chat, text: str) -> str:
     return clean
 
 
-def _work(chat: Chat, calls: tuple[Call, ...]) -> None:
+def _tools_now(chat: Chat) -> list[Any]:
+    """The tools of the next request; the system prompt tells of them and of no others."""
+    chat.instruct()
+    return chat.offered()
+
+
+def _work(chat: Chat, exchange: Turn, calls: tuple[Call, ...]) -> None:
     """Do what the model asks for; a person who stops it leaves every call with a result."""
     results = []
     try:
@@ -261,54 +261,44 @@ def _work(chat: Chat, calls: tuple[Call, ...]) -> None:
         results += [tools.stopped(each) for each in calls[len(results) :]]
         raise
     finally:
-        chat.thread.append(Message(Role.TOOL, tuple(results)))
-        chat.engine.record(chat.thread)
+        exchange.add(Message(Role.TOOL, tuple(results)))
 
 
 # ---------------------------------------------------------------- asking the model
 
 
-def _ask(chat: Chat, ready: Prepared) -> ModelAnswer:
-    """An answer; what the provider refuses as too long is made smaller, until it cannot be."""
-    offered = chat.offered()
-    while True:
+def _ask(chat: Chat, exchange: Turn) -> ModelAnswer | Stopped:
+    """An answer, or what came of one that broke off; both are in the log then."""
+    came: list[ModelAnswer | Stopped] = []
+
+    def call(messages: tuple[Message, ...]) -> tuple[Message, Used]:
+        _tell(chat, exchange.prepared)
         try:
-            answer = _streamed(chat, ready, offered)
-        except ModelOverflow as error:
-            ready, offered = _smaller(chat, error, offered)
-        except ModelFailed as error:
-            if is_overflow(error):
-                ready, offered = _smaller(chat, error, offered)
-            elif offered and _NO_TOOLS.search(str(error)):
-                chat.tools_on, offered = False, []
-                chat.instruct()
-                chat.screen.dim(f"{chat.model_name} takes no tools: it goes on without them")
-                ready = chat.engine.prepare(chat.thread)
-            else:
-                raise
-        else:
-            chat.spent.add(answer.usage)
-            chat.engine.observe(used(answer.usage, answer.model))
-            return answer
+            answer = _streamed(chat, messages, chat.offered())
+        except Stopped as stop:
+            came.append(stop)
+            return _partial(chat, stop), Used()
+        came.append(answer)
+        chat.spent.add(answer.usage)
+        return SHAPE.read([answer.message])[0], used(answer.usage, answer.model)
+
+    try:
+        exchange.send(call)
+    except ModelFailed as error:
+        if not (chat.offered() and _NO_TOOLS.search(str(error))):
+            raise
+        chat.tools_on = False
+        chat.screen.dim(f"{chat.model_name} takes no tools: it goes on without them")
+        exchange.send(call)
+    return came[-1]
 
 
-def _smaller(chat: Chat, error: ModelFailed, offered: list[Any]) -> tuple[Prepared, list[Any]]:
-    """What to send after a refusal, with the tools that a window as large as it says has room for."""
-    chat.engine.learn_window(error)
-    offered = chat.offered() if offered else []
-    chat.instruct()
-    chat.engine.record(chat.thread)
-    ready = chat.engine.overflowed(error, offered)
-    _tell(chat, ready)
-    return ready, offered
-
-
-def _streamed(chat: Chat, ready: Prepared, offered: list[object]) -> ModelAnswer:
+def _streamed(chat: Chat, messages: tuple[Message, ...], offered: list[object]) -> ModelAnswer:
     assert chat.model is not None  # the turn has looked
     said: list[str] = []
     length, most = 0, chat.reply * _CHARS_PER_TOKEN
     limits = Limits(seconds=LONGER * chat.settings.llm.timeout, output=chat.reply)
-    prompt = SHAPE.write(ready.messages)
+    prompt = SHAPE.write(messages)
     try:
         with (
             chat.model.stream(prompt, tools=offered, limits=limits) as stream,
@@ -334,17 +324,14 @@ def _streamed(chat: Chat, ready: Prepared, offered: list[object]) -> ModelAnswer
         raise
 
 
+def _partial(chat: Chat, stop: Stopped) -> Message:
+    """What came of an answer that broke off."""
+    marked = {"vademecum": {"interrupted": True}}
+    return Message(Role.ASSISTANT, (Text(stop.said or EMPTY),), model=chat.model_name, extra=marked)
+
+
 def _broken(chat: Chat, stop: Stopped) -> TurnOutcome:
-    """Keep what came of an answer that broke off, and say why it did."""
-    chat.thread.append(
-        Message(
-            Role.ASSISTANT,
-            (Text(stop.said or EMPTY),),
-            model=chat.model_name,
-            extra={"vademecum": {"interrupted": True}},
-        )
-    )
-    chat.engine.record(chat.thread)
+    """Say why an answer broke off."""
     if stop.error is not None:
         return _failed(chat, f"{stop.error}: what came of the answer is kept")._replace(text=stop.said)
     if stop.too_long:
