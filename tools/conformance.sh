@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The protocol's own test suite over the transport of `vade mcp --http`, both requirement sets, and the Inspector over every tool.
+# The protocol's own test suite, both requirement sets: over our transport with tools of the suite, and over the real
+# `vade mcp --http` through a proxy that adds its token; and the Inspector over every tool.
 # Needs npm; Node 22 and the two packages are fetched by name into VADE_NODE (default .venv/node) once.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -35,6 +36,18 @@ for revision in 2025-11-25 2026-07-28; do
   conformance server --url "$address" --requirements "$revision" --output-dir "$scratch/results" \
     > "$scratch/$revision" 2>&1 || { cat "$scratch/$revision"; exit 1; }
   sed -n '/=== SUMMARY/,$p' "$scratch/$revision"
+done
+
+kill "$server"; wait "$server" 2>/dev/null || true
+"$PWD/.venv/bin/python" tests/mcp_door/conformance_proxy.py "$vade" "$scratch/served" > "$scratch/proxy" 2> "$scratch/log" &
+server=$!
+for _ in $(seq 300); do grep -q http "$scratch/proxy" && break; sleep 0.1; done
+address="$(grep http "$scratch/proxy")" || { cat "$scratch/log" >&2; exit 1; }
+for revision in 2025-11-25 2026-07-28; do
+  echo "== conformance $revision, the real server"
+  conformance server --url "$address" --requirements "$revision" --output-dir "$scratch/real-$revision" \
+    > "$scratch/real" 2>&1 || true  # what it cannot be asked counts as failed there
+  "$PWD/.venv/bin/python" tests/mcp_door/conformance_count.py "$scratch/real-$revision" || { cat "$scratch/real"; exit 1; }
 done
 
 echo "== inspector"

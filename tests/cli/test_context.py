@@ -312,6 +312,12 @@ def test_the_demo_shows_a_session_that_overflows_three_times(vade: Vade) -> None
     assert "/journal/" in out.split("who is on call")[1]
 
 
+def test_the_demo_shows_that_memorys_own_calls_are_not_found_and_names_the_last_session(vade: Vade) -> None:
+    out = vade("demo")
+    assert "user: Why does the harbour crane stop at noon?" in out
+    assert 'claude-code: "Why does the harbour crane stop at noon?" · session_get' in out
+
+
 def test_the_demo_fails_when_a_commit_is_forgotten_or_a_fact_is_not_flushed(
     vade: Vade, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -85,8 +85,11 @@ def test_all_that_are_found_are_installed_and_tried(machine: Machine) -> None:
 
 
 def test_what_has_to_be_allowed_is_told_as_the_next_step(machine: Machine) -> None:
-    machine.has(".claude", ".gemini")
+    machine.has(".claude", ".gemini", ".qwen")
+    (machine.person / ".config" / "opencode").mkdir(parents=True)
     said = machine.vade("install", "--yes").stdout
+    assert "next, for opencode: " in said
+    assert "next, for qwen-code: " in said
     assert "next, for claude-code: " in said
     assert "--allowedTools mcp__vade" in said
     assert "--yolo" in said

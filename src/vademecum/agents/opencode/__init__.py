@@ -63,7 +63,14 @@ AGENT = base.Agent(
         read=_read,
         render=lambda event, told: told,
     ),
-    setup=base.Setup(("opencode",), ".config/opencode", _parts, root_of=_root),
+    setup=base.Setup(
+        ("opencode",),
+        ".config/opencode",
+        _parts,
+        root_of=_root,
+        note="start opencode anew: it loads plugins and servers when it starts; tools need no permission,"
+        " unless `permission` in opencode.json says `ask`; `opencode run --continue` goes on with a session",
+    ),
     instructions=base.InstructionFile(("AGENTS.md",)),
     transcripts=base.TranscriptFormat(
         "opencode",

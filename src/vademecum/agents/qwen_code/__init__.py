@@ -24,7 +24,15 @@ def _parts(where: base.Where, folder: Path, program: base.Program) -> list[base.
 AGENT = base.Agent(
     "qwen-code",
     hooks=claude_code.AGENT.hooks,
-    setup=base.Setup(("qwen",), ".qwen", _parts, variable="QWEN_HOME", root_of=base.folder_or_project),
+    setup=base.Setup(
+        ("qwen",),
+        ".qwen",
+        _parts,
+        variable="QWEN_HOME",
+        root_of=base.folder_or_project,
+        note="start Qwen Code anew; without a terminal it cannot ask, and uses tools only with --yolo;"
+        " `qwen --continue` goes on with a session",
+    ),
     instructions=base.InstructionFile(("QWEN.md",)),
     transcripts=base.TranscriptFormat(
         "qwen-code",

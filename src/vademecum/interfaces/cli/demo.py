@@ -65,6 +65,29 @@ class Tour:
             home=self.home, cwd=self.project, origin=Origin.USER, actor="human:demo", environ=environ
         )
 
+    def hook(self, event: str, **given: str) -> str:
+        """Call a hook as Claude Code would, and return what its model is told."""
+        import json
+        import os
+        import subprocess
+        import sys
+
+        words = [sys.executable, "-m", "vademecum", "hook", "claude-code", event, "--home", str(self.home)]
+        environ = {
+            name: value for name, value in os.environ.items() if not name.startswith(("VADE_", "CLAUDE"))
+        }
+        environ |= {"HOME": str(self.project.parent / "person"), "VADE_LIMITS_HOOK": "20s"}
+        done = subprocess.run(
+            words,
+            input=json.dumps({"cwd": str(self.project), **given}),
+            env=environ,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        check(done.returncode == 0 and not done.stderr, "a hook to end with 0")
+        return str(json.loads(done.stdout)["hookSpecificOutput"]["additionalContext"]) if done.stdout else ""
+
     def say(self, title: str, *lines: str) -> str:
         """Print what a step did."""
         if not self.quiet:
@@ -342,6 +365,59 @@ def review_what_came_in(tour: Tour) -> str:
     )
 
 
+def go_on_with_an_agent(tour: Tour) -> str:
+    """An agent's session through its own hooks: kept, found by what was said, named to the next one."""
+    folder = tour.project.parent / "person" / ".claude" / "projects" / "-demo"
+    folder.mkdir(parents=True)
+    transcript = folder / "first.jsonl"
+    transcript.write_text("".join(f"{line}\n" for line in _agent_lines(tour)), encoding="utf-8")
+    tour.hook("session-end", session_id="first", transcript_path=str(transcript))
+    until = time.monotonic() + HOOK_PATIENCE
+    while not [each for each in tour.memory().sessions.list() if each.name.startswith(ASKED[:20])]:
+        check(time.monotonic() < until, "the session to be kept after the hook")
+        time.sleep(0.05)
+    sessions = tour.memory().sessions
+    found = sessions.search(ASKED).hits
+    check(bool(found) and found[0].role == "user", "what the person said to come first")
+    check(not [each for each in found if "memory_search" in each.preview], "no call of memory's own tools")
+    own = sessions.search(ASKED, own=True).hits
+    check(any("memory_search" in each.preview for each in own), "those calls when they are asked for")
+    told = tour.hook("session-start", session_id="second")
+    line = next((each for each in told.split("\n") if ASKED[:20] in each), "")
+    check(bool(line), "the next session to be told of the last one")
+    return tour.say(
+        "End an agent's session: what was said is found, memory's own calls are not, the next one is told",
+        f"{ASKED} → {found[0].role}: {found[0].preview.strip()[:60]}",
+        line.strip(),
+    )
+
+
+HOOK_PATIENCE = 60.0  # seconds for what a hook does after its answer, on however busy a machine
+ASKED = "Why does the harbour crane stop at noon?"
+
+
+def _agent_lines(tour: Tour) -> Iterator[str]:
+    """A transcript as Claude Code writes it: a question, a call of memory's own, and an answer."""
+    import json
+
+    call = {"type": "tool_use", "id": "t1", "name": "mcp__vade__memory_search", "input": {"query": ASKED}}
+    answer = {"type": "tool_result", "tool_use_id": "t1", "content": f'{{"results": [], "query": "{ASKED}"}}'}
+    said = [
+        ("user", {"type": "text", "text": ASKED}),
+        ("assistant", call),
+        ("user", answer),
+        ("assistant", {"type": "text", "text": "Its timer resets at twelve; it is in crane/timer.py."}),
+    ]
+    for number, (role, block) in enumerate(said, 1):
+        message = {"role": role, "content": [block]}
+        yield json.dumps(
+            {
+                **{"type": role, "uuid": f"u{number}", "sessionId": "first", "cwd": str(tour.project)},
+                **{"timestamp": f"2026-01-05T10:00:0{number}.000Z", "message": message},
+            }
+        )
+
+
 def show_the_audit(tour: Tour) -> str:
     """Every change has its line, and the lines are chained."""
     memory = tour.memory()
@@ -369,5 +445,6 @@ TOUR: tuple[Callable[[Tour], str], ...] = (
     learn_a_solution_twice,
     heal_a_contradiction,
     review_what_came_in,
+    go_on_with_an_agent,
     show_the_audit,
 )
