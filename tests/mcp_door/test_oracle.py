@@ -43,6 +43,12 @@ NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 UNSERVED = ("logging/setLevel", "resources/subscribe")  # what is in it is not looked at
 
 
+@pytest.fixture(autouse=True)
+def _no_word_of_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    """How long a call takes is no part of what is compared."""
+    monkeypatch.setattr(protocol, "PROGRESS", 10 * HANG)
+
+
 class Heard(stdio.Pipes):
     """A wire in memory that keeps what is sent to the client."""
 

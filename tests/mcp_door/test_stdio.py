@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -216,6 +217,33 @@ def test_two_requests_with_one_id_are_both_answered_and_a_cancelled_one_never_is
     client.wait(5)
     assert client.end() == 0
     assert client.answers == {'"greeting"': 1, "5": 3, "7": 1}
+
+
+def test_who_asks_how_a_call_goes_is_told_until_it_is_answered(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(protocol, "PROGRESS", 0.01)
+    sent: list[dict[str, Any]] = []
+    front = stdio.StdioServer(_Kept(sent), {"home": home_of(folder)}, "core")
+    front.take(json.dumps(GREETING).encode())
+    note = {"name": "memory_note", "arguments": {"content": "Noted."}}
+    front.take(line("tools/call", 1, **note, _meta={"progressToken": "t-1"}))
+    front.take(line("tools/call", 2, **note))
+    assert front.loaded.wait(HANG)
+    until = time.monotonic() + HANG
+    while not [each for each in sent if each.get("id") == 2]:
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    time.sleep(0.1)
+    front._jobs.put(None)
+    told = [at for at, each in enumerate(sent) if each.get("method") == "notifications/progress"]
+    answered = next(at for at, each in enumerate(sent) if each.get("id") == 1)
+    assert told
+    assert max(told) < answered, "a word after the answer"
+    given = [sent[at]["params"] for at in told]
+    assert {each["progressToken"] for each in given} == {"t-1"}
+    steps = [each["progress"] for each in given]
+    assert steps == sorted(set(steps)), "it only grows"
 
 
 # ---------------------------------------------------------------- any bytes

@@ -372,10 +372,7 @@ def go_on_with_an_agent(tour: Tour) -> str:
     transcript = folder / "first.jsonl"
     transcript.write_text("".join(f"{line}\n" for line in _agent_lines(tour)), encoding="utf-8")
     tour.hook("session-end", session_id="first", transcript_path=str(transcript))
-    until = time.monotonic() + HOOK_PATIENCE
-    while not [each for each in tour.memory().sessions.list() if each.name.startswith(ASKED[:20])]:
-        check(time.monotonic() < until, "the session to be kept after the hook")
-        time.sleep(0.05)
+    _wait_for_the_copy(tour)
     sessions = tour.memory().sessions
     found = sessions.search(ASKED).hits
     check(bool(found) and found[0].role == "user", "what the person said to come first")
@@ -394,6 +391,14 @@ def go_on_with_an_agent(tour: Tour) -> str:
 
 HOOK_PATIENCE = 60.0  # seconds for what a hook does after its answer, on however busy a machine
 ASKED = "Why does the harbour crane stop at noon?"
+
+
+def _wait_for_the_copy(tour: Tour) -> None:
+    """A hook answers at once, and keeps the session beside that."""
+    until = time.monotonic() + HOOK_PATIENCE
+    while not any(each.name.startswith(ASKED[:20]) for each in tour.memory().sessions.list()):
+        check(time.monotonic() < until, "the session to be kept after the hook")
+        time.sleep(0.05)
 
 
 def _agent_lines(tour: Tour) -> Iterator[str]:

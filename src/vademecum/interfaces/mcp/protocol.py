@@ -100,6 +100,8 @@ _ENVELOPE = {
         _LEVEL_KEY + "?": str,
     }
 }
+PROGRESS = 2.0  # seconds between two words to who asked how a call goes
+WORKING = "working"  # what they say; how much is left is not known
 _PAGE = {"cursor?": str}
 _AGAIN = {"requestState?": str, "inputResponses?": {"*": _OBJECT}}
 _GREETING = {"protocolVersion": str, "capabilities": _ABILITIES, "clientInfo": _CLIENT}

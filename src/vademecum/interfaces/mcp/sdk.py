@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
@@ -21,12 +22,12 @@ from mcp_types import (
     ReadResourceResult,
 )
 
-from vademecum.interfaces.mcp import consent
+from vademecum.interfaces.mcp import consent, protocol
 from vademecum.interfaces.mcp.protocol import CACHED, SERVER, STATELESS, Offer, Peer, RpcError, can_ask
 from vademecum.interfaces.mcp.server import Connections, MemoryServer, offer, step
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import AsyncIterator, Callable, Mapping
 
     from mcp.server.context import ServerRequestContext
     from mcp_types import (
@@ -69,6 +70,30 @@ def make(
     return server, connections
 
 
+@contextlib.asynccontextmanager
+async def _reporting(context: Context) -> AsyncIterator[None]:
+    """Tell a client that asked for it, every two seconds, that its call is being worked on."""
+
+    async def tell() -> None:
+        seconds = 0.0
+        with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # nobody listens
+            while True:
+                await anyio.sleep(protocol.PROGRESS)
+                seconds += protocol.PROGRESS
+                await context.session.report_progress(seconds, message=protocol.WORKING)
+
+    failed: Exception | None = None
+    async with anyio.create_task_group() as group:
+        group.start_soon(tell)
+        try:
+            yield
+        except Exception as error:  # a group would hand it on as one of several
+            failed = error
+        group.cancel_scope.cancel()
+    if failed is not None:
+        raise failed
+
+
 class _Told:
     """Every request in the SDK's types, answered by the one server."""
 
@@ -94,7 +119,8 @@ class _Told:
         answer: dict[str, Any] | None = None
         while True:
             sent = answer
-            done, made = await _run(connection, lambda: step(call, sent))  # noqa: B023  it runs at once
+            async with _reporting(context):
+                done, made = await _run(connection, lambda: step(call, sent))  # noqa: B023  it runs at once
             if done:
                 kind = InputRequiredResult if "requestState" in made else CallToolResult
                 return kind.model_validate(made, by_name=False)

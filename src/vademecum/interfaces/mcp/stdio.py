@@ -222,7 +222,24 @@ class StdioServer:
             self._settle(request, ready)
         else:
             self._jobs.put((request, None))
+            self._report(request, 0)
         self._prepare(wanted=request.method not in _GREETING)
+
+    def _report(self, request: Pending, seconds: float) -> None:
+        """Tell a client that asked for it, every two seconds, that its call is being worked on."""
+        meta = (request.params or {}).get("_meta")
+        token = meta.get("progressToken") if isinstance(meta, dict) else None
+        if not _is_id(token):
+            return
+        with self._turn:  # no word of it comes after the answer
+            if request.settled:
+                return
+            if seconds:
+                told = {"progressToken": token, "progress": seconds, "message": protocol.WORKING}
+                self.wire.send({"method": "notifications/progress", "params": told})
+        later = threading.Timer(protocol.PROGRESS, self._report, [request, seconds + protocol.PROGRESS])
+        later.daemon = True
+        later.start()
 
     def _admitted(self, method: str, params: dict[str, Any] | None) -> Peer:
         """Who sent a request; refuses what does not fit to the revision that this connection began with."""
