@@ -11,6 +11,7 @@ from bench import (
     catalogue,
     chat,
     claims,
+    clone,
     cold,
     contention,
     context,
@@ -66,6 +67,7 @@ WITH_OPTIONS: dict[str, Callable[[argparse.Namespace], dict[str, Rows]]] = {
     "scale": scale.measure,
     "catalogue": catalogue.measure,
     "speed": speed.measure,
+    "clone": clone.measure,
     "context": context.measure,
     "reading": reading.measure,
     "realistic": realistic.measure,
@@ -143,6 +145,10 @@ def _parser() -> argparse.ArgumentParser:
         "speed", parents=[common], description=speed.__doc__, help="ratios to plain FTS5, in one run"
     )
     speed.arguments(quick)
+    hostile = names.add_parser(
+        "clone", parents=[common], description=clone.__doc__, help="commands in a large, untrusted clone"
+    )
+    clone.arguments(hostile)
     prepared = names.add_parser(
         "context", parents=[common], description=context.__doc__, help="preparing a request, guessing tokens"
     )

@@ -89,10 +89,15 @@ class Stack(NamedTuple):
             return None
         with folder:
             state = folder.stat(name)
-            if state is not None and self.hidden is not None and names.not_keys([name]):
-                here = [each for each in folder.names(ordered=False) if self.wanted(each)]
-                state = None if name in self.hidden(folder, here) else state
+            if self._is_hidden(folder, name):
+                return None
         return None if state is None or (self.plain and not _is_file(state)) else stamp(state)
+
+    def _is_hidden(self, folder: Directory, name: str) -> bool:
+        """Whether a file is a second copy; the name of a record is never one's."""
+        if self.hidden is None or not names.not_keys([name]):
+            return False
+        return name in self.hidden(folder, [*filter(self.wanted, folder.names(ordered=False))])
 
     def item(self, name: str, state: Stamp) -> IndexItem:
         """A file of this folder on its way into the index."""

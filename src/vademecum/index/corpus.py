@@ -17,7 +17,7 @@ from vademecum.index import words
 from vademecum.index.base import JOURNAL, MEMORY, PINNED, Filter, IndexDocument, Labels, Piece, Stack
 from vademecum.index.languages import language_of
 from vademecum.store import archive, copies, document, pinned, scopes, sources
-from vademecum.store.files import DiskFolder
+from vademecum.store.files import Disk, DiskFolder
 from vademecum.store.journal import is_day
 from vademecum.store.merge import read_tags
 from vademecum.store.records import is_record, key_of
@@ -26,7 +26,6 @@ from vademecum.types import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
 
     from vademecum.index.base import ChunkRow, IndexItem
     from vademecum.index.chunk import TextChunk
@@ -47,7 +46,7 @@ class Corpus:
 
     def __init__(self, home: Home, caller: scopes.Caller) -> None:
         self.home, self.caller = home, caller
-        self._tops: dict[Path, DiskFolder] | None = None  # while it is looked at
+        self._tops: dict[Disk, DiskFolder] | None = None  # while it is looked at
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
@@ -78,6 +77,12 @@ class Corpus:
     def filter(self) -> Filter:
         """What of an index it is; a caller stays the same."""
         return Filter(tuple(scopes.visible(self.caller)), self.root)
+
+    @property
+    def curated(self) -> Filter:
+        """What of it a model reads: nothing that came with a repository nobody has trusted."""
+        shelf = scopes.own_shelf(self.home, self.caller.project)
+        return self.filter if shelf is None or shelf.trusted else self.filter._replace(root="")
 
     def stacks(self) -> Iterator[Stack | Finding]:
         """Every folder there is or may come to be; one that cannot be looked at is a finding.
@@ -140,9 +145,10 @@ class Corpus:
         if self._tops is None or shelf.backend is not None:
             return shelf.open(*below)
         try:
-            top = self._tops.get(shelf.top)
+            disk = Disk(shelf.top, shelf.shared, shelf.trusted)
+            top = self._tops.get(disk)
             if top is None:
-                top = self._tops[shelf.top] = DiskFolder.at(shelf.top)
+                top = self._tops[disk] = disk.kind.at(shelf.top)
             return top.enter(*shelf.parts, *below)
         except FileNotFoundError:
             return None

@@ -29,9 +29,10 @@ class Merging(NamedTuple):
         """It as something a run can do."""
         first = self.copies[0]
         count = "1 second copy" if len(self.copies) == 1 else f"{len(self.copies)} second copies"
-        brings = {0: "nothing new", 1: "1 text"}.get(len(self.new), f"{len(self.new)} texts")
+        brings = {0: "nothing", 1: "1 text"}.get(len(self.new), f"{len(self.new)} texts")
         names = ", ".join(each.name for each in self.copies)
-        why = f"{count} ({names}): {brings} to add, then they go to the archive"
+        goes = "it goes" if len(self.copies) == 1 else "they go"
+        why = f"{count} ({names}): {brings} to add, then {goes} to the archive"
         where = first.shelf.name_of(*first.below, first.original)
         return Proposal(MERGE, where, why, self.edits, first.shelf.place, in_sight=True)
 

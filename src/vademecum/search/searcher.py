@@ -154,7 +154,7 @@ class Searcher:
                 survey = self._syncing(index, None).survey(self._corpus.stacks())
                 reader = self._read_by()
                 if reader is not None:
-                    survey.unread = index.reads.count(self._corpus.filter, made_by=reader.identity)[1]
+                    survey.unread = index.reads.count(self._corpus.curated, made_by=reader.identity)[1]
             except IndexFailed as error:
                 return Survey(trouble=f"the index is damaged: {error}")
         survey.trouble = trouble
@@ -175,7 +175,7 @@ class Searcher:
         if reading is None:
             return 0
         wanted = WHOLE if everything else CURATED
-        passages = Passages(self._file, self._turn, self._corpus.filter, wanted, to_read, self.sync)
+        passages = Passages(self._file, self._turn, self._corpus.curated, wanted, to_read, self.sync)
         return read_passages(passages, reading, most=most, progress=progress)
 
     def watch(self, stop: threading.Event) -> Iterator[tuple[str, SyncReport]]:
@@ -341,7 +341,7 @@ class Searcher:
         index = self._file.open()
         state = (index.stats().version, index.stats().settings.get("made"))
         if self._read[0] != state:
-            total, unread = index.reads.count(self._corpus.filter, made_by=reader.identity)
+            total, unread = index.reads.count(self._corpus.curated, made_by=reader.identity)
             self._read = state, (total - unread, unread)
         return self._read[1]
 

@@ -138,11 +138,7 @@ class SecondCopy(NamedTuple):
 
 def on_shelf(shelf: Shelf, *, journal: bool) -> Iterator[SecondCopy]:
     """The second copies on a shelf: of records, of days of the journal, of pinned documents."""
-    documents = {each for each in shelf.place.scope.rule.documents if not shelf.shared or each == _CONTEXT}
-    kinds: list[tuple[str, Callable[[str], bool]]] = [(archive.RECORDS, bool)]
-    kinds += [(archive.JOURNAL, is_day)] if journal and not shelf.shared else []
-    kinds += [(archive.PINNED, documents.__contains__)] if documents else []
-    for kind, wanted in kinds:
+    for kind, wanted in _kinds_on(shelf, journal=journal):
         with contextlib.suppress(OutsideMemory, OSError):
             folder = shelf.open(*(() if kind == archive.PINNED else (kind,)))
             if folder is None:
@@ -151,6 +147,15 @@ def on_shelf(shelf: Shelf, *, journal: bool) -> Iterator[SecondCopy]:
                 listed = folder.names(ordered=False)
                 found = hidden_in(folder, listed) if kind == archive.RECORDS else find_named(listed, wanted)
             yield from (SecondCopy(shelf, kind, name, found[name]) for name in sorted(found))
+
+
+def _kinds_on(shelf: Shelf, *, journal: bool) -> list[tuple[str, Callable[[str], bool]]]:
+    """What lies on a shelf, and by which names."""
+    documents = {each for each in shelf.place.scope.rule.documents if not shelf.shared or each == _CONTEXT}
+    kinds: list[tuple[str, Callable[[str], bool]]] = [(archive.RECORDS, bool)]
+    kinds += [(archive.JOURNAL, is_day)] if journal and not shelf.shared else []
+    kinds += [(archive.PINNED, documents.__contains__)] if documents else []
+    return kinds
 
 
 def sentence(found: Sequence[Finding]) -> str:
@@ -351,10 +356,8 @@ def merge(versions: Iterable[bytes], *, vouched: Callable[[Entry], Origin] | Non
         joined.setdefault(piece.mark, []).append(piece)
     order = _ordered([[each.mark for each in sequence] for sequence in sequences], _times(joined))
     base = _chosen(parsed)
-    newline = frontmatter.line_ending(base.source)
-    bodies = [_body(joined[mark], before=order[at + 1 : at + 2]) for at, mark in enumerate(order)]
-    text = "\n\n".join([*filter(None, [_head(base)]), *bodies]) + "\n"
-    text = _marked(text.replace("\n", newline), [joined[mark] for mark in order], vouched)
+    pieces = [joined[mark] for mark in order]
+    text = _marked(_assembled(base, pieces), pieces, vouched)
     merged = frontmatter.edit(text, _fields(base.front.values, [each.front.values for each in parsed]))
     _check(merged, order)
     return merged.encode()
@@ -375,10 +378,18 @@ def _chosen(parsed: Sequence[document.Document]) -> document.Document:
     return max(last, key=lambda each: (-learns[id(each)], _head(each)))
 
 
-def _body(pieces: Sequence[_Piece], *, before: Sequence[Mark]) -> str:
+def _assembled(base: document.Document, pieces: Sequence[Sequence[_Piece]]) -> str:
+    """The head of one version with entries of all, before they are marked."""
+    following = [*(each[0].mark for each in pieces[1:]), None]
+    bodies = [_body(each, before=mark) for each, mark in zip(pieces, following, strict=False)]
+    text = "\n\n".join([*filter(None, [_head(base)]), *bodies]) + "\n"
+    return text.replace("\n", frontmatter.line_ending(base.source))
+
+
+def _body(pieces: Sequence[_Piece], *, before: Mark | None) -> str:
     """The fullest wording of an entry; signed when one without a time comes next, or that would be of it."""
     fullest = max(pieces, key=lambda each: (len(each.raw), each.raw))
-    sign = not fullest.signed and any(not time for time, _, _ in before)
+    sign = not fullest.signed and before is not None and not before[0]
     return fullest.raw + (f"\n<!-- origin: {Origin.USER} -->" if sign else "")
 
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 from vademecum.errors import InvalidText, Malformed, StorageFailed, VadeError
 from vademecum.store import folders
 from vademecum.store.folders import Folder, Watch, try_lock, unwritten
+from vademecum.types import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -29,7 +30,14 @@ PREFIX = ".vade-"
 TEMP = ".tmp"  # being written: worth nothing until it is renamed
 SWAP = ".swap"  # whole; after the exchange it holds what was there before, perhaps a person's unseen save
 
+LEFT_OUT = "left out"
+cut_short: set[str] = set()  # folders of strangers of which this process has seen a part
 LARGEST = 32 * 1024 * 1024
+# What is looked at in a folder that came with a repository, until somebody has trusted it: within a second
+# of the processor's time. A home of one's own has no such limits.
+STRANGE_FILES = 500
+STRANGE_LARGEST = 256 * 1024  # bytes of one file
+STRANGE_BYTES = 2 * 1024 * 1024  # of all
 
 # In the name of every temporary file, since a process id comes back: in a container it is always 1.
 _RUN = os.urandom(4).hex()
@@ -366,15 +374,101 @@ class DiskFolder(Folder):
         return folders.hold_lock(self, thing, seconds=seconds)
 
 
+class SharedFolder(DiskFolder):
+    """A folder of a repository: its files have no other names, under which they could be somebody's."""
+
+    __slots__ = ()
+    alone = True
+
+
+class LeftOut(NamedTuple):
+    """What of a stranger's folder is not looked at: how many files, and which were seen to be too long."""
+
+    number: int = 0
+    too_long: tuple[str, ...] = ()
+
+
+class StrangersFolder(SharedFolder):
+    """A folder that came with a repository nobody has trusted: a part of it is looked at, whatever it holds.
+
+    The first files by name, none of them long: what strangers made must not take a command's time and memory.
+    """
+
+    __slots__ = ("_chosen", "left_out")
+
+    def __init__(self, path: str, fd: int | None) -> None:
+        super().__init__(path, fd)
+        self._chosen: dict[str, os.stat_result] | None = None
+        self.left_out = LeftOut()  # known once its names were asked for
+
+    def read(self, name: str, *, largest: int = LARGEST) -> bytes | None:
+        """All of a file that is not too long."""
+        return super().read(name, largest=min(largest, STRANGE_LARGEST))
+
+    def names(self, *, ordered: bool = True) -> list[str]:
+        """The names of what is looked at."""
+        listed = super().names(ordered=ordered)
+        chosen = self._choose(listed)
+        return [name for name in listed if name in chosen or not _is_note(name)]
+
+    def scan(self, wanted: Callable[[str], bool]) -> Iterator[tuple[str, os.stat_result]]:
+        """What the system knows of what is looked at."""
+        chosen = self._choose(super().names(ordered=False))
+        yield from ((name, state) for name, state in chosen.items() if wanted(name))
+
+    def _choose(self, listed: list[str]) -> dict[str, os.stat_result]:
+        if self._chosen is not None:
+            return self._chosen
+        notes = sorted(name for name in listed if _is_note(name))
+        chosen: dict[str, os.stat_result] = {}
+        too_long = []
+        total = 0
+        for name in notes:
+            state = self.stat(name)
+            if state is not None and state.st_size > STRANGE_LARGEST:
+                too_long.append(name)
+            elif state is not None:
+                total += state.st_size
+                if len(chosen) == STRANGE_FILES or total > STRANGE_BYTES:
+                    break
+                chosen[name] = state
+        self._chosen, self.left_out = chosen, LeftOut(len(notes) - len(chosen), tuple(too_long))
+        if self.left_out.number:
+            cut_short.add(self.path)
+        return chosen
+
+
+def told_left_out(where: str, left: LeftOut) -> Finding:
+    """What to say of what is not looked at."""
+    count = "1 file is" if left.number == 1 else f"{left.number:,} files are"
+    long = f", among them {left.too_long[0]}" if left.too_long else ""
+    many = f" and {len(left.too_long) - 1:,} more" if len(left.too_long) > 1 else ""
+    why = (
+        f"{count} left out{long}{many}: until this folder is trusted, {STRANGE_FILES:,} files are read, "
+        f"none above {STRANGE_LARGEST // 1024} KiB, {STRANGE_BYTES // 1024 // 1024} MiB in all"
+    )
+    return Finding(LEFT_OUT, where, why, "read it, then run `vade trust`")
+
+
+def _is_note(name: str) -> bool:
+    return name.endswith(".md") and name[0] != "."
+
+
 class Disk(NamedTuple):
     """A folder of this machine as the place where a memory is kept; a shared one is made by others."""
 
     path: Path
     shared: bool = False
+    trusted: bool = True
+
+    @property
+    def kind(self) -> type[DiskFolder]:
+        """How its folders are looked at."""
+        return StrangersFolder if not self.trusted else SharedFolder if self.shared else DiskFolder
 
     def open(self, *names: str, create: bool = False, mode: int = 0o700) -> DiskFolder:
         """A folder below it, entered without following a link."""
-        with DiskFolder.at(self.path, create=create and not self.shared) as top:
+        with self.kind.at(self.path, create=create and not self.shared) as top:
             return top.enter(*names, create=create, mode=mode)
 
     def watch(self) -> Watch:

@@ -54,6 +54,9 @@ class Folder:
     """One open folder; use it in a `with` block."""
 
     __slots__ = ("fd", "path")
+    alone = (
+        False  # whether a file may have no other name: what two share, one changes behind the other's back
+    )
 
     def __init__(self, path: str, fd: int | None) -> None:
         self.path = path
@@ -99,6 +102,8 @@ class Folder:
             foreign = state.st_nlink > 1 and hasattr(os, "geteuid") and state.st_uid != os.geteuid()
             if not stat.S_ISREG(state.st_mode) or foreign:
                 raise OutsideMemory(f"{self.path}/{name} is not a file of its own")
+            if self.alone and state.st_nlink > 1:
+                raise OutsideMemory(f"{self.path}/{name} is a hard link, and is not read: copy it instead")
         except BaseException:
             os.close(fd)
             raise

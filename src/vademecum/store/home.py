@@ -51,7 +51,7 @@ class Shelf(NamedTuple):
 
     def open(self, *names: str, create: bool = False) -> Directory | None:
         """The folder of this shelf, or one below it; None when it is not there."""
-        backend = self.backend or files.Disk(self.top, self.shared)
+        backend = self.backend or files.Disk(self.top, self.shared, self.trusted)
         try:
             return backend.open(*self.parts, *names, create=create, mode=self.folder_mode)
         except FileNotFoundError:

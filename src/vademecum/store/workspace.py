@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 from pathlib import Path
@@ -60,6 +61,7 @@ class Workspace:
         self.now = now
         self.listeners: list[Callable[[Change], None]] = []
         self.index_trouble: list[str] = []
+        self._told_hidden = False
         catalogue = Catalogue(home, keep=not loaded.settings.incognito)
         self.records = Records(home, caller, now, self.announce, catalogue)
 
@@ -258,14 +260,37 @@ class Workspace:
 
     def hidden(self, places: Iterable[Place]) -> list[Finding]:
         """What of these places is kept out of sight; every door that shows something tells of it."""
-        return [each.finding for each in self.copies(places)]
+        places = [*places]
+        self._told_hidden = True
+        return [*self._left_out(places), *(each.finding for each in self.copies(places))]
+
+    def untold(self) -> list[str]:
+        """What was left out of what was looked at, where nothing has told of it."""
+        if self._told_hidden or not files.cut_short:
+            return []
+        return [f"{each.where}: {each.why}" for each in self._left_out(scopes.visible(self.caller))]
+
+    def _left_out(self, places: Iterable[Place]) -> Iterator[Finding]:
+        """What of a repository's folder is not looked at before somebody trusts it."""
+        shelf = scopes.own_shelf(self.home, self.caller.project)
+        if shelf is None or shelf.trusted or self.settings.incognito or shelf.place not in places:
+            return
+        with contextlib.suppress(OutsideMemory, OSError):
+            folder = shelf.open(archive.RECORDS)
+            if isinstance(folder, files.StrangersFolder):
+                with folder:
+                    folder.names(ordered=False)
+                if folder.left_out.number:
+                    yield files.told_left_out(shelf.name_of(archive.RECORDS), folder.left_out)
 
     def hidden_note(self, places: Iterable[Place]) -> tuple[str, ...]:
         """The same in a sentence, for who asked for something else; nothing where nothing is hidden."""
         from vademecum.store import copies
 
         found = self.hidden(places)
-        return (copies.sentence(found),) if found else ()
+        left = tuple(f"{each.where}: {each.why}" for each in found if each.what == files.LEFT_OUT)
+        copied = copies.sentence([each for each in found if each.what != files.LEFT_OUT])
+        return (*left, copied) if copied else left
 
     def find(self, name: str | int, scope: str | Scope | None, *, only: bool = False) -> Found:
         """One record in sight, by key, number or id."""

@@ -342,6 +342,20 @@ def heal_a_contradiction(tour: Tour) -> str:
     )
 
 
+def merge_a_second_copy(tour: Tour) -> str:
+    """What a sync tool left twice is out of sight until one command makes one file of both."""
+    path = tour.home / tour.memory().store("Deploys need two approvals.", key="deploys").path
+    copy = path.with_name("deploys.sync-conflict-20261115-101500-ABCDEFG.md")
+    copy.write_text(path.read_text().replace("need two approvals", "run on Fridays"))
+    hidden = [each for each in tour.memory().status().findings if each.what == "copy"]
+    check(len(hidden) == 1 and "Fridays" not in tour.memory().injection.block().text, "the copy to be hidden")
+    merged = tour.memory().care.merge(apply=True)
+    texts = {entry.text for entry in tour.memory().show("deploys").entries}
+    check(texts == {"Deploys need two approvals.", "Deploys run on Fridays."}, "both texts to be there")
+    check(bool(merged.run) and not copy.exists(), "the copy to be archived")
+    return tour.say("Merge what a sync tool left twice", merged.proposals[0].why, *sorted(texts))
+
+
 def review_what_came_in(tour: Tour) -> str:
     """What came from elsewhere is told to no agent before a person has said yes, to all of it at once."""
     from vademecum.memory import connect
@@ -449,6 +463,7 @@ TOUR: tuple[Callable[[Tour], str], ...] = (
     overflow_three_times,
     learn_a_solution_twice,
     heal_a_contradiction,
+    merge_a_second_copy,
     review_what_came_in,
     go_on_with_an_agent,
     show_the_audit,

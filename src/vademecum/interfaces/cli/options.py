@@ -42,12 +42,17 @@ def common(command: Callable[..., Any]) -> Callable[..., Any]:
         options = {name: _inherited(name, given.pop(name)) for name in _DOOR}
         output.choose_shape(lambda: _wants_old_shape(options["home"]))
 
-        def door() -> Memory:
-            memory = open_memory(**options)
-            tell_notices(memory)
-            return memory
+        opened: list[Memory] = []
 
-        return command(*args, door=door, as_json=bool(_inherited("as_json", as_json or None)), **given)
+        def door() -> Memory:
+            opened.append(open_memory(**options))
+            tell_notices(opened[-1])
+            return opened[-1]
+
+        done = command(*args, door=door, as_json=bool(_inherited("as_json", as_json or None)), **given)
+        for said in (said for memory in opened for said in memory.workspace.untold()):
+            click.echo(f"vade: {said}", err=True)
+        return done
 
     return with_door
 
