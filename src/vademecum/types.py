@@ -267,6 +267,7 @@ class Stored(NamedTuple):
     beside: Entry | None = None  # a person's entry that this text would have replaced
     approval: str = ""  # what a person decides about, when it waits
     merged: Merged | None = None  # what it was merged with, unasked
+    purged: str = ""  # when a person purged this very text, which is stored again now
 
 
 class Noted(NamedTuple):
@@ -275,6 +276,7 @@ class Noted(NamedTuple):
     path: str
     time: str
     secrets: tuple[str, ...] = ()
+    purged: str = ""  # as of what is stored
 
 
 class Finding(NamedTuple):

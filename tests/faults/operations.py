@@ -17,7 +17,7 @@ from unittest import mock
 
 from vademecum.errors import StorageFailed, UsageError, VadeError
 from vademecum.memory import Memory, connect
-from vademecum.store import audit, folders, merge, purge
+from vademecum.store import audit, folders, merge, purge, tombstones
 from vademecum.store.home import Home
 from vademecum.text import names
 from vademecum.types import Origin
@@ -112,6 +112,7 @@ def ground() -> Iterator[Ground]:
         with (
             mock.patch.dict(os.environ, clean, clear=True),
             mock.patch.object(names, "new_id", here.next_id),
+            mock.patch.object(tombstones, "new_key", return_value=bytes(range(32))),
         ):
             here.lay()
             yield here
@@ -216,10 +217,24 @@ def strange(tree: Tree, *versions: Tree) -> Iterator[str]:
         if last.endswith(".lock") or last.startswith(".vade-") or name == "home/audit/head":
             continue
         content = tree.get(name)
+        if name.startswith("home/purges/") and _is_written(name, content):
+            continue  # an order is there only while its purge is under way
         allowed = [each.get(name) for each in versions]
         if content not in allowed and not (name.endswith(".jsonl") and _partly(content, allowed)):
             size = "absent" if content is None else f"{len(content)} bytes"
             yield f"torn or lost: {name} ({size})"
+
+
+def _is_written(name: str, content: bytes | None) -> bool:
+    """Whether a file of a purge is absent, or as its writer wrote it."""
+    if content is None:
+        return True
+    try:
+        return (
+            len(bytes.fromhex(content.decode())) == 32 if name.endswith("/key") else bool(json.loads(content))
+        )
+    except ValueError:
+        return False
 
 
 def torn_images(tree: Tree) -> Iterator[str]:
@@ -279,6 +294,26 @@ def _twice(here: Ground, memory: Memory) -> None:
 def _replaced(here: Ground, memory: Memory) -> None:
     _twice(here, memory)
     memory.store(THIRD, key="build", scope="global", mode="replace")
+
+
+def _poisoned(here: Ground, memory: Memory) -> None:
+    """A session wrote to a record, a journal, one of its own and the archive, and has a transcript."""
+    _prepared(here, memory)
+    moments = (_START + timedelta(minutes=second) for second in range(1, 500))
+    bad = connect(
+        home=here.home,
+        cwd=here.project,
+        agent="main",
+        session="bad",
+        origin=Origin.AGENT,
+        now=lambda: next(moments),
+    )
+    bad.store(SECOND, key="build", scope="global")
+    bad.store(SECOND, key="own", scope="global")
+    bad.store(SECOND, key="gone", scope="session")
+    bad.forget("gone")
+    bad.note(SECOND, scope="global")
+    bad.sessions.new(id="bad")
 
 
 def _three(here: Ground, memory: Memory) -> None:
@@ -542,6 +577,32 @@ OPERATIONS = (
         "purge-text",
         _replaced,
         lambda here, memory: memory.archive.purge_text(SECOND),
+        _store_after,
+        lambda memory: not _says(memory, SECOND),
+        earlier=(NEIGHBOUR, FIRST, THIRD),
+        purged=SECOND,
+    ),
+    Operation(
+        "purge-session",
+        _poisoned,
+        lambda here, memory: memory.archive.purge(session="bad"),
+        _store_after,
+        lambda memory: not _says(memory, SECOND),
+        purged=SECOND,
+    ),
+    Operation(
+        "purge-session-prove",
+        _poisoned,
+        lambda here, memory: memory.archive.purge(session="bad", prove=True),
+        _store_after,
+        lambda memory: not _says(memory, SECOND),
+        purged=SECOND,
+        again=lambda here, memory: memory.archive.finish_purges() or memory.archive.purge(session="bad"),
+    ),
+    Operation(
+        "purge-text-prove",
+        _replaced,
+        lambda here, memory: memory.archive.purge_text(SECOND, prove=True),
         _store_after,
         lambda memory: not _says(memory, SECOND),
         earlier=(NEIGHBOUR, FIRST, THIRD),

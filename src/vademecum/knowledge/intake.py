@@ -467,6 +467,8 @@ class Intake:
         known = Counter(normalise(each.text) for each in document.blocks(text))
         wanted = [each for each in parts if _digest(each) not in seen]
         new = [each for each in wanted if not _counted(known, each)]
+        for each in new:
+            self.staged.check_purged(each)
         if new:
             for each in new:
                 gap = "" if text.endswith(("\n\n", "---\n")) else "\n" if text.endswith("\n") else "\n\n"
@@ -545,6 +547,7 @@ class Intake:
         """An entry as it will be kept: with its own time, without secrets, and signed as what it is."""
         text, found = secret.gate(accept_text(entry.text, largest=self.largest), self.policy(scope))
         kinds.update(found)
+        self.staged.check_purged(text)
         time = entry.time if local else clock_or(entry.time)
         superseded = clock_or(entry.superseded) or None
         return Entry(text, time or None, Origin.IMPORT, superseded, cites=entry.cites, stale=entry.stale)

@@ -509,6 +509,7 @@ class LtmReader:
         """Why an entry cannot be a record; empty when it can."""
         try:
             item = item_from(slot, now=clock.stamp(self.records.now()), largest=self.largest)
+            self.records.check_purged(learned.render(item.kind, item.fields))
         except VadeError as error:
             return str(error)
         aside = json.dumps(beside(slot.raw, item))

@@ -65,6 +65,7 @@ def run_lint(material: Material, around: LintContext) -> list[Finding]:
         _wrong_merges(material, around),
         lint_rules.check_leaks(material, clean),
         lint_rules.check_stale(material),
+        lint_rules.check_purged(material, around.home),
     )
     found = [finding for check in checks for finding in check]
     clean.save()

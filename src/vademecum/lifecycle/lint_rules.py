@@ -25,7 +25,7 @@ from vademecum.knowledge.citations import Standing
 from vademecum.knowledge.graph import LINK, WIKI, import_paths, without_code
 from vademecum.knowledge.statements import first_line
 from vademecum.lifecycle.passes import SeenRecord, beside_record, is_beside, is_countable
-from vademecum.store import archive, listing, scopes, short_numbers, sources
+from vademecum.store import Marks, archive, listing, scopes, short_numbers, sources
 from vademecum.store.document import decode
 from vademecum.store.records import in_folder, key_of
 from vademecum.text import fences, may_cite, names, secrets
@@ -467,6 +467,26 @@ def check_leaks(material: Material, clean: CleanTexts) -> Iterator[Finding]:
             if theirs:
                 why = f"looks like a secret ({secret.kind}) in an attached file"
             yield page.found(LEAK, why, line=line, last=last, severity=WARNING if theirs else ERROR)
+
+
+# ------------------------------------------------------------ purged texts that a copy of files brought back
+
+PURGED = "purged"
+
+
+def check_purged(material: Material, home: Home | None) -> Iterator[Finding]:
+    """What a person purged and what stands in a file again, past every door."""
+    marks = None if home is None else Marks.of(home)
+    if marks is None:
+        return
+    for page in material.watch.each(material.pages, PURGED):
+        if page.kind == SOURCE:
+            continue
+        kind = archive.PINNED if page.kind == PINNED else archive.RECORDS
+        for entry, stone in marks.among(page.text.encode(), kind):
+            why = f"a person purged this text on {stone.at[:10]}, and it is here again"
+            lines = {"line": entry.start, "last": entry.end}
+            yield page.found(PURGED, why, **lines, severity=ERROR, mend="vade purge --finish")
 
 
 # ------------------------------------------------------------ links: what names a file that is gone

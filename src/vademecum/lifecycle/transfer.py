@@ -175,7 +175,7 @@ class Transfer:
             for kept in importing.import_files(
                 known, home=self._work.home, caller=self._work.caller, progress=progress, now=self._work.now
             ):
-                if kept.outcome in ("failed", "empty"):
+                if kept.outcome in ("failed", "empty", "purged"):
                     yield taking.Skipped(each.source, kept.why or "no message is in it")
                 else:
                     path = f"transcripts/{kept.project}/{kept.session}.jsonl"

@@ -2,25 +2,41 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from vademecum.errors import Malformed, NotFound, PendingReview
-from vademecum.store import Found, archive, document, frontmatter, pinned, reading, requests, scopes
+from vademecum.errors import Malformed, NotFound, PendingReview, UsageError
+from vademecum.store import (
+    Found,
+    archive,
+    document,
+    frontmatter,
+    pinned,
+    provenance,
+    reading,
+    requests,
+    scopes,
+    tombstones,
+)
 from vademecum.store import purge as purging
+from vademecum.store import purge_origin as origins
 from vademecum.store import reading as archived
 from vademecum.store import runs as running
 from vademecum.store import sources as attached
 from vademecum.store.merge import is_guarded
 from vademecum.store.records import key_of
-from vademecum.types import Finding, Record, Scope
+from vademecum.text import clock
+from vademecum.types import Audience, Finding, Record, Scope
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from pathlib import Path
 
     from vademecum.store import Shelf, Workspace
-    from vademecum.types import Entry
+    from vademecum.store.tombstones import Tombstone
+    from vademecum.types import Entry, Origin
 
 _ATTEMPTS = 5  # at clearing a file that somebody keeps saving
+_LOOKS = 3  # at what a session writes while it is purged
 
 
 class HistoryStep(NamedTuple):
@@ -209,45 +225,231 @@ class Archive:
                     break
         return gone
 
-    def purge(self, name: str | int, *, scope: str | Scope | None = None) -> Sequence[purging.Purged]:
-        """Delete a record for good, with every version and copy of it."""
-        self._work.may_write()
-        self._work.may_decide("delete for good", "vade purge")
+    def purge(
+        self,
+        name: str | int | None = None,
+        *,
+        scope: str | Scope | None = None,
+        origin: str | Origin | None = None,
+        session: str | None = None,
+        agent: str | None = None,
+        since: str | None = None,
+        until: str | None = None,
+        source: str | None = None,
+        dry_run: bool = False,
+        prove: bool = False,
+    ) -> purging.Purge:
+        """Delete a record for good, or all that came from there: an origin, a session, an agent, a source.
+
+        What came from there goes everywhere: entries, notes, transcripts, the archive and every copy. A
+        `dry_run` deletes nothing; with `prove` there is a receipt, and a tombstone keeps it from coming back.
+        """
+        self._may_purge("vade purge", dry=dry_run)
+        wanted = self._wanted(scope, origin, session, agent, since, until, source)
+        if (name is None) == (wanted is None):
+            raise UsageError(
+                "a purge needs either a record or where what goes came from",
+                hint="give a key, or one or more of origin, session, agent, since, until and source",
+            )
+        if wanted is not None:
+            with self._work.reported(f"purge {wanted}"):
+                return self._purge_origin(wanted, dry=dry_run, prove=prove)
         with self._work.reported(f"purge {name}"):
+            if not dry_run:
+                self._finished()
             shelf, file, record = self._purgeable(str(name), scope)
+            found = purging.record(self._work.home, shelf, file, dry=True)
+            if dry_run:
+                return purging.Purge(tuple(found), dry=True)
+            proof = self._proof("record", found, prove=prove)
+            texts = purging.texts_of(self._work.home, shelf, file) if prove else ()
+            proof.put(texts=texts, records=(record,) if record else ())
             self._work.records.release(shelf, key_of(file))  # what was consolidated with it stays
             with self._work.records.locked(shelf, file):
                 found = purging.record(self._work.home, shelf, file)
             self._forget_derived()
-            self._work.audit("purge", scope=shelf.place.scope, record=record)
-        return found
+            return proof.finished(found, scope=shelf.place.scope, record=record)
 
-    def purge_text(self, text: str) -> Sequence[purging.Purged]:
+    def purge_text(self, text: str, *, dry_run: bool = False, prove: bool = False) -> purging.Purge:
         """Delete a text for good wherever it stands; attached sources are reported, not changed."""
-        self._work.may_write()
-        self._work.may_decide("delete for good", "vade purge --text")
+        self._may_purge("vade purge --text", dry=dry_run)
         wanted = document.accept_text(text, largest=self._work.settings.limits.content_bytes)
         with self._work.reported("purge that text"):
+            if dry_run:
+                return purging.Purge((*self._purged_text(wanted, dry=True), *self._beyond(wanted)), dry=True)
+            self._finished()
+            proof = self._proof("a text", self._purged_text(wanted, dry=True) if prove else (), prove=prove)
+            proof.put(part=wanted)
             self._forget_derived()
-            shelf = scopes.own_shelf(self._work.home, self._work.caller.project)
-            waited = [purging.Purged(path, count) for path, count in requests.purge(self._work.home, wanted)]
-            found = waited + purging.text(
-                self._work.home, shelf.top / ".vade" if shelf is not None and shelf.trusted else None, wanted
-            )
-            for source in attached.every(self._work.home):
-                for path in source.markdown():
-                    count = purging.occurrences(path, wanted)
-                    if count:
-                        found.append(
-                            purging.Purged(
-                                str(path), count, gone=False, why="an attached source is not ours to change"
-                            )
-                        )
-            for root in scopes.trusted_folders(self._work.home):
-                if shelf is None or root != shelf.top:
-                    found += purging.elsewhere(root, wanted)
+            found = [*self._purged_text(wanted, dry=False), *self._beyond(wanted)]
             self._forget_derived()
-            self._work.audit("purge")
+            return proof.finished(found)
+
+    def tombstones(self) -> Sequence[Tombstone]:
+        """The purges that left a tombstone, or were cut short, oldest first."""
+        self._work.not_in_group("see what was purged")
+        return tombstones.every(self._work.home)
+
+    def purge_findings(self) -> Sequence[Finding]:
+        """Purges that were cut short, and tombstones that can no longer be asked."""
+        if self._work.caller.audience is Audience.GROUP:
+            return []
+        home, found = self._work.home, []
+        for each in tombstones.every(home):
+            if not each.done:
+                why = f"the purge of {each.what} was cut short: some of it may still be here"
+                where = f"{tombstones.FOLDER}/{each.id}.json"
+                found.append(Finding("purge", where, why, "vade purge --finish", "error"))
+        for path in tombstones.damaged(home):
+            why = "it cannot be read, so what was purged with it may come back"
+            found.append(Finding("purge", path, why, "put it back from a backup of this home", "error"))
+        return found
+
+    def finish_purges(self, *, dry_run: bool = False) -> purging.Purge:
+        """Finish every purge that was cut short, and take out what came back by a copy of the files."""
+        self._may_purge("vade purge --finish", dry=dry_run)
+        with self._work.reported("finish what was purged"):
+            home, shared = self._work.home, self._shared
+            found = [] if dry_run else self._finished()
+            back = origins.returned(home, shared)
+            if dry_run:
+                begun = [each for each in tombstones.every(home) if not each.done]
+                named = [purging.Purged(f"{tombstones.FOLDER}/{each.id}.json", 1) for each in begun]
+                return purging.Purge((*named, *back.found), dry=True)
+            if not back.found:
+                return purging.Purge(tuple(found))
+            proof = self._proof("what came back", (), prove=False)
+            order = self._order(proof, back.entries)
+            found += origins.carry_out(home, shared, order)
+            for each in back.parts:
+                found += purging.text(home, shared, each)
+            self._forget_derived()
+            return proof.finished(found)
+
+    # ---------------------------------------------------------------- parts of a purge
+
+    def _may_purge(self, command: str, *, dry: bool) -> None:
+        if dry:
+            self._work.only_a_person("see what a purge would delete", command)
+            return
+        self._work.may_write()
+        self._work.may_decide("delete for good", command)
+
+    @property
+    def _shared(self) -> Path | None:
+        shelf = scopes.own_shelf(self._work.home, self._work.caller.project)
+        return shelf.top / ".vade" if shelf is not None and shelf.trusted else None
+
+    def _wanted(self, scope: str | Scope | None, *given: str | Origin | None) -> provenance.Wanted | None:
+        """What a call asks for by where it came from; None when it asks for none of it."""
+        if not any(given):
+            return None
+        origin, session, agent, since, until, source = given
+        return provenance.Wanted(
+            None if origin is None else provenance.parse_kind(str(origin)),
+            str(session or ""),
+            str(agent or ""),
+            clock.parse_given(since, "since"),
+            clock.parse_given(until, "until", end=True),
+            str(source or ""),
+            self._work.scope(scope),
+        )
+
+    def _purge_origin(self, wanted: provenance.Wanted, *, dry: bool, prove: bool) -> purging.Purge:
+        home, shared = self._work.home, self._shared
+        if not dry:
+            self._finished()
+        plan = provenance.plan(home, shared, wanted)
+        seen = origins.preview(home, shared, plan)
+        elsewhere = self._elsewhere(plan.entries)
+        if dry or not (plan.entries or plan.files):
+            return purging.Purge((*seen, *elsewhere), dry=dry)
+        proof = self._proof(str(wanted), seen, prove=prove)
+        found: list[purging.Purged] = []
+        self._forget_derived()
+        for _ in range(_LOOKS):  # a session that still goes on writes behind us
+            told: dict[str, Any] = {"files": plan.files, "sessions": plan.sessions, "records": plan.records}
+            order = self._order(proof, plan.entries, **told)
+            found += origins.carry_out(home, shared, order, only=plan.where)
+            plan = provenance.plan(home, shared, wanted)
+            if not (plan.entries or plan.files):
+                break
+        self._forget_derived()
+        return proof.finished([*found, *plan.told, *elsewhere])
+
+    def _order(
+        self,
+        proof: origins.Proof,
+        entries: Sequence[Entry],
+        *,
+        files: Sequence[str] = (),
+        sessions: Sequence[str] = (),
+        records: Sequence[str] = (),
+    ) -> Tombstone:
+        """What is to go, written down before anything does."""
+        home, stone = self._work.home, proof.stone
+        key = tombstones.make_key(home)
+        marks = tombstones.marks_of(key, [each.text for each in entries])
+        order = stone._replace(
+            entries=tuple(sorted({*stone.entries, *marks})),
+            sessions=tuple(sorted({*stone.sessions, *sessions})),
+            records=tuple(sorted({*stone.records, *records})),
+            doomed=tuple(sorted({tombstones.entry_mark(key, each) for each in entries})),
+            files=tuple(files),
+            done=False,
+        )
+        proof.stone = order._replace(doomed=(), files=())
+        tombstones.put(home, order)
+        return order
+
+    def _finished(self) -> list[purging.Purged]:
+        """Finish what was cut short, before anything else is purged."""
+        home, shared = self._work.home, self._shared
+        orders = [each for each in tombstones.every(home) if not each.done]
+        every: list[purging.Purged] = []
+        for order in orders:
+            found = origins.carry_out(home, shared, order)
+            back = origins.returned(home, shared, only=order) if order.prove else None
+            if back is not None and back.entries:
+                key = tombstones.make_key(home)
+                doomed = tuple(sorted({tombstones.entry_mark(key, each) for each in back.entries}))
+                found += origins.carry_out(home, shared, order._replace(doomed=doomed))
+            for each in back.parts if back is not None else ():
+                found += purging.text(home, shared, each)
+            self._forget_derived()
+            proof = self._proof(order.what, (), prove=order.prove)
+            proof.stone = order._replace(doomed=(), files=())
+            every += proof.finished(found)
+        return every
+
+    def _proof(self, what: str, found: Iterable[purging.Purged], *, prove: bool) -> origins.Proof:
+        """A receipt in the making: what the files that will change hold now."""
+        return origins.Proof(self._work, what, self._shared, found, prove=prove)
+
+    def _purged_text(self, wanted: str, *, dry: bool) -> Iterator[purging.Purged]:
+        home = self._work.home
+        for path, count in requests.purge(home, wanted, dry=dry):
+            yield purging.Purged(path, count)
+        yield from purging.text(home, self._shared, wanted, dry=dry)
+
+    def _beyond(self, wanted: str) -> Iterator[purging.Purged]:
+        """Where a text stands that is not ours to change from here."""
+        for source in attached.every(self._work.home):
+            for path in source.markdown():
+                count = purging.occurrences(path, wanted)
+                if count:
+                    why = "an attached source is not ours to change"
+                    yield purging.Purged(str(path), count, gone=False, why=why)
+        for root in scopes.trusted_folders(self._work.home):
+            if self._shared is None or root != self._shared.parent:
+                yield from purging.elsewhere(root, wanted)
+
+    def _elsewhere(self, entries: Sequence[Entry]) -> list[purging.Purged]:
+        """The `.vade/` of other trusted projects that have any of these texts."""
+        found: list[purging.Purged] = []
+        for root in scopes.trusted_folders(self._work.home):
+            if self._shared is None or root != self._shared.parent:
+                found += origins.elsewhere(root, entries)
         return found
 
     def _purgeable(self, name: str, scope: str | Scope | None) -> tuple[Shelf, str, str | None]:

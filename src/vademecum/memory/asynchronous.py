@@ -101,6 +101,9 @@ class AsyncArchive(_Noun):
     history = _awaited(Archive.history)
     purge = _awaited(Archive.purge)
     purge_text = _awaited(Archive.purge_text)
+    tombstones = _awaited(Archive.tombstones)
+    finish_purges = _awaited(Archive.finish_purges)
+    purge_findings = _awaited(Archive.purge_findings)
     restore = _awaited(Archive.restore)
     versions = _awaited(Archive.versions)
 

@@ -230,7 +230,7 @@ class Memory:
         )
         with work.reported("write the note"):
             noted = work.journal.note(kept, scope=scope)
-        return Noted(noted.path, noted.time, secret)
+        return noted._replace(secrets=secret)
 
     def forget(self, name: str | int, *, scope: ScopeName | None = None) -> Record:
         """Move a record to the archive; `restore` brings it back."""

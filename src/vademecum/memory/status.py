@@ -8,7 +8,17 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import Malformed, NewerFormat, OutsideMemory, StorageFailed
-from vademecum.store import Listed, archive, audit, files, hook_log, reading, requests, scopes, sources
+from vademecum.store import (
+    Listed,
+    archive,
+    audit,
+    files,
+    hook_log,
+    reading,
+    requests,
+    scopes,
+    sources,
+)
 from vademecum.store.home import FORMAT_FILE
 from vademecum.store.records import LOST, key_of
 from vademecum.types import Audience, Finding, Place
@@ -87,6 +97,7 @@ def status_of(memory: Memory) -> Status:
         findings += memory.care.swept()
         findings += memory.care.held()
         findings += _undecided(work)
+        findings += memory.archive.purge_findings()
         findings += memory.review.to_review()
         findings += _hooks(work)
         attached = sources.visible(work.home, work.caller)

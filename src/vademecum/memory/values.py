@@ -33,10 +33,12 @@ if TYPE_CHECKING:
     from vademecum.store import Told as Told
     from vademecum.store.arrange import Arranged as Arranged
     from vademecum.store.projects import KnownProject as KnownProject
+    from vademecum.store.purge import Purge as Purge
     from vademecum.store.reading import Text as Text
     from vademecum.store.requests import Waiting as Waiting
     from vademecum.store.runs import Brief as Brief
     from vademecum.store.sources import Source as Source
+    from vademecum.store.tombstones import Tombstone as Tombstone
     from vademecum.transcripts.events import Usage as Usage
     from vademecum.transcripts.importing import ImportedSession as ImportedSession
     from vademecum.transcripts.log import Line as Line

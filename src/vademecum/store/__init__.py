@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from vademecum.store.records import Found, Listed, Records
     from vademecum.store.runs import Edit, Told
     from vademecum.store.scopes import Caller
+    from vademecum.store.tombstones import Marks
     from vademecum.store.workspace import Workspace
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "Home",
     "Journal",
     "Listed",
+    "Marks",
     "Pinned",
     "Records",
     "SecondCopy",
@@ -71,6 +73,7 @@ _FROM = {
         "Told",
     ),
     "scopes": ("Caller",),
+    "tombstones": ("Marks",),
     "workspace": ("Workspace",),
 }
 

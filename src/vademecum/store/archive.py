@@ -13,17 +13,19 @@ import hashlib
 import json
 import os
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.store import files
 from vademecum.text import clock, normalise
-from vademecum.types import Entry, parse_origin
+from vademecum.types import Entry, Origin, parse_origin
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
     from datetime import datetime
 
     from vademecum.store.home import Home, Shelf
+    from vademecum.store.scopes import Caller
 
 RECORDS = "records"
 JOURNAL = "journal"
@@ -67,6 +69,7 @@ class Kept(NamedTuple):
     entry: Entry
     taken: bool = False
     said: tuple[str, ...] = ()
+    writer: Mapping[str, str] = MappingProxyType({})  # who wrote it and through which program, if no person
 
 
 def keep(home: Home, shelf: Shelf, kind: str, name: str, content: bytes, *, why: str, at: datetime) -> Image:
@@ -98,10 +101,19 @@ def names(home: Home, shelf: Shelf, kind: str) -> list[str]:
 
 
 def log_kept(
-    home: Home, shelf: Shelf, kind: str, name: str, entry: Entry, *, record: str | None, by: str | None = None
+    home: Home,
+    shelf: Shelf,
+    kind: str,
+    name: str,
+    entry: Entry,
+    *,
+    record: str | None,
+    by: Caller | None = None,
 ) -> None:
     """Write down an entry as it was acknowledged, and who said it; the caller holds the lock of its file."""
-    _log(home, shelf, kind, name, Kept(record, entry, said=(by,) if by else ()))
+    said = (by.speaker,) if by is not None and by.speaker else ()
+    told = by.provenance if by is not None and (by.client or by.origin is not Origin.USER) else {}
+    _log(home, shelf, kind, name, Kept(record, entry, said=said, writer=told))
 
 
 def log_superseded(
@@ -136,7 +148,7 @@ def log_returned(
         state = log.get((record, fingerprint(entry)))
         if state is not None and (state.taken or state.entry.superseded != entry.superseded):
             again = replace(state.entry, superseded=entry.superseded)
-            _log(home, shelf, kind, name, Kept(state.record, again))
+            _log(home, shelf, kind, name, Kept(state.record, again, writer=state.writer))
 
 
 def kept(home: Home, shelf: Shelf, kind: str, name: str) -> Iterator[tuple[str | None, Entry]]:
@@ -207,6 +219,7 @@ def _log(home: Home, shelf: Shelf, kind: str, name: str, state: Kept) -> None:
         line["taken"] = True
     if state.said:
         line["said"] = list(state.said)
+    line |= state.writer
     with home.folder("archive", "kept", *area(shelf), kind, create=True) as folder:
         folder.append_line(f"{name}.jsonl", json.dumps(line, ensure_ascii=False).encode())
 
@@ -227,7 +240,9 @@ def _states(home: Home, shelf: Shelf, kind: str, name: str) -> dict[tuple[str | 
             )
             known = found.get((line["record"], fingerprint(entry)))
             told = dict.fromkeys([*(known.said if known else ()), *map(str, line.get("said") or ())])
-            state = Kept(line["record"], entry, line.get("taken") is True, tuple(told))
+            wrote: dict[str, str] = {each: str(line[each]) for each in ("by", "client") if each in line}
+            writer = known.writer if known and known.writer else wrote
+            state = Kept(line["record"], entry, line.get("taken") is True, tuple(told), writer)
             found[state.record, fingerprint(entry)] = state
         except (ValueError, KeyError, TypeError):
             continue  # a stump left by a crash was never acknowledged

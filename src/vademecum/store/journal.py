@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vademecum.errors import Malformed, OutsideMemory
-from vademecum.store import archive, audit, document, scopes
+from vademecum.store import archive, audit, document, scopes, tombstones
 from vademecum.store.document import decode
 from vademecum.text import clock, names
 from vademecum.types import Audience, Change, ChangeKind, Entry, Finding, Noted
@@ -47,6 +47,7 @@ class Journal:
         at = self.now()
         if self.caller.project is not None and shelf.place.id == self.caller.project.id:
             scopes.remember_project(self.home, self.caller.project, at=clock.stamp(at))
+        purged = tombstones.check(self.home, self.caller, text)
         name = f"{at:%Y-%m-%d}{f'-{names.check_key(slug)}' if slug else ''}.md"
         path = shelf.name_of(archive.JOURNAL, name)
         entry = Entry(text, clock.local_stamp(at), self.caller.origin)
@@ -60,7 +61,10 @@ class Journal:
             self.home.folder(*shelf.parts, archive.JOURNAL, create=True) as folder,
         ):
             written = folder.update(name, add)
-            archive.log_kept(self.home, shelf, archive.JOURNAL, name, entry, record=None)
+            by = self.caller
+            archive.log_kept(self.home, shelf, archive.JOURNAL, name, entry, record=None, by=by)
+            if purged is not None:
+                tombstones.lift(self.home, text, at=clock.stamp(at))
             audit.write(
                 self.home,
                 at=at,
@@ -72,7 +76,7 @@ class Journal:
                 after=written.after,
             )
         self.announce(Change(ChangeKind.WRITTEN, shelf.place, path))
-        return Noted(path, entry.time or "")
+        return Noted(path, entry.time or "", purged=purged.at if purged else "")
 
     def days(self, places: Iterable[Place], *, only: Container[str] | None = None) -> Iterator[Day | Finding]:
         """The days of these places, all or `only` those files; one that cannot be read is a finding."""

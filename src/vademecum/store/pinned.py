@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from vademecum.errors import Conflict, Malformed, NotFound, OutsideMemory, Untrusted
-from vademecum.store import archive, audit, document, frontmatter, people, scopes
+from vademecum.store import archive, audit, document, frontmatter, people, scopes, tombstones
 from vademecum.store.document import decode
 from vademecum.text import clock, names
 from vademecum.types import Change, ChangeKind, Finding, Origin, Record, Scope
@@ -164,6 +164,9 @@ class Documents:
             def checked(current: bytes | None) -> bytes:
                 after = put(current)
                 people.check_taken(self.home, self.caller, current, after, kind=archive.PINNED)
+                strict = operation == "restore"
+                kind = archive.PINNED
+                tombstones.check_brought(self.home, self.caller, current, after, kind=kind, strict=strict)
                 return after
 
             with shelf.open(create=True) or self.home.folder() as folder:
@@ -209,7 +212,8 @@ class Documents:
         for section in document.blocks(decode(content)):
             if archive.fingerprint(section) not in earlier:
                 signed = replace(section, origin=section.origin or self.caller.origin)
-                archive.log_kept(self.home, shelf, archive.PINNED, name, signed, record=None)
+                by = self.caller
+                archive.log_kept(self.home, shelf, archive.PINNED, name, signed, record=None, by=by)
 
     def _reach(self, name: str, scope: Scope | None) -> tuple[str, list[Shelf]]:
         """A document's name as it is spelled, and the shelves it may lie on, the nearest first."""

@@ -30,7 +30,7 @@ from vademecum.text import clock, names
 from vademecum.types import Origin, Place, Scope
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from datetime import datetime
 
     from vademecum.store.home import Home
@@ -58,7 +58,7 @@ _MARKS = {"seq", "kind", "time", "id", "ids", "covers", "first_kept", "how", "ro
 }
 _FREE = {"extra", "value"}
 _TIME = r"\d{4}-\d\d-\d\d[0-9T:.Z+ -]*"
-_SIGNED = rf"origin: (?:{'|'.join(Origin)})(?: \| superseded: {_TIME})?"
+_SIGNED = rf"origin: (?:{'|'.join(Origin)})(?: \| (?:superseded: {_TIME}|id: [0-9a-z]{{1,32}}(?= )))*"
 # What the parser acts upon, each with the line ending that makes it a line of its own.
 _STRUCTURE = re.compile(
     rf"^## {_TIME}\r?(?:\n|\Z)|^#{{1,6}} +|(?:\r?\n|^)<!-- {_SIGNED}(?: -->[ \t]*\r?(?:\n|\Z))?", re.M
@@ -87,37 +87,75 @@ class Purged:
     why: str = ""
 
 
-def record(home: Home, shelf: Shelf, name: str) -> list[Purged]:
-    """Delete a record with all its versions, conflict copies and kept entries; the caller holds its lock."""
+@dataclass(frozen=True, slots=True)
+class Purge:
+    """What was deleted where, and what was not and why: a sequence of places."""
+
+    found: tuple[Purged, ...]
+    dry: bool = False
+    receipt: Mapping[str, Any] | None = None
+
+    def __len__(self) -> int:
+        return len(self.found)
+
+    def __iter__(self) -> Iterator[Purged]:
+        return iter(self.found)
+
+    def __getitem__(self, at: int) -> Purged:
+        return self.found[at]
+
+
+def record(home: Home, shelf: Shelf, name: str, *, dry: bool = False) -> list[Purged]:
+    """Delete a record with all its versions, conflict copies and kept entries; the caller holds its lock.
+
+    A `dry` run deletes nothing and says what would go.
+    """
     found: list[Purged] = []
     stem = name.removesuffix(".md")
 
     def meant(each: str) -> bool:
         return each == name or (each.endswith(".md") and each.startswith(f"{stem}.conflict-"))
 
-    found += _from_consolidations(home, shelf, stem)
+    found += _from_consolidations(home, shelf, stem, dry=dry)
     # The record goes last: as long as it is there, a purge that was cut short can be called again.
     for each in filter(meant, archive.names(home, shelf, archive.RECORDS)):
-        found += _versions(home, shelf, each)
+        found += _versions(home, shelf, each, dry=dry)
     kept = ("archive", "kept", *archive.area(shelf), archive.RECORDS)
     for each in home.names(*kept):
         if meant(each.removesuffix(".jsonl")):
-            with home.folder(*kept) as logs:
-                logs.delete(each)
+            if not dry:
+                with home.folder(*kept) as logs:
+                    logs.delete(each)
             found.append(Purged("/".join((*kept, each)), 1))
     folder = shelf.open(archive.RECORDS)
     if folder is not None:
         with folder:
-            folder.sweep()
+            if not dry:
+                folder.sweep()
             for each in folder.names():
                 if meant(each) or each == listing.LISTING:  # a listing repeats what records say
-                    folder.delete(each)
+                    if not dry:
+                        folder.delete(each)
                     if each != listing.LISTING:
                         found.append(Purged(shelf.name_of(archive.RECORDS, each), 1))
     return found
 
 
-def _from_consolidations(home: Home, shelf: Shelf, key: str) -> Iterator[Purged]:
+def texts_of(home: Home, shelf: Shelf, name: str) -> list[str]:
+    """Every text that a record, an earlier version of it or the log of its entries holds."""
+    found = [entry.text for _, entry in archive.kept(home, shelf, archive.RECORDS, name)]
+    contents = [home.read(*each.parts) for each in archive.images(home, shelf, archive.RECORDS, name)]
+    folder = shelf.open(archive.RECORDS)
+    if folder is not None:
+        with folder:
+            contents.append(folder.read(name))
+    for content in contents:
+        with contextlib.suppress(Malformed):
+            found += [entry.text for entry in document.parse(decode(content or b"")).entries]
+    return found
+
+
+def _from_consolidations(home: Home, shelf: Shelf, key: str, *, dry: bool) -> Iterator[Purged]:
     """Take a part out of every version and log of the consolidations that held it; the others stay."""
     signed = f"of: {key}".encode()
     for name in archive.names(home, shelf, archive.RECORDS):
@@ -130,6 +168,9 @@ def _from_consolidations(home: Home, shelf: Shelf, key: str) -> Iterator[Purged]
             except Malformed:
                 continue
             if text is not None and text.encode() == content:
+                continue
+            if dry:
+                yield Purged(image.path, 1)
                 continue
             with home.folder(*image.parts[:-1]) as folder:
                 if text is None:
@@ -148,7 +189,7 @@ def _from_consolidations(home: Home, shelf: Shelf, key: str) -> Iterator[Purged]
     kept = ("archive", "kept", *archive.area(shelf), archive.RECORDS)
     for name in home.names(*kept):
         if name.endswith(".jsonl"):
-            gone = _replace(home, home.path, (*kept, name), without)
+            gone = _replace(home, home.path, (*kept, name), without, dry=dry)
             if gone.count:
                 yield Purged("/".join((*kept, name)), gone.count)
 
@@ -158,7 +199,10 @@ def _instead(rest: bytes, _: bytes | None) -> bytes:
     return rest
 
 
-def _versions(home: Home, shelf: Shelf, name: str) -> Iterator[Purged]:
+def _versions(home: Home, shelf: Shelf, name: str, *, dry: bool) -> Iterator[Purged]:
+    if dry:
+        yield from (Purged(each.path, 1) for each in archive.images(home, shelf, archive.RECORDS, name))
+        return
     with home.disk("archive", *archive.area(shelf), archive.RECORDS) as parent:
         with parent.enter(name) as versions:
             versions.sweep()
@@ -168,22 +212,24 @@ def _versions(home: Home, shelf: Shelf, name: str) -> Iterator[Purged]:
         parent.remove_folder(name)
 
 
-def text(home: Home, shared: Path | None, wanted: str) -> list[Purged]:
+def text(home: Home, shared: Path | None, wanted: str, *, dry: bool = False) -> list[Purged]:
     """Replace a text by a mark wherever it stands: in the home, and in the project's own `.vade/`."""
     if len(wanted.strip()) < SHORTEST or wanted in MARK:
         raise UsageError(
             f"{names.shown(wanted)} is too short to be purged",
             hint=f"give at least {SHORTEST} characters, best the whole text",
         )
+    if dry:
+        return [*_everywhere(home, shared, wanted, dry=True), *_named_after(home, wanted)]
     first = [each for each in _everywhere(home, shared, wanted) if each.gone]
     # A writer may have brought it back behind us: the second look finds what was written during the first.
     return [*first, *_everywhere(home, shared, wanted), *_named_after(home, wanted)]
 
 
-def _everywhere(home: Home, shared: Path | None, wanted: str) -> Iterator[Purged]:
-    yield from _below(home, home.path, (), wanted)
+def _everywhere(home: Home, shared: Path | None, wanted: str, *, dry: bool = False) -> Iterator[Purged]:
+    yield from _below(home, home.path, (), wanted, dry=dry)
     if shared is not None:  # the repository's folder may be a link out of it; the home is the user's own
-        yield from _below(home, shared.parent, (shared.name,), wanted)
+        yield from _below(home, shared.parent, (shared.name,), wanted, dry=dry)
 
 
 def elsewhere(root: Path, wanted: str) -> list[Purged]:
@@ -229,29 +275,38 @@ def _named_after(home: Home, wanted: str) -> Iterator[Purged]:
                 yield Purged(where, 1, gone=False, why="its name has these words; purge the record itself")
 
 
-def _below(home: Home, top: Path, start: tuple[str, ...], wanted: str) -> Iterator[Purged]:
+def _below(home: Home, top: Path, start: tuple[str, ...], wanted: str, *, dry: bool) -> Iterator[Purged]:
     forms = _forms(wanted)
     for path, below, inside in os.walk(top.joinpath(*start), onerror=_raise):
         inner = os.path.relpath(path, top).split(os.sep)
         parts = () if inner == ["."] else tuple(inner)
         # Locks name a process and go with it.
         below[:] = sorted(name for name in below if parts or name != "locks")
-        _sweep(top, parts)
+        if not dry:
+            _sweep(top, parts)
         counts = 0
         for name in sorted(inside):
             way = _way((*parts, name))
             if way is None:
                 continue
-            found = _replace(home, top, (*parts, name), functools.partial(way, forms=forms))
+            found = _replace(home, top, (*parts, name), functools.partial(way, forms=forms), dry=dry)
             counts += found.count
             where = "/".join((*parts, name))
             if found.count:
                 yield Purged(where, found.count)
             if found.left:
                 yield Purged(where, found.left, gone=False, why=_why(parts))
-        if counts and listing.LISTING in inside:  # it may repeat a part of the text
+        if counts and not dry and listing.LISTING in inside:  # it may repeat a part of the text
             with DiskFolder.at(top) as folder, folder.enter(*parts) as records:
                 records.delete(listing.LISTING)
+
+
+def sweep_below(top: Path, *starts: str) -> None:
+    """Clear what killed writers left in folders and all below them."""
+    for start in starts:
+        for path, below, _ in os.walk(top / start, onerror=_raise):
+            below.sort()
+            _sweep(top, tuple(os.path.relpath(path, top).split(os.sep)))
 
 
 def _sweep(top: Path, parts: tuple[str, ...]) -> None:
@@ -289,7 +344,9 @@ def _raise(error: OSError) -> None:
         raise error
 
 
-def _replace(home: Home, top: Path, parts: tuple[str, ...], way: Callable[[bytes], _Replaced]) -> _Replaced:
+def _replace(
+    home: Home, top: Path, parts: tuple[str, ...], way: Callable[[bytes], _Replaced], *, dry: bool
+) -> _Replaced:
     """Take a text out of one file, under the lock that its writers take."""
     name = parts[-1]
     try:
@@ -297,8 +354,8 @@ def _replace(home: Home, top: Path, parts: tuple[str, ...], way: Callable[[bytes
             # A log grows for ever, and what it holds must be reached all the same: line by line.
             log = name.endswith(".jsonl")
             found = _look_through(inner, name, way) if log else way(inner.read(name) or b"")
-            if found.count:
-                with home.lock(_lock_of(home, top, parts)):
+            if found.count and not dry:
+                with home.lock(lock_of(home, top, parts)):
                     if log:
                         found = _rewrite(inner, name, way)
                     else:
@@ -364,11 +421,20 @@ def _rewrite(folder: DiskFolder, name: str, way: Callable[[bytes], _Replaced]) -
     return _Replaced(b"", 0)
 
 
+def rewrite_log(folder: DiskFolder, name: str, way: Callable[[bytes], bytes | None]) -> None:
+    """Put a log in the place of another in which each line is as `way` has it, or left out."""
+
+    def line(body: bytes) -> _Replaced:
+        return _Replaced(way(body) or b"", 0)
+
+    _rewrite(folder, name, line)
+
+
 def _mark(state: os.stat_result | None) -> object:
     return state and (state.st_ino, state.st_size, state.st_mtime_ns)
 
 
-def _lock_of(home: Home, top: Path, parts: tuple[str, ...]) -> str:
+def lock_of(home: Home, top: Path, parts: tuple[str, ...]) -> str:
     """The lock that writers of a file hold; those of a record also hold it for its copies in the archive."""
     if parts[0] == "transcripts":
         return f"transcript {'/'.join(parts)}"
@@ -398,6 +464,11 @@ def _repositories(home: Home) -> dict[str, Path]:
     nowhere = Place(Scope.PROJECT, "")
     tops = (Path(str(decision.get("path"))) for _, decision in decisions.every(home, "trusted"))
     return {archive.area(Shelf(nowhere, top, (".vade",), ".vade", shared=True))[1]: top for top in tops}
+
+
+def repository_area(top: Path) -> tuple[str, ...]:
+    """The folders in the archive that belong to a repository."""
+    return archive.area(Shelf(Place(Scope.PROJECT, ""), top, (".vade",), ".vade", shared=True))
 
 
 def _forms(wanted: str) -> re.Pattern[str]:

@@ -31,6 +31,7 @@ from vademecum.store import (
     people,
     scopes,
     short_numbers,
+    tombstones,
 )
 from vademecum.store.catalogue import Catalogue, Digest, Fact, Facts
 from vademecum.store.document import decode
@@ -435,6 +436,7 @@ class Records:
 
             def put(current: bytes | None) -> bytes:
                 people.check_taken(self.home, self.caller, current, content)
+                tombstones.check_brought(self.home, self.caller, current, content, strict=True)
                 if current is not None and current != content:
                     self._archive(Found(record, shelf, name), current, "restore")
                 return content
@@ -477,6 +479,7 @@ class Records:
         self._prepare(shelf)
         at = self.now()
         stamp = clock.stamp(at)
+        purged = tombstones.check(self.home, self.caller, draft.text)
         entry = Entry(
             draft.text, stamp, self.caller.origin, stamp if yields else None, cites=draft.cites or None
         )
@@ -513,6 +516,8 @@ class Records:
             self._log(shelf, name, join, record=record.id, heard=heard)
             if heard is None:
                 self._vouch(shelf, join)
+            if purged is not None:
+                tombstones.lift(self.home, draft.text, at=stamp)
             done = join.outcome if join.beside is None or join.said is not None else Outcome.APPENDED
             self._audit(str(done), record, before=written.before, after=written.after)
         if held is not None and _says_all(written.before, held.record):
@@ -521,10 +526,16 @@ class Records:
         merged = _merged(record, join)
         record = self._settled(record, seen)
         told = Stored(join.outcome, record.key, record.num, record.id, shelf.place, record.path)
-        return told._replace(beside=join.beside, merged=merged)
+        return told._replace(beside=join.beside, merged=merged, purged=purged.at if purged else "")
 
     def _verified(self, text: str) -> bool:
         return decisions.verified(self.home, text)
+
+    def check_purged(self, text: str) -> None:
+        """Refuse a text that a person purged, whoever brings it."""
+        found = tombstones.find(self.home, text)
+        if found is not None:
+            raise tombstones.refused(found)
 
     def holds(self, found: Found) -> bool:
         """Whether a record is a person's, and the caller has to leave it as it is."""
@@ -596,7 +607,7 @@ class Records:
 
         Its own store may have failed, or another session may be saying it now.
         """
-        entry, by = join.entry, self._identity
+        entry, by = join.entry, self.caller.speaker
         if join.said is not None:
             # In the home the file says whose it was first. In a shared folder it may say anything: there a
             # person's word makes it theirs, and an agent's repetition does not make it the agent's.
@@ -607,12 +618,7 @@ class Records:
                 return
         # The entry goes last: once it is there, nothing of this is logged again.
         archive.log_superseded(self.home, shelf, archive.RECORDS, name, join.superseded, record=record)
-        archive.log_kept(self.home, shelf, archive.RECORDS, name, entry, record=record, by=by)
-
-    @property
-    def _identity(self) -> str | None:
-        """Who vouches for a text by saying it: not a tool, and not the file it was imported from."""
-        return self.caller.identity if self.caller.origin in (Origin.USER, Origin.AGENT) else None
+        archive.log_kept(self.home, shelf, archive.RECORDS, name, entry, record=record, by=self.caller)
 
     def _vouch(self, shelf: Shelf, join: Joining) -> None:
         """A person who says what stands there already has verified it."""
@@ -694,6 +700,8 @@ class Records:
                 raise NotFound(f"{found.record.path} is gone")
             after = edit(decode(content)).encode()
             people.check_taken(self.home, self.caller, content, after)
+            strict = operation == "restore"  # who edits a file by hand stores it again
+            tombstones.check_brought(self.home, self.caller, content, after, strict=strict)
             return after
 
         with self._folder(found.shelf) as folder:

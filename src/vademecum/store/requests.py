@@ -181,15 +181,17 @@ def unchanged(waiting: Waiting) -> Request:
     return waiting.request
 
 
-def purge(home: Home, text: str) -> Iterator[tuple[str, int]]:
-    """Delete every request that holds a text; how often each did."""
+def purge(home: Home, text: str, *, dry: bool = False) -> Iterator[tuple[str, int]]:
+    """Delete every request that holds a text; how often each did. A `dry` run deletes none."""
     for name in _names(home):
         content = home.read(*_WHERE, name) or b""
         try:
             found = _count(json.loads(content), text)
         except ValueError:
             found = content.decode(errors="replace").count(text)
-        if found:
+        if found and dry:
+            yield "/".join((*_WHERE, name)), found
+        elif found:
             with (
                 home.lock(f"decisions/approvals/{name.removesuffix(_ENDING)}"),
                 home.folder(*_WHERE) as folder,

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import Collision, Malformed, NotFound, OutsideMemory
-from vademecum.store import archive, audit, document, files, frontmatter, people, scopes
+from vademecum.store import archive, audit, document, files, frontmatter, people, scopes, tombstones
 from vademecum.store.document import decode
 from vademecum.store.home import Home
 from vademecum.store.merge import Joining
@@ -101,6 +101,8 @@ class Run:
             return Told(edit.path, False, LOSSY)
         if people.barred(self.home, self.caller, edit.before, edit.after, kind=edit.kind):
             return Told(edit.path, False, people.WHY)
+        if tombstones.brought(self.home, edit.before, edit.after, kind=edit.kind) is not None:
+            return Told(edit.path, False, tombstones.WHY)
         with self.home.lock(_lock(edit)), _folder(edit, create=edit.after is not None) as folder:
             if folder is None or folder.read(edit.name) != edit.before:
                 return Told(edit.path, False, CHANGED)
@@ -274,6 +276,8 @@ def _undo_one(
             before = edit.after
         if people.barred(home, caller, current, before, kind=kind):
             return Told(path, False, people.WHY)
+        if tombstones.brought(home, current, before, kind=kind) is not None:
+            return Told(path, False, tombstones.WHY)
         if folder is not None and before != current:
             record, num = _ids(before if before is not None else current or b"")
             if current is not None:
@@ -600,6 +604,7 @@ class Staged(Records):
 
     def _stage(self, shelf: Shelf, name: str, draft: Draft) -> Stored:
         self._check_writable(shelf)
+        tombstones.check(self.home, self.caller, draft.text)
         current = self.content(shelf, archive.RECORDS, name)
         # A text that brings the time at which it was first said is dated with it.
         told = draft.labels({}) if draft.labels is not None and current is None else {}

@@ -76,6 +76,11 @@ class Caller(NamedTuple):
         return f"{self.agent}:{session}" if self.agent and session else None
 
     @property
+    def speaker(self) -> str | None:
+        """Who vouches for a text by saying it: not a tool, and not the file it was imported from."""
+        return self.identity if self.origin in (Origin.USER, Origin.AGENT) else None
+
+    @property
     def provenance(self) -> dict[str, str]:
         """Who writes, as it stands in what is written."""
         return {"by": self.actor, **({"client": self.client} if self.client else {})}

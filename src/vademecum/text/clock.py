@@ -6,6 +6,8 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
+from vademecum.errors import UsageError
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -40,6 +42,22 @@ def parse(text: str | None) -> datetime | None:
     except (ValueError, OverflowError):
         return None
     return moment
+
+
+def parse_given(text: str | None, what: str, *, end: bool = False) -> datetime | None:
+    """The moment that a person named; a date alone is the local day, its first second or its last."""
+    if text is None or not text.strip():
+        return None
+    given = text.strip()
+    if re.fullmatch(r"\d{4}-\d\d-\d\d", given):
+        given += "T23:59:59" if end else "T00:00:00"
+    try:
+        moment = datetime.fromisoformat(re.sub(r"[zZ]$", "+00:00", given))
+        return moment.astimezone()
+    except (ValueError, OverflowError) as error:
+        raise UsageError(
+            f"{text!r} is not a time for {what}", hint="write it as 2026-11-15 or 2026-11-15T09:15:00Z"
+        ) from error
 
 
 def micro(moment: datetime) -> int:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from vademecum.errors import VadeError
-from vademecum.store import files, scopes
+from vademecum.store import Marks, files, scopes
 from vademecum.text import clock
 from vademecum.transcripts import ASIDE, SIDE, SUMMARY, Message, to_json, without_block
 from vademecum.transcripts.events import Ended, Event, Renamed, Said, Started, Trimmed, Used
@@ -59,7 +59,7 @@ class Readable(Protocol):
 
 
 class ImportedSession(NamedTuple):
-    """What became of one file: `new`, `grown`, `same`, `empty`, or `failed` and why."""
+    """What became of one file: `new`, `grown`, `same`, `empty`, or `failed` or `purged` and why."""
 
     path: Path
     outcome: str
@@ -133,6 +133,11 @@ def import_file(
         if head.first is None:
             return ImportedSession(path, "empty")
         session = f"{known.name}-{_identity(known, path, head)}"
+    marks = Marks.of(home)
+    purged = None if marks is None else marks.session(session, head.told.id)
+    if purged is not None:
+        why = f"a person purged this session on {purged.at[:10]}"
+        return ImportedSession(path, "purged", why=why)
     project = _kept_in(home, session) or _project(home, caller, head.told.folder)
     log = Log(session, OnDisk(home, project, session), now=now)
     with home.lock(f"import {session}"):
@@ -140,7 +145,7 @@ def import_file(
         mark = [state.st_size, state.st_mtime_ns]
         if kept.closed and kept.mark == mark:
             return ImportedSession(path, "same", session, project, unread=kept.unread)
-        copy = _Copy(known, path, session, kept, mark)
+        copy = _Copy(known, path, session, kept, mark, marks=marks)
         begun = [] if kept.begun else [_started(copy, head, caller, project)]
         events = copy.events(seen)
         first = next(events)
@@ -220,7 +225,17 @@ class _Copy:
     lines of an answer, so that what stands last may change when a file grows, or move.
     """
 
-    def __init__(self, known: Readable, path: Path, session: str, kept: _Kept, mark: list[int]) -> None:
+    def __init__(
+        self,
+        known: Readable,
+        path: Path,
+        session: str,
+        kept: _Kept,
+        mark: list[int],
+        *,
+        marks: Marks | None = None,
+    ) -> None:
+        self._purged = marks
         self.known, self.path, self.session, self.kept, self.mark = known, path, session, kept, mark
         self.added = self.unread = 0
         self.compacted = False
@@ -273,7 +288,10 @@ class _Copy:
             return Used(*each[:6], time=self.time, id=id)
         self.added += 1
         self.compacted = self.compacted or bool(each.extra.get(SUMMARY))
-        return Said(without_injected(each), time=self.time, id=id)
+        said = without_injected(each)
+        if self._purged is not None:
+            said = _with_texts(said, self._purged.clean)
+        return Said(said, time=self.time, id=id)
 
 
 def _started(copy: _Copy, head: _Head, caller: scopes.Caller, project: str) -> Started:
@@ -380,19 +398,24 @@ def without_injected(message: Message) -> Message:
     A block that was injected comes back with the session it was injected into, in the words of somebody or in
     what the agent noted beside them. It is put aside when that is read: else memory would confirm itself.
     """
-    cleaned = _cleaned(message)
+    return _with_texts(message, lambda text: without_block(text, ASIDE))
+
+
+def _with_texts(message: Message, change: Callable[[str], str]) -> Message:
+    """A message with every text of it as `change` has it."""
+    cleaned = _cleaned(message, change)
     return cleaned if isinstance(cleaned, Message) else message
 
 
-def _cleaned(value: Json) -> Json:
-    """A value without our block in any text of it; the very same when there is none."""
+def _cleaned(value: Json, change: Callable[[str], str]) -> Json:
+    """A value with another text in place of each; the very same when none differs."""
     if isinstance(value, str):
-        return without_block(value, ASIDE)
+        return change(value)
     if isinstance(value, dict):
-        new = {name: _cleaned(each) for name, each in value.items()}
+        new = {name: _cleaned(each, change) for name, each in value.items()}
         return value if all(new[name] is each for name, each in value.items()) else new
     if isinstance(value, list | tuple):
-        items = [_cleaned(each) for each in value]
+        items = [_cleaned(each, change) for each in value]
         if all(new is each for new, each in zip(items, value, strict=True)):
             return value
         return value._make(items) if hasattr(value, "_make") else type(value)(items)

@@ -53,7 +53,7 @@ Keep it in order
   undo       care      Undo a whole run; `vade restore` is for one record.
   merge      care      Merge second copies that a sync tool left.
   split      care      Undo the last merge of a record.
-  purge      write     Delete a record or a text for good.
+  purge      write     Delete a record, a text or a session for good.
   backup     everyday  Write a backup of all memory, or verify one.
   doctor     setup     Check the installation, settings and files.
   audit      inspect   Show who changed what, and when.

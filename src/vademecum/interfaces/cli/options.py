@@ -24,37 +24,56 @@ if TYPE_CHECKING:
 
 SCOPES = click.Choice([str(scope) for scope in Scope])
 JOURNALS = click.Choice([str(scope) for scope in Scope if scope.rule.journal])
-_DOOR = ("home", "agent", "session", "audience", "incognito")
 TYPES = click.Choice([str(kind) for kind in RecordType])
 
 
 def common(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options every command takes; the command gets them as one `door` and an `as_json` flag."""
+    return common_but()(command)
 
-    @click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
-    @click.option("--home", metavar="DIR", help="The memory folder.  [default: ~/.vade, or VADE_HOME]")
-    @click.option("--agent", metavar="NAME", help="The agent whose memory it is.  [default: main]")
-    @click.option("--session", metavar="ID", help="The session it belongs to.")
-    @click.option("--audience", type=click.Choice([str(each) for each in Audience]), help="Who is listening.")
-    @click.option("--incognito", is_flag=True, default=None, help="Read nothing in and write nothing out.")
-    @functools.wraps(command)
-    def with_door(*args: Any, as_json: bool, **given: Any) -> Any:
-        options = {name: _inherited(name, given.pop(name)) for name in _DOOR}
-        output.choose_shape(lambda: _wants_old_shape(options["home"]))
 
-        opened: list[Memory] = []
+def common_but(*own: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """The same without some options that mean something else to this command."""
 
-        def door() -> Memory:
-            opened.append(open_memory(**options))
-            tell_notices(opened[-1])
-            return opened[-1]
+    def wrap(command: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(command)
+        def with_door(*args: Any, as_json: bool, **given: Any) -> Any:
+            options = {name: _inherited(name, given.pop(name)) for name in _OPTIONS if name not in own}
+            output.choose_shape(lambda: _wants_old_shape(options["home"]))
 
-        done = command(*args, door=door, as_json=bool(_inherited("as_json", as_json or None)), **given)
-        for said in (said for memory in opened for said in memory.workspace.untold()):
-            click.echo(f"vade: {said}", err=True)
-        return done
+            opened: list[Memory] = []
 
-    return with_door
+            def door() -> Memory:
+                opened.append(open_memory(**options))
+                tell_notices(opened[-1])
+                return opened[-1]
+
+            done = command(*args, door=door, as_json=bool(_inherited("as_json", as_json or None)), **given)
+            for said in (said for memory in opened for said in memory.workspace.untold()):
+                click.echo(f"vade: {said}", err=True)
+            return done
+
+        made: Callable[..., Any] = with_door
+        for name, option in reversed(_OPTIONS.items()):
+            made = made if name in own else option(made)
+        return click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")(made)
+
+    return wrap
+
+
+_OPTIONS = {
+    "home": click.option(
+        "--home", metavar="DIR", help="The memory folder.  [default: ~/.vade, or VADE_HOME]"
+    ),
+    "agent": click.option("--agent", metavar="NAME", help="The agent whose memory it is.  [default: main]"),
+    "session": click.option("--session", metavar="ID", help="The session it belongs to."),
+    "audience": click.option(
+        "--audience", type=click.Choice([str(each) for each in Audience]), help="Who is listening."
+    ),
+    "incognito": click.option(
+        "--incognito", is_flag=True, default=None, help="Read nothing in and write nothing out."
+    ),
+}
 
 
 def _wants_old_shape(home: str | None) -> bool:

@@ -216,11 +216,11 @@ def show_imported(found: Sequence[ImportedSession]) -> None:
             missing = f", {output.plural(each.unread, 'line')} not understood" if each.unread else ""
             count = output.plural(each.added, "message")
             output.line(f"{each.outcome:<6}{each.session}  {count}{missing}  {each.path}")
-        elif each.outcome == "failed":
+        elif each.outcome in ("failed", "purged"):
             output.error(f"{each.path}: {each.why}")
     counts = {
         name: sum(each.outcome == name for each in found)
-        for name in ("new", "grown", "same", "empty", "failed")
+        for name in ("new", "grown", "same", "empty", "purged", "failed")
     }
     output.line(
         ", ".join(f"{count} {name}" for name, count in counts.items() if count) or "no transcript found"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,6 +15,7 @@ from vademecum.interfaces.cli.options import (
     SCOPES,
     TYPES,
     common,
+    common_but,
     complete_keys,
     confirmed,
     key_argument,
@@ -22,13 +24,17 @@ from vademecum.interfaces.cli.options import (
 from vademecum.interfaces.present import output
 from vademecum.interfaces.present.output import discard, from_editor
 from vademecum.interfaces.present.safe import find_secrets
-from vademecum.interfaces.present.to_text import show_merged
+from vademecum.interfaces.present.to_text import show_merged, show_purged, show_tombstones, tell_purged
 from vademecum.stand_ins import LazyModule
+from vademecum.types import Origin
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from vademecum.interfaces.cli.options import Door
     from vademecum.interfaces.present import to_json
     from vademecum.memory import Memory
+    from vademecum.memory.values import Purge
     from vademecum.types import Swept
 else:
     to_json = LazyModule("vademecum.interfaces.present.to_json")
@@ -93,6 +99,7 @@ def save_record(memory: Memory, text: str, *, protected: bool, as_json: bool, **
         "waiting": "saved beside what a person wrote in",
     }
     output.line(f"{words[stored.outcome]} {stored.key} (#{stored.num}, {stored.place.scope})")
+    tell_purged(stored.purged)
     show_merged(stored.merged)
     tell_swept(stored.swept, memory)
     if stored.approval:
@@ -125,6 +132,7 @@ def save_note(memory: Memory, text: str, scope: str, *, as_json: bool) -> None:
         output.as_json(to_json.noted_json, noted)
         return
     output.line(f"noted in {noted.path}")
+    tell_purged(noted.purged)
     warn_of_secrets(noted.secrets, memory, scope)
 
 
@@ -310,33 +318,70 @@ def clear(scope: str, include_protected: bool, yes: bool, as_json: bool, door: D
 @click.command()
 @click.argument("key", metavar="[KEY|NUM]", required=False)
 @click.option("--text", help="Delete this text wherever it stands, instead of one record.")
-@scope_option("Where the record is kept.")
+@click.option("--origin", type=click.Choice([str(each) for each in Origin]), help="Delete all that has this origin.")
+@click.option("--session", help="Delete all that this session wrote, and its transcript.")
+@click.option("--agent", help="Delete all that this agent or program wrote.")
+@click.option("--since", metavar="TIME", help="Only what was written at this time or later.")
+@click.option("--until", metavar="TIME", help="Only what was written at this time or earlier.")
+@click.option("--source", help="Delete what was imported from this system, file or folder.")
+@scope_option("Where the record, or what goes, is kept.")
+@click.option("--dry-run", is_flag=True, help="Show what would be deleted, and delete nothing.")
+@click.option("--prove", is_flag=True, help="Leave a receipt, and keep the text from coming back.")
+@click.option("--list", "listing", is_flag=True, help="Show the tombstones that --prove left.")
+@click.option("--finish", is_flag=True, help="Finish what was cut short, and delete what came back.")
 @YES
-@common
+@common_but("agent", "session")
 def purge(
-    *, key: str | None, text: str | None, scope: str | None, yes: bool, as_json: bool, door: Door
+    *,
+    key: str | None,
+    text: str | None,
+    dry_run: bool,
+    prove: bool,
+    listing: bool,
+    finish: bool,
+    yes: bool,
+    as_json: bool,
+    door: Door,
+    **given: Any,
 ) -> None:
-    """Delete a record or a text for good.
+    """Delete a record, a text or a session for good.
 
     It cannot be brought back.
 
-    Goes through records, journals, pinned documents, the archive and its copies. Attached sources are not
-    ours to change: what is found there is only reported. What a disk or a backup keeps below the files is
-    out of reach.
+    Goes through records, journals, pinned documents, transcripts, the archive and its copies. Attached
+    sources are not ours to change: what is found there is only reported. What a disk or a backup keeps
+    below the files is out of reach. --origin, --session, --agent, --since, --until and --source may be
+    combined: what matches all of them goes.
     """
-    if (key is None) == (text is None):
-        raise click.UsageError("Give either a KEY or --text TEXT.")
+    by_origin = any(value for name, value in given.items() if name != "scope")
+    if sum((key is not None, text is not None, by_origin, listing, finish)) != 1:
+        raise click.UsageError(
+            "Give either a KEY, --text TEXT, or where it came from (--origin, --session, --agent,"
+            " --since, --until, --source); or --list or --finish."
+        )
     memory = door()
-    what = f"record {key}" if key is not None else f"every occurrence of {output.plain(text or '')[:60]!r}"
-    confirmed(f"Delete {what} for good?", yes=yes)
-    found = list(
-        memory.archive.purge(key, scope=scope) if key is not None else memory.archive.purge_text(text or "")
-    )
-    if as_json:
-        output.as_json(to_json.purged_json, found=found)
+    if listing:
+        stones = memory.archive.tombstones()
+        output.tell(as_json, partial(show_tombstones, stones), to_json.tombstones_json, tombstones=stones)
         return
-    if not found:
+    run: Callable[..., Purge] = memory.archive.finish_purges
+    what = "what was cut short and what came back"
+    if text is not None:
+        run = partial(memory.archive.purge_text, text, prove=prove)
+        what = f"every occurrence of {output.plain(text)[:60]!r}"
+    elif not finish:
+        run = partial(memory.archive.purge, key, prove=prove, **given)
+        what = f"record {key}" if key is not None else "all of this"
+    if dry_run or (by_origin and not yes):
+        seen = run(dry_run=True)
+        output.tell(as_json and dry_run, partial(show_purged, seen), to_json.purged_json, seen)
+        if dry_run or not any(each.gone for each in seen):
+            return
+    confirmed(f"Delete {what} for good?", yes=yes)
+    _tell_purge(run(), as_json=as_json, wanted=text)
+
+
+def _tell_purge(found: Purge, *, as_json: bool, wanted: str | None) -> None:
+    if not (found or as_json or wanted is None):
         raise NotFound("that text stands nowhere in memory")
-    for each in found:
-        why = f": {each.why}" if each.why else ""
-        output.line(f"{'deleted' if each.gone else 'NOT deleted'}: {each.where} ({each.count}){why}")
+    output.tell(as_json, partial(show_purged, found), to_json.purged_json, found)

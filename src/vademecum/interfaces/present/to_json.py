@@ -140,19 +140,38 @@ index_json = JsonShape(
 stored_json = JsonShape(
     "stored",
     "outcome key num:int? id? scope=place.scope scope_id~=place.id path indexed:bool secrets:list swept",
-    "approval merged",
+    "approval merged purged",
     swept=maybe(swept_json),
     approval=optional(TEXT),
     merged=maybe(merged_json),
+    purged=optional(TEXT),
 )
-noted_json = JsonShape("noted", "path time secrets:list")
+noted_json = JsonShape("noted", "path time secrets:list purged", purged=optional(TEXT))
 notes_json = JsonShape("notes", "path text")
 unchanged_json = JsonShape("unchanged", "path changed:bool")
 edited_json = JsonShape("edited", "path changed:bool secrets:list")
 protected_json = JsonShape("protected", "key num:int? protected:bool")
 cleared_json = JsonShape("cleared", cleared=many(brief_json))
 _purged = JsonShape("purged_place", "where count:int gone:bool why")
-purged_json = JsonShape("purged", found=many(_purged))
+_proved = JsonShape("proved_place", _purged, "before? after?")
+receipt_json = JsonShape(
+    "receipt",
+    "id at by what places texts:int records:list sessions:list tombstone audit",
+    places=many(_proved),
+    audit=many(OBJECT),
+)
+purged_json = JsonShape(
+    "purged",
+    "found dry_run:bool=dry receipt",
+    found=many(_purged),
+    receipt=optional(prepared(receipt_json)),
+)
+_tombstone = JsonShape(
+    "tombstone",
+    "id at by what done:bool texts:int=standing lifted:int records:list sessions:list",
+    lifted=at(lambda stone: len(stone.lifted), COUNT),
+)
+tombstones_json = JsonShape("tombstones", tombstones=many(_tombstone))
 
 # What is there.
 
@@ -698,7 +717,7 @@ _COMMANDS: dict[str, tuple[JsonShape, ...]] = {
     "forget": (brief_json, cleared_json),
     "restore": (brief_json,),
     "clear": (cleared_json,),
-    "purge": (purged_json,),
+    "purge": (purged_json, tombstones_json),
     "lint": (lint_json,),
     "promote": (promoted_json,),
     "compact": (compacted_json, reworded_json),

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from vademecum import Answer, Passage, Session
     from vademecum.interfaces.present import to_json
     from vademecum.memory import Memory
-    from vademecum.memory.values import LessonFigures, RunOutcome, Told, Waiting
+    from vademecum.memory.values import LessonFigures, Purge, RunOutcome, Told, Tombstone, Waiting
     from vademecum.types import Finding, Merged
 else:
     to_json = LazyModule("vademecum.interfaces.present.to_json")
@@ -304,6 +304,37 @@ def list_sessions(found: Sequence[Session], *, as_json: bool) -> None:
         output.table(rows, ["session", "age", "messages", "tokens", "cost", "project", "text"])
     else:
         output.line("no session is here yet: `vade sessions import --all` keeps those of other agents")
+
+
+def show_purged(found: Purge) -> None:
+    """Print where something was deleted for good, or would be, and where not and why."""
+    gone = "would be deleted" if found.dry else "deleted"
+    for each in found:
+        why = f": {each.why}" if each.why else ""
+        output.line(f"{gone if each.gone else 'NOT deleted'}: {each.where} ({each.count}){why}")
+    if not found:
+        output.line("nothing came from there")
+    if found.receipt is not None:
+        id = found.receipt["id"]
+        output.line(f"receipt: purges/receipts/{id}.json; `vade purge --list` shows what cannot come back")
+
+
+def show_tombstones(stones: Sequence[Tombstone]) -> None:
+    """Print what was purged and cannot come back."""
+    for each in stones:
+        told = [output.plural(each.standing, "text")] if each.standing else []
+        told += [output.plural(len(each.sessions), "session")] if each.sessions else []
+        told += [f"{len(each.lifted)} stored again"] if each.lifted else []
+        state = "" if each.done else " (cut short: `vade purge --finish`)"
+        output.line(f"{each.at}  {each.what}: {', '.join(told) or 'nothing'}{state}  {each.id}")
+    if not stones:
+        output.line("nothing was purged with --prove")
+
+
+def tell_purged(at: str) -> None:
+    """Say that a text was purged before and is stored again."""
+    if at:
+        output.error(f"this text was purged on {at[:10]}; it is stored again because you asked for it")
 
 
 def show_merged(merged: Merged | None) -> None:

@@ -1,0 +1,579 @@
+"""Where every entry came from: who said it, through which program, in which session, from which source.
+
+It is told by signatures, the log of kept entries, the frontmatter, the audit and the place an entry lies in;
+what is known of one holds for every copy of it. From that it is decided what a purge takes. Changes nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from vademecum.errors import Malformed, OutsideMemory, UnknownName
+from vademecum.store import (
+    archive,
+    audit,
+    frontmatter,
+    listing,
+    pinned,
+    purge,
+    requests,
+    tombstones,
+)
+from vademecum.store.document import decode
+from vademecum.store.files import DiskFolder
+from vademecum.store.purge import Purged
+from vademecum.text import clock, names, normalise
+from vademecum.types import Entry, Origin, Scope, parse_origin
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from datetime import datetime
+    from pathlib import Path
+
+    from vademecum.store.home import Home
+
+_TRANSCRIPTS = "transcripts"
+_LOG = ".jsonl"
+REQUESTS = ("decisions", "approvals")
+_NOTE = re.compile(r"\(transcripts/[^/\s]+/([^/\s]+)\.jsonl\b")  # how a session's note names its transcript
+_WORDS = 4  # of a line that can be told to come from another text
+OTHERS = "others said it too; purge it by its key or with --text if it must go"
+TWO = "two wrote in that second, and nothing says which of them; purge it by its key or with --text"
+SOURCES = "its record came from several sources; purge it by its key or with --text"
+REPEATED = "it repeats words that were purged; purge it by its key or with --text if it must go"
+BEGUN = "it began before that time; `vade purge --session` deletes it as a whole"
+UNREAD = "it cannot be read, so nobody knows who wrote it"
+
+
+class Wanted(NamedTuple):
+    """What is to go: all of these at once."""
+
+    origin: Origin | None = None
+    session: str = ""
+    agent: str = ""
+    since: datetime | None = None
+    until: datetime | None = None
+    source: str = ""
+    scope: Scope | None = None
+
+    @property
+    def names_somebody(self) -> bool:
+        """Whether it asks for more than a time and a scope."""
+        return bool(self.session or self.agent or self.source or self.origin)
+
+    def __str__(self) -> str:
+        """As the receipt and the list of tombstones say it."""
+        told = [f"{name} {value}" for name, value in self._asdict().items() if value and name in _NAMED]
+        times = (("since", self.since), ("until", self.until))
+        told += [f"{name} {clock.stamp(moment)}" for name, moment in times if moment is not None]
+        return ", ".join(told)
+
+
+_NAMED = ("origin", "session", "agent", "source", "scope")
+
+
+class StoredFile(NamedTuple):
+    """One Markdown file of memory or of the archive: where it lies, and what it is a version of."""
+
+    top: Path
+    parts: tuple[str, ...]
+    area: tuple[str, ...]
+    kind: str
+    name: str
+
+    @property
+    def where(self) -> str:
+        """The path, as reports show it."""
+        return "/".join(self.parts)
+
+    @property
+    def archived(self) -> bool:
+        """Whether this is an earlier version."""
+        return self.parts[0] == "archive"
+
+
+@dataclass(slots=True)
+class KnownEntry:
+    """What is known of an entry, wherever a copy of it stands."""
+
+    entry: Entry
+    origin: Origin
+    said: set[str] = field(default_factory=set)  # who said it: agent and session
+    sessions: set[str] = field(default_factory=set)
+    writers: set[tuple[str, str]] = field(default_factory=set)  # who wrote it, and through which program
+    sources: set[str] = field(default_factory=set)
+    scopes: set[str] = field(default_factory=set)
+    where: set[str] = field(default_factory=set)
+
+    def stays(self, why: str) -> list[Purged]:
+        """That it is left where it stands, and why."""
+        return [Purged(where, 1, gone=False, why=why) for where in sorted(self.where)]
+
+    @property
+    def is_made(self) -> bool:
+        """Whether a pass made it, and nobody said it."""
+        return self.origin is not Origin.USER and not self.said
+
+    @property
+    def heard(self) -> set[str]:
+        """Every session that said it."""
+        return self.sessions | {each.partition(":")[2] for each in self.said}
+
+
+class KnownEntries(NamedTuple):
+    """All that is known: entries by fingerprint, and of the files what they are and name."""
+
+    entries: dict[str, KnownEntry]
+    confirmed: dict[str, set[str]]  # the files whose labels name a session
+    records: dict[str, tuple[str, int]]  # the id of each record, and how many entries it has
+    unread: list[Purged]
+
+
+class PurgePlan(NamedTuple):
+    """What goes, and what looks like it and stays, with why."""
+
+    entries: tuple[Entry, ...]
+    files: tuple[str, ...]
+    sessions: tuple[str, ...]
+    told: tuple[Purged, ...]
+    where: frozenset[str]  # the Markdown files that hold any of it
+    records: tuple[str, ...]  # the ids of those of which nothing is left
+
+
+# -------------------------------------------------------------------- deciding
+
+
+def plan(home: Home, shared: Path | None, wanted: Wanted) -> PurgePlan:
+    """Decide what goes, from all that is known; nothing is changed."""
+    known = gather(home, shared)
+    logs = {each.where: each for each in _sessions(home)}
+    ids = _ids(wanted.session, logs.values()) if wanted.session else frozenset[str]()
+    doomed, told = _doomed(known.entries, wanted, ids)
+    gone, later = _transcripts(logs.values(), wanted, ids)
+    waiting = [f"{'/'.join(REQUESTS)}/{each.id}.json" for each in _requests(home, wanted, ids)]
+    sessions = {*ids} | {id for each in gone for id in (logs[each].id, logs[each].own)}
+    found = [doomed[mark] for mark in sorted(doomed)]
+    holding = Counter(where for each in found for where in each.where)
+    labelled = (where for one in ids for where in known.confirmed.get(one, ()))
+    shown = [*known.unread, *told, *later]
+    return PurgePlan(
+        tuple(each.entry for each in found),
+        tuple(sorted((*gone, *waiting))),
+        tuple(sorted(sessions - {""})),
+        tuple(each for each in dict.fromkeys(shown) if not each.where.startswith("archive/")),
+        frozenset(holding) | frozenset(labelled),
+        tuple(sorted(id for where, (id, size) in known.records.items() if id and holding[where] == size)),
+    )
+
+
+def _doomed(
+    known: Mapping[str, KnownEntry], wanted: Wanted, ids: Collection[str]
+) -> tuple[dict[str, KnownEntry], list[Purged]]:
+    """The entries that go, and those that stay though they came from there."""
+    doomed: dict[str, KnownEntry] = {}
+    told: list[Purged] = []
+    for mark, each in known.items():
+        verdict = _verdict(each, wanted, ids)
+        if verdict is True:
+            doomed[mark] = each
+        elif verdict:
+            told += each.stays(str(verdict))
+    if not wanted.names_somebody:
+        return doomed, told
+    copies, repeated = _copies(known, doomed, wanted)
+    return doomed | copies, told + repeated
+
+
+def gather(home: Home, shared: Path | None) -> KnownEntries:
+    """Read every entry of a home and of this project's folder, with all that tells where it came from."""
+    found: dict[str, KnownEntry] = {}
+    confirmed: dict[str, set[str]] = {}
+    records: dict[str, tuple[str, int]] = {}
+    told: list[Purged] = []
+    kept = _from_logs(home, found)
+    wrote = _writers(home)
+    for file in markdown(home, shared):
+        content = read_file(file)
+        values = _values(content)
+        if values is None:
+            told.append(Purged(file.where, 1, gone=False, why=UNREAD))
+            continue
+        for session in _confirming(values):
+            confirmed.setdefault(session, set()).add(file.where)
+        entries = {archive.fingerprint(each): each for each in tombstones.read_entries(content, file.kind)}
+        if file.kind == archive.RECORDS and not file.archived:
+            records[file.where] = str(values.get("id") or ""), len(entries)
+        for mark, entry in entries.items():
+            origin = _origin_of(file, entry, kept.get((file.area, mark)))
+            each = found.setdefault(mark, KnownEntry(entry, origin))
+            each.origin = each.origin if file.archived else origin
+            each.where.add(file.where)
+            _learn(each, file, values, wrote)
+    return KnownEntries(found, confirmed, records, told)
+
+
+def _origin_of(file: StoredFile, entry: Entry, kept: Origin | None) -> Origin:
+    """The origin that can be vouched for: in a repository a signature is anybody's claim."""
+    if file.area[0] == "repository":
+        return kept or Origin.EXTERNAL
+    return entry.origin or Origin.USER
+
+
+def _from_logs(home: Home, found: dict[str, KnownEntry]) -> dict[tuple[tuple[str, ...], str], Origin]:
+    """Learn from the logs of kept entries; the origin of each in its own place."""
+    kept: dict[tuple[tuple[str, ...], str], Origin] = {}
+    for parts, line in kept_lines(home):
+        entry = Entry(line["text"], line["time"], parse_origin(line["origin"]))
+        mark, area = archive.fingerprint(entry), parts[2:4]
+        each = found.setdefault(mark, KnownEntry(entry, entry.origin or Origin.USER))
+        each.said |= set(map(str, line.get("said") or ()))
+        each.scopes.add(area[0])
+        kept[area, mark] = each.origin
+        if line.get("by"):
+            each.writers.add((str(line["by"]), str(line.get("client") or "")))
+        if area[0] == Scope.SESSION:
+            each.sessions.add(area[1])
+    return kept
+
+
+def _learn(each: KnownEntry, file: StoredFile, values: Mapping[str, Any], wrote: Mapping[Any, Any]) -> None:
+    """Add what a file and the audit tell of one of its entries."""
+    scope, owner = file.area[:2]
+    each.scopes.add(str(Scope.PROJECT) if scope == "repository" else scope)
+    if scope == Scope.SESSION:
+        each.sessions.add(owner)
+    if each.origin is Origin.TOOL and file.kind == archive.JOURNAL:
+        each.sessions |= set(_NOTE.findall(each.entry.text.split("\n", 1)[0]))
+    moment = clock.parse(each.entry.time)
+    at = clock.stamp(moment) if moment is not None else ""
+    each.sessions |= _confirming(values, at)
+    each.sources |= _sources_of(each, values, at)
+    if not each.writers:  # who wrote it was not logged then: the second tells it
+        subject = str(values.get("id") or "") if file.kind == archive.RECORDS else f"{file.kind} {scope}"
+        each.writers |= wrote.get((subject, at), set()) | _generated(values, at)
+
+
+def _confirming(values: Mapping[str, Any], at: str | None = None) -> set[str]:
+    """The sessions that confirmed a record, by its labels: all, or those that did so at a time."""
+    told = [each for each in _list(values.get("confirmed")) if at is None or each.get("at") == at]
+    return {str(each["session"]) for each in told if each.get("session")}
+
+
+def _generated(values: Mapping[str, Any], at: str) -> set[tuple[str, str]]:
+    """Who wrote last by the labels of a record, if that was then."""
+    told = values.get("generated")
+    if not isinstance(told, dict) or not at or told.get("at") != at:
+        return set()
+    return {(str(told.get("by") or ""), str(told.get("client") or ""))}
+
+
+def _sources_of(each: KnownEntry, values: Mapping[str, Any], at: str) -> set[str]:
+    """Where an entry came from by its record: imports name it, other labels tell of the first entry only."""
+    label = str(values.get("source") or "")
+    if each.origin is Origin.IMPORT:
+        return {str(one.get("resource")) for one in _list(values.get("sources"))} or ({label} - {""})
+    return {label} - {""} if at and values.get("created") == at else set()
+
+
+def _list(value: object) -> list[dict[str, Any]]:
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
+def _writers(home: Home) -> dict[tuple[str, str], set[tuple[str, str]]]:
+    """Who wrote to which record, or noted in which scope, in which second, as the audit has it."""
+    found: dict[tuple[str, str], set[tuple[str, str]]] = {}
+    for line in audit.lines(home):
+        subject = line.get("record") or (
+            f"{archive.JOURNAL} {line.get('scope')}" if line.get("op") == "note" else ""
+        )
+        if subject and line.get("op") != "confirmed":
+            who = str(line.get("actor") or ""), str(line.get("client") or "")
+            found.setdefault((str(subject), str(line.get("at"))), set()).add(who)
+    return found
+
+
+def _verdict(each: KnownEntry, wanted: Wanted, ids: Collection[str]) -> bool | str:
+    """Whether an entry goes; a text says why it cannot be told, or why it stays though it came from there."""
+    if wanted.origin not in (None, each.origin) or not _timely(each.entry.time, wanted):
+        return False
+    if wanted.scope is not None and str(wanted.scope) not in each.scopes:
+        return False
+    checks: list[bool | str] = []
+    if wanted.session:
+        checks.append(_all_of(each.heard, each.heard & {*ids}, OTHERS))
+    if wanted.agent:
+        checks.append(_by_agent(each, wanted.agent))
+    if wanted.source:
+        matching = {one for one in each.sources if _of_source(one, wanted.source)}
+        checks.append(_all_of(each.sources, matching, SOURCES))
+    return next((one for one in checks if isinstance(one, str)), True) if all(checks) else False
+
+
+def _all_of(known: Collection[Any], matching: Collection[Any], otherwise: str) -> bool | str:
+    """Whether all that is known matches; when only some of it does, why it stays."""
+    if not matching:
+        return False
+    return True if matching == known else otherwise
+
+
+def _timely(time: str | None, wanted: Wanted) -> bool:
+    if wanted.since is None and wanted.until is None:
+        return True
+    moment = clock.parse(time)
+    if moment is None:
+        return False
+    after = wanted.since is None or moment >= wanted.since
+    return after and (wanted.until is None or moment <= wanted.until)
+
+
+def _by_agent(each: KnownEntry, agent: str) -> bool | str:
+    own = {who for who in each.writers if is_agent(agent, *who)}
+    spoke = {one for one in each.said if is_agent(agent, one.partition(":")[0], "")}
+    found = _all_of(each.writers, own, TWO) if each.writers else bool(spoke)
+    shared = len(each.said) > 1 and spoke != each.said
+    return OTHERS if shared and found is True else found
+
+
+def is_agent(name: str, actor: str, client: str) -> bool:
+    """Whether a name means who wrote: the agent, or the program that it came through."""
+    words = {word for part in client.split() for word in (part, part.partition("/")[0])}
+    return name.lower() in {actor.lower(), actor.partition(":")[2].lower(), *map(str.lower, words)}
+
+
+def _of_source(resource: str, source: str) -> bool:
+    """Whether a text came from a system, or from a file or folder there."""
+    system, _, path = resource.partition(":")
+    inner = source.rstrip("/")
+    return (
+        inner in (resource, system, path)
+        or f"{path}/".startswith(f"{inner}/")
+        or (f"{resource}/".startswith(f"{inner}/"))
+    )
+
+
+def _copies(
+    known: Mapping[str, KnownEntry], doomed: Mapping[str, KnownEntry], wanted: Wanted
+) -> tuple[dict[str, KnownEntry], list[Purged]]:
+    """Entries that a pass made of doomed ones and nobody said, and other people's texts with their lines."""
+    lines = {line: each for each in doomed.values() for line in _telling_lines(each.entry.text)}
+    copies: dict[str, KnownEntry] = {}
+    told: list[Purged] = []
+    for mark, each in known.items() if lines else ():
+        own = _telling_lines(each.entry.text)
+        taken = [lines[line] for line in own if line in lines]
+        if not taken or mark in doomed or (wanted.scope and str(wanted.scope) not in each.scopes):
+            continue
+        if each.is_made and len(taken) == len(own) and not _earlier(each.entry, taken[0].entry):
+            copies[mark] = each
+        else:
+            told += each.stays(REPEATED)
+    return copies, told
+
+
+def _telling_lines(text: str) -> list[str]:
+    lines = (normalise(re.sub(r"^\s*(?:[-*+]|\d{1,3}[.)])\s+", "", line)) for line in text.split("\n"))
+    return [line for line in lines if line.count(" ") >= _WORDS - 1]
+
+
+def _earlier(one: Entry, other: Entry) -> bool:
+    first, second = clock.parse(one.time), clock.parse(other.time)
+    return first is not None and second is not None and first < second
+
+
+# -------------------------------------------------------------------- sessions and requests
+
+
+class _Session(NamedTuple):
+    """A transcript by what its first event says."""
+
+    where: str
+    id: str
+    own: str  # the id that the agent gave it
+    agent: str
+    begun: str
+    source: str
+    scope: str = str(Scope.PROJECT)
+
+
+def _sessions(home: Home) -> Iterator[_Session]:
+    for project in home.names(_TRANSCRIPTS):
+        for name in home.names(_TRANSCRIPTS, project):
+            if name.endswith(_LOG) and not name.startswith("."):
+                yield _read_session(home, (_TRANSCRIPTS, project, name))
+
+
+def _read_session(home: Home, parts: tuple[str, ...]) -> _Session:
+    try:
+        event = json.loads(next(iter(home.lines(*parts)), b""))
+    except ValueError:
+        event = None
+    event = event if isinstance(event, dict) else {}
+    about = next(iter(_list([event.get("import")])), {})
+    return _Session(
+        "/".join(parts),
+        parts[-1].removesuffix(_LOG),
+        str(about.get("id") or ""),
+        str(event.get("agent") or ""),
+        str(event.get("created") or event.get("time") or ""),
+        f"{about.get('format')}:{about.get('path')}" if about else "",
+    )
+
+
+def _ids(session: str, logs: Iterable[_Session]) -> frozenset[str]:
+    """Every id that a session goes by, its subagents' with it."""
+    logs = [*logs]
+    own = {session} | {each.own for each in logs if each.id == session and each.own}
+    return frozenset(own | {each.id for each in logs if each.own in own})
+
+
+def _transcripts(
+    logs: Iterable[_Session], wanted: Wanted, ids: Collection[str]
+) -> tuple[list[str], list[Purged]]:
+    """The transcripts that go, and those that only reach into the time; an origin is an entry's alone."""
+    gone: list[str] = []
+    told: list[Purged] = []
+    if wanted.origin is not None or wanted.scope not in (None, Scope.PROJECT):
+        return gone, told
+    for each in logs:
+        if not _came_from(each, wanted, ids):
+            continue
+        if _timely(each.begun, wanted):
+            gone.append(each.where)
+        elif wanted.names_somebody:
+            told.append(Purged(each.where, 1, gone=False, why=BEGUN))
+    return gone, told
+
+
+def _came_from(log: _Session, wanted: Wanted, ids: Collection[str]) -> bool:
+    if wanted.session and log.id not in ids:
+        return False
+    if wanted.agent and not is_agent(wanted.agent, log.agent, log.source.partition(":")[0]):
+        return False
+    return not wanted.source or bool(log.source and _of_source(log.source, wanted.source))
+
+
+def _requests(home: Home, wanted: Wanted, ids: Collection[str]) -> Iterator[requests.Waiting]:
+    """The writes that wait for a person and came from there."""
+    for each in requests.every(home) if not wanted.source else ():
+        asked = each.request
+        if asked is not None and _timely(asked.at, wanted) and _asked_by(asked, wanted, ids):
+            yield each
+
+
+def _asked_by(asked: requests.Request, wanted: Wanted, ids: Collection[str]) -> bool:
+    if wanted.origin not in (None, asked.origin) or wanted.scope not in (None, asked.scope):
+        return False
+    if wanted.session and not {asked.session, asked.conversation}.intersection(ids):
+        return False
+    own = (asked.actor, asked.client or ""), (asked.agent, "")
+    return not wanted.agent or any(is_agent(wanted.agent, *who) for who in own)
+
+
+def parse_kind(name: str) -> Origin:
+    """The origin of that name."""
+    try:
+        return Origin(name)
+    except ValueError:
+        hint = f"the origins are {', '.join(Origin)}"
+        raise UnknownName(f"{names.shown(name)} is not an origin", hint=hint) from None
+
+
+# -------------------------------------------------------------------- walking
+
+
+def markdown(home: Home, shared: Path | None) -> Iterator[StoredFile]:
+    """Every Markdown file of memory, then those of this project's folder, then the archived versions."""
+    yield from below(home.path, "memory", _memory_file)
+    if shared is not None:
+        area = purge.repository_area(shared.parent)
+        yield from below(shared.parent, shared.name, functools.partial(shared_file, area))
+    yield from below(home.path, "archive", _archived_file)
+
+
+def below(
+    top: Path, start: str, place: Callable[[tuple[str, ...]], tuple[tuple[str, ...], str, str] | None]
+) -> Iterator[StoredFile]:
+    """Every Markdown file below a folder that `place` knows."""
+    for path, below, inside in os.walk(top / start):
+        below.sort()
+        parts = tuple(os.path.relpath(path, top).split(os.sep))
+        for name in sorted(inside):
+            if name.endswith(".md") and not name.startswith("."):
+                found = place((*parts, name))
+                if found is not None:
+                    yield StoredFile(top, (*parts, name), *found)
+
+
+def _memory_file(parts: tuple[str, ...]) -> tuple[tuple[str, ...], str, str] | None:
+    if len(parts) < 3 or parts[1] not in list(Scope):
+        return None
+    owned = bool(Scope(parts[1]).rule.owner)
+    owner, rest = (parts[2], parts[3:]) if owned else ("_", parts[2:])
+    return _named((parts[1], owner), rest)
+
+
+def shared_file(area: tuple[str, ...], parts: tuple[str, ...]) -> tuple[tuple[str, ...], str, str] | None:
+    """What a file of a repository's `.vade/` is: its area of the archive, its kind and its name."""
+    return _named(area, parts[1:])
+
+
+def _archived_file(parts: tuple[str, ...]) -> tuple[tuple[str, ...], str, str] | None:
+    if len(parts) != 6 or parts[1] in (archive.KEPT, "runs"):
+        return None
+    return parts[1:3], parts[3], parts[4]
+
+
+def _named(area: tuple[str, ...], rest: tuple[str, ...]) -> tuple[tuple[str, ...], str, str] | None:
+    if len(rest) == 2 and rest[0] in (archive.RECORDS, archive.JOURNAL) and rest[1] != listing.LISTING:
+        return area, rest[0], rest[1]
+    return (area, archive.PINNED, rest[0]) if len(rest) == 1 and rest[0] in pinned.NAMES else None
+
+
+def read_file(file: StoredFile) -> bytes:
+    """What a file holds now; nothing when it is gone or leads out of memory."""
+    try:
+        with DiskFolder.at(file.top) as top, top.enter(*file.parts[:-1]) as folder:
+            return folder.read(file.parts[-1]) or b""
+    except (OutsideMemory, FileNotFoundError):
+        return b""
+
+
+def _values(content: bytes) -> Mapping[str, Any] | None:
+    try:
+        return frontmatter.parse(decode(content)).values
+    except Malformed:
+        return None
+
+
+def kept_logs(home: Home) -> Iterator[tuple[str, ...]]:
+    """Every log of kept entries, as the parts of its path."""
+    top = ("archive", archive.KEPT)
+    for scope in home.names(*top):
+        for owner in home.names(*top, scope):
+            for kind in home.names(*top, scope, owner):
+                for name in home.names(*top, scope, owner, kind):
+                    if name.endswith(_LOG) and not name.startswith("."):
+                        yield (*top, scope, owner, kind, name)
+
+
+def kept_lines(home: Home) -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:
+    """Every line of these logs that can be read."""
+    for parts in kept_logs(home):
+        for raw in home.lines(*parts):
+            if kept_entry(raw) is not None:
+                yield parts, json.loads(raw)
+
+
+def kept_entry(raw: bytes) -> Entry | None:
+    """The entry that a line of such a log tells of; None when it cannot be read."""
+    try:
+        line = json.loads(raw)
+        return Entry(str(line["text"]), line["time"], parse_origin(line["origin"]))
+    except (ValueError, KeyError, TypeError):
+        return None

@@ -1,0 +1,546 @@
+"""Purging by where something came from, everywhere in one step; what came back; and the receipt of a purge.
+
+What goes is decided first (`provenance`). Then an order is written to `purges/`, which names it by marks
+alone; then it goes, file by file, each in one piece. A purge that is killed is finished from its order, for
+which the provenance that went with the first files is not needed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from vademecum.errors import Malformed, StorageFailed
+from vademecum.store import (
+    archive,
+    audit,
+    decisions,
+    document,
+    files,
+    frontmatter,
+    listing,
+    merge,
+    provenance,
+    purge,
+    tombstones,
+)
+from vademecum.store.document import decode
+from vademecum.store.files import DiskFolder
+from vademecum.store.purge import Purge, Purged
+from vademecum.text import clock
+from vademecum.types import Entry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from datetime import datetime
+    from pathlib import Path
+
+    from vademecum.store.home import Home
+    from vademecum.store.tombstones import Tombstone
+    from vademecum.store.workspace import Workspace
+    from vademecum.types import Scope
+
+_TRIES = 10
+
+
+# -------------------------------------------------------------------- deleting
+
+
+def preview(home: Home, shared: Path | None, found: provenance.PurgePlan) -> list[Purged]:
+    """What a purge would delete where, and what it would leave and tell of."""
+    marks = {archive.fingerprint(each) for each in found.entries}
+
+    def doomed(entry: Entry) -> bool:
+        return archive.fingerprint(entry) in marks
+
+    order = tombstones.Tombstone("", "", "", "", sessions=found.sessions, files=found.files)
+    return [*_delete(home, shared, order, doomed, only=found.where, dry=True), *found.told]
+
+
+def carry_out(
+    home: Home, shared: Path | None, order: Tombstone, *, only: Collection[str] | None = None
+) -> list[Purged]:
+    """Delete what an order names, wherever it stands or in `only` some files.
+
+    Whatever was deleted before it was killed is not there any more, so it can be called again.
+    """
+    doomed = functools.partial(_is_doomed, tombstones.make_key(home), frozenset(order.doomed))
+    return _delete(home, shared, order, doomed, only=only, dry=False)
+
+
+def _delete(
+    home: Home,
+    shared: Path | None,
+    order: Tombstone,
+    doomed: Callable[[Entry], bool],
+    *,
+    only: Collection[str] | None,
+    dry: bool,
+) -> list[Purged]:
+    if not dry:
+        _sweep(home, shared)
+    found: list[Purged] = []
+    touched: set[tuple[Path, tuple[str, ...]]] = set()
+    for file in provenance.markdown(home, shared):
+        if only is not None and file.where not in only:
+            continue
+        count = _from_markdown(home, file, doomed, order.sessions, dry=dry)
+        if count:
+            found.append(Purged(file.where, count))
+            touched.add((file.top, file.parts[:-1]))
+    for top, parts in sorted(touched) if not dry else ():
+        _tidy_folder(top, parts)
+    logs = {
+        "/".join(parts): _from_log(home, parts, doomed, order.sessions, dry=dry)
+        for parts in provenance.kept_logs(home)
+    }
+    found += [Purged(where, count) for where, count in logs.items() if count]
+    found += [
+        Purged(where, 1) for where in order.files if _delete_file(home, tuple(where.split("/")), dry=dry)
+    ]
+    return found
+
+
+def _sweep(home: Home, shared: Path | None) -> None:
+    """Clear what killed writers left: it may hold what goes."""
+    purge.sweep_below(home.path, "memory", "archive", "decisions", tombstones.FOLDER)
+    if shared is not None:
+        purge.sweep_below(shared.parent, shared.name)
+
+
+def _is_doomed(key: bytes, marks: Collection[str], entry: Entry) -> bool:
+    return tombstones.entry_mark(key, entry) in marks
+
+
+def _from_markdown(
+    home: Home,
+    file: provenance.StoredFile,
+    doomed: Callable[[Entry], bool],
+    sessions: Collection[str],
+    *,
+    dry: bool,
+) -> int:
+    """Take entries out of one file, under the lock of its writers; how many were in it."""
+    without = functools.partial(strip, kind=file.kind, doomed=doomed, sessions=sessions)
+    content = provenance.read_file(file)
+    gone = [each for each in tombstones.read_entries(content, file.kind) if doomed(each)]
+    if dry or without(content) == content:
+        return len(gone)
+    for each in gone:
+        decisions.unverify(home, each.text)
+    with (
+        home.lock(purge.lock_of(home, file.top, file.parts)),
+        DiskFolder.at(file.top) as top,
+        top.enter(*file.parts[:-1]) as folder,
+    ):
+        folder.sweep()
+        if file.archived:
+            _replace_image(folder, file.parts[-1], without)
+        else:
+            _replace_file(folder, file.parts[-1], without)
+    return len(gone)
+
+
+def _replace_file(folder: DiskFolder, name: str, without: Callable[[bytes], bytes | None]) -> None:
+    """Put a file without the entries in its place, or take it away when nothing is left."""
+    for _ in range(_TRIES):
+        content = folder.read(name)
+        if content is None or without(content) == content:
+            return
+        if without(content) is None:
+            with contextlib.suppress(_Changed):
+                folder.remove(name, functools.partial(_check_same, content))
+        else:
+            folder.update(name, lambda now: without(now or b"") or now or b"")
+    raise StorageFailed(f"{folder.path}/{name} changes all the time; purge again when nobody writes to it")
+
+
+class _Changed(Exception):
+    """Somebody saved the file in between."""
+
+
+def _check_same(expected: bytes, content: bytes) -> None:
+    if content != expected:
+        raise _Changed
+
+
+def _replace_image(folder: DiskFolder, name: str, without: Callable[[bytes], bytes | None]) -> None:
+    """Put an archived version without the entries beside the one that has them, which then goes.
+
+    Its name tells a hash of what it holds, so it gets another one.
+    """
+    content = folder.read(name)
+    if content is None:
+        return
+    after = without(content)
+    if after is not None:
+        pieces = name.removesuffix(".md").split("-")
+        fresh = "-".join((*pieces[:-1], f"{files.digest(after)[:8]}.md"))
+        with contextlib.suppress(FileExistsError):
+            folder.create(fresh, after)
+        if fresh == name:
+            return
+    folder.delete(name)
+
+
+def strip(
+    content: bytes, *, kind: str, doomed: Callable[[Entry], bool], sessions: Collection[str] = ()
+) -> bytes | None:
+    """A file without some entries, and otherwise byte for byte; None when no entry is left.
+
+    What was superseded by one that goes holds again, as if it had never come.
+    """
+    try:
+        text = decode(content)
+        if kind == archive.PINNED:
+            return _without_sections(text, doomed)
+        return _without_entries(text, doomed, sessions)
+    except Malformed:
+        return content
+
+
+def _without_sections(text: str, doomed: Callable[[Entry], bool]) -> bytes | None:
+    blocks = document.blocks(text)
+    gone = [index for index, each in enumerate(blocks) if doomed(each)]
+    if not gone:
+        return text.encode()
+    if len(gone) == len(blocks):
+        return None
+    lines = text.split("\n")
+    for index in reversed(gone):
+        last = blocks[index + 1].start - 1 if index + 1 < len(blocks) else len(lines)
+        lines[blocks[index].start - 1 : last] = [""] if last == len(lines) else []
+    return "\n".join(lines).encode()
+
+
+def _without_entries(text: str, doomed: Callable[[Entry], bool], sessions: Collection[str]) -> bytes | None:
+    parsed = document.parse(text)
+    pairs = [*zip(parsed.entries, parsed.sections, strict=True)]
+    gone = [each for each, _ in pairs if doomed(each)]
+    left = [each for each, _ in pairs if not doomed(each)]
+    if gone and not left:
+        return None
+    for entry, section in reversed(pairs):
+        text = _cut(text, section) if doomed(entry) else text
+    text = _lifted(text, {each.time for each in gone} - {each.time for each in left} - {None})
+    shorter: str | None = text
+    for part in {each.part for each in gone} - {each.part for each in left} - {None}:
+        shorter = None if shorter is None else merge.without_part(shorter, str(part))
+    if shorter is None:
+        return None
+    changes = _labels(parsed.front.values, gone, left, sessions)
+    return (frontmatter.edit(shorter, changes) if changes else shorter).encode()
+
+
+def _cut(text: str, section: document.Section) -> str:
+    """The text without an entry, and without the gap that was made for it if it was the last."""
+    rest = text[section.end :]
+    left = text[: section.start] + rest
+    if not rest and left.endswith(("\n\n", "\n\r\n")):
+        return left[: -2 if left.endswith("\r\n") else -1]
+    return left
+
+
+def _lifted(text: str, times: Collection[str | None]) -> str:
+    """The text with every entry alive again that only entries of these times had superseded."""
+    for index, each in enumerate(document.parse(text).entries):
+        if each.superseded is not None and each.superseded in times:
+            text = document.sign(document.parse(text), index, superseded="")
+        if each.contradicts is not None and each.contradicts in times:
+            text = document.sign(document.parse(text), index, contradicts="")
+    return text
+
+
+def _labels(
+    values: Mapping[str, Any], gone: Sequence[Entry], left: Sequence[Entry], sessions: Collection[str]
+) -> dict[str, Any]:
+    """The labels that told of what is gone, as they would be without it."""
+    changes = _unconfirmed(values.get("confirmed"), sessions)
+    moments = _moments(left)
+    times = {clock.stamp(each) for each in _moments(gone)} - {clock.stamp(each) for each in moments}
+    for name, edge in (("created", moments[:1]), ("updated", moments[-1:])):
+        if values.get(name) in times:
+            changes[name] = clock.stamp(edge[0]) if edge else None
+    generated = values.get("generated")
+    if isinstance(generated, dict) and generated.get("at") in times:
+        changes["generated"] = None
+    return changes
+
+
+def _moments(entries: Iterable[Entry]) -> list[datetime]:
+    return sorted(moment for each in entries if (moment := clock.parse(each.time)) is not None)
+
+
+def _unconfirmed(listed: object, sessions: Collection[str]) -> dict[str, Any]:
+    """The confirmations without those of some sessions, if there are any."""
+    told = listed if isinstance(listed, list) else []
+    others = [each for each in told if not (isinstance(each, dict) and each.get("session") in sessions)]
+    return {} if len(others) == len(told) else {"confirmed": others or None}
+
+
+def _from_log(
+    home: Home,
+    parts: tuple[str, ...],
+    doomed: Callable[[Entry], bool],
+    sessions: Collection[str],
+    *,
+    dry: bool,
+) -> int:
+    """Take entries out of the log of what was kept for one file."""
+    lines = [*home.lines(*parts)]
+    read = [each for raw in lines if (each := provenance.kept_entry(raw)) is not None]
+    gone = [each for each in read if doomed(each)]
+    times = {each.time for each in gone} - {each.time for each in read if not doomed(each)}
+    way = functools.partial(_rewritten_line, doomed=doomed, times=times, sessions=sessions)
+    after = [line for raw in lines if (line := way(raw)) is not None]
+    if dry or after == lines:
+        return len(gone)
+    for entry in gone:
+        decisions.unverify(home, entry.text)
+    with home.lock(purge.lock_of(home, home.path, parts)), home.disk(*parts[:-1]) as folder:
+        if after:
+            purge.rewrite_log(folder, parts[-1], way)
+        else:
+            folder.delete(parts[-1])
+    return len(gone)
+
+
+def _rewritten_line(
+    raw: bytes, *, doomed: Callable[[Entry], bool], times: Collection[str | None], sessions: Collection[str]
+) -> bytes | None:
+    entry = provenance.kept_entry(raw)
+    return None if entry is not None and doomed(entry) else _kept_line(raw, times, sessions)
+
+
+def _kept_line(raw: bytes, times: Collection[str | None], sessions: Collection[str]) -> bytes:
+    """A line of what was kept without what tells of the entries and sessions that go."""
+    try:
+        line = json.loads(raw)
+        known = dict(line)
+    except (ValueError, TypeError):
+        return raw
+    if line.get("superseded") in {*times} - {None}:
+        del line["superseded"]
+    if isinstance(line.get("said"), list):
+        line["said"] = [each for each in line["said"] if _session_of(each) not in sessions]
+    if line == known:
+        return raw
+    return json.dumps(line, ensure_ascii=False).encode() + raw[len(raw.rstrip(b"\n")) :]
+
+
+def _session_of(said: object) -> str:
+    return str(said).partition(":")[2]
+
+
+def _delete_file(home: Home, parts: tuple[str, ...], *, dry: bool) -> bool:
+    """Delete a transcript or a request as a whole; whether it was there."""
+    try:
+        with home.disk(*parts[:-1]) as folder:
+            if folder.stat(parts[-1]) is None:
+                return False
+            if not dry:
+                lock = (
+                    f"{'/'.join(parts).removesuffix('.json')}"
+                    if parts[:2] == provenance.REQUESTS
+                    else purge.lock_of(home, home.path, parts)
+                )
+                with home.lock(lock):
+                    folder.sweep()
+                    folder.delete(parts[-1])
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _tidy_folder(top: Path, parts: tuple[str, ...]) -> None:
+    """Delete the listing of a folder that was changed, and a folder of versions that is empty now."""
+    with contextlib.suppress(FileNotFoundError), DiskFolder.at(top) as folder:
+        with folder.enter(*parts) as inner:
+            left = inner.names()
+            if parts[-1] == archive.RECORDS and listing.LISTING in left:
+                inner.delete(listing.LISTING)
+        if parts[0] == "archive" and not left:
+            with folder.enter(*parts[:-1]) as above:
+                above.remove_folder(parts[-1])
+
+
+# -------------------------------------------------------------------- what came back, and what lies elsewhere
+
+
+class Returned(NamedTuple):
+    """What was purged and stands in a file again: whole entries, and parts of others."""
+
+    entries: tuple[Entry, ...]
+    parts: tuple[str, ...]
+    found: tuple[Purged, ...]
+
+
+def returned(home: Home, shared: Path | None, *, only: Tombstone | None = None) -> Returned:
+    """What a copy of files, a backup or another program brought back past every door.
+
+    With `only`, of all that was purged what this purge took.
+    """
+    marks = tombstones.load(home)
+    if marks is not None and only is not None:
+        marks = tombstones.collect(marks.key, [only])
+    entries: dict[str, Entry] = {}
+    parts: dict[str, None] = {}
+    found: list[Purged] = []
+    for file in provenance.markdown(home, shared) if marks is not None else ():
+        count = 0
+        for entry in tombstones.read_entries(provenance.read_file(file), file.kind):
+            inner = [piece for _, piece in marks.within(entry.text)] if marks is not None else []
+            if inner:
+                parts |= dict.fromkeys(inner)
+            elif marks is not None and marks.find(entry.text) is not None:
+                entries[archive.fingerprint(entry)] = entry
+            else:
+                continue
+            count += 1
+        if count:
+            found.append(Purged(file.where, count))
+    for path, line in provenance.kept_lines(home) if marks is not None else ():
+        entry = Entry(line["text"], line["time"])
+        if marks is not None and not any(marks.within(entry.text)) and marks.find(entry.text) is not None:
+            entries[archive.fingerprint(entry)] = entry
+            found.append(Purged("/".join(path), 1))
+    return Returned(tuple(entries.values()), tuple(parts), tuple(found))
+
+
+def elsewhere(root: Path, entries: Iterable[Entry]) -> list[Purged]:
+    """Where entries stand in the `.vade/` of another project: to be purged from there."""
+    marks = {archive.fingerprint(each) for each in entries}
+    found = []
+    for file in (
+        provenance.below(root, ".vade", functools.partial(provenance.shared_file, ("repository", "")))
+        if marks
+        else ()
+    ):
+        held = tombstones.read_entries(provenance.read_file(file), file.kind)
+        count = sum(archive.fingerprint(each) in marks for each in held)
+        if count:
+            why = f"of another project; run it in {root}"
+            found.append(Purged(str(root / file.where), count, gone=False, why=why))
+    return found
+
+
+# -------------------------------------------------------------------- the receipt
+
+
+class Proof:
+    """A purge in the making: its tombstone and, where it was asked for, a receipt of what it did."""
+
+    def __init__(
+        self, work: Workspace, what: str, shared: Path | None, found: Iterable[Purged], *, prove: bool
+    ) -> None:
+        self._work, self._shared = work, shared
+        moment = work.now()
+        at = clock.stamp(moment)
+        id = decisions.new_sitting_id(moment, at)
+        self.stone = tombstones.Tombstone(id, at, work.caller.actor, what, prove=prove)
+        self._before = {each.where: self._digest(each.where) for each in found if each.gone} if prove else {}
+
+    def put(self, *, texts: Iterable[str] = (), records: Sequence[str] = (), part: str = "") -> None:
+        """Leave the tombstone, before anything is deleted."""
+        if not self.stone.prove:
+            return
+        key = tombstones.make_key(self._work.home)
+        self.stone = self.stone._replace(
+            entries=tombstones.marks_of(key, texts),
+            parts=(tombstones.part_of(key, part),) if part else (),
+            records=tuple(records),
+            done=False,
+        )
+        tombstones.put(self._work.home, self.stone)
+
+    def finished(
+        self, found: Sequence[Purged], *, scope: Scope | None = None, record: str | None = None
+    ) -> Purge:
+        """The audit gets its line, which vouches for the receipt if there is one."""
+        work, stone = self._work, self.stone
+        told = functools.partial(
+            audit.write,
+            work.home,
+            at=work.now(),
+            actor=work.caller.actor,
+            client=work.caller.client,
+            operation="purge",
+            scope=scope,
+            record=record,
+        )
+        if not stone.done:
+            self._settle()
+        if not stone.prove:
+            told()
+            return Purge(tuple(found))
+        receipt = self._receipt(found)
+        body = json.dumps(receipt, sort_keys=True, separators=(",", ":")).encode()
+        told(after=body)
+        mark = files.digest(body)
+        receipt["audit"] = [each for each in audit.lines(work.home) if each.get("after") == mark]
+        content = json.dumps(receipt, ensure_ascii=False, indent=1).encode() + b"\n"
+        parts = tombstones.FOLDER, tombstones.RECEIPTS
+        with work.home.lock(tombstones.FOLDER), work.home.folder(*parts, create=True) as folder:
+            folder.update(f"{stone.id}.json", lambda _: content)
+        return Purge(tuple(found), receipt=receipt)
+
+    def _receipt(self, found: Iterable[Purged]) -> dict[str, Any]:
+        """What went and where, with the hashes of each file before and after."""
+        places = [
+            {
+                "where": self._shown(each.where),
+                "count": each.count,
+                "gone": each.gone,
+                "why": each.why,
+                "before": self._before.get(each.where),
+                "after": self._digest(each.where) if each.gone else None,
+            }
+            for each in found
+        ]
+        stone = self.stone
+        return {
+            "id": stone.id,
+            "at": stone.at,
+            "by": stone.by,
+            "what": stone.what,
+            "places": places,
+            "texts": stone.standing,
+            "records": list(stone.records),
+            "sessions": list(stone.sessions),
+            "tombstone": f"{tombstones.FOLDER}/{stone.id}.json",
+        }
+
+    def _shown(self, where: str) -> str:
+        """A path as a receipt may keep it: the name of a record that is gone was made of its words."""
+        parts = where.split("/")
+        at = parts.index(archive.RECORDS) + 1 if archive.RECORDS in parts else len(parts)
+        if at >= len(parts):
+            return where
+        name = parts[at].removesuffix(".jsonl")
+        area = [each for each in parts[:at] if each not in ("memory", "archive", archive.KEPT, "_")]
+        if name.endswith(".md") and self._digest("/".join(("memory", *area, name))) is None:
+            key = tombstones.make_key(self._work.home)
+            parts[at] = f"[purged]-{tombstones.mark_of(key, name)[:8]}{parts[at][len(name) - 3 :]}"
+        return "/".join(parts)
+
+    def _settle(self) -> None:
+        """Nothing is left to delete: the tombstone stays, an order that asked for none goes."""
+        self.stone = self.stone._replace(done=True)
+        if self.stone.prove:
+            tombstones.put(self._work.home, self.stone)
+        else:
+            tombstones.drop(self._work.home, self.stone)
+
+    def _digest(self, where: str) -> str | None:
+        """The hash of a file as it is now; None when it is not there, or not ours."""
+        shared = self._shared
+        own = shared is not None and where.startswith(f"{shared.name}/")
+        path = (shared.parent if own and shared is not None else self._work.home.path) / where
+        try:
+            with path.open("rb") as file:
+                return hashlib.file_digest(file, "sha256").hexdigest()
+        except OSError:
+            return None
