@@ -40,6 +40,9 @@ else:
     to_json = LazyModule("vademecum.interfaces.present.to_json")
 
 
+_ORIGINS = click.Choice([str(each) for each in Origin])
+
+
 class TextCommand(click.Command):
     """A command whose text may begin with a dash, as an item of a list does."""
 
@@ -318,7 +321,7 @@ def clear(scope: str, include_protected: bool, yes: bool, as_json: bool, door: D
 @click.command()
 @click.argument("key", metavar="[KEY|NUM]", required=False)
 @click.option("--text", help="Delete this text wherever it stands, instead of one record.")
-@click.option("--origin", type=click.Choice([str(each) for each in Origin]), help="Delete all that has this origin.")
+@click.option("--origin", type=_ORIGINS, help="Delete all that has this origin.")
 @click.option("--session", help="Delete all that this session wrote, and its transcript.")
 @click.option("--agent", help="Delete all that this agent or program wrote.")
 @click.option("--since", metavar="TIME", help="Only what was written at this time or later.")
