@@ -19,7 +19,6 @@ from vademecum.store import (
 )
 from vademecum.store import purge as purging
 from vademecum.store import purge_origin as origins
-from vademecum.store import reading as archived
 from vademecum.store import runs as running
 from vademecum.store import sources as attached
 from vademecum.store.merge import is_guarded
@@ -69,12 +68,12 @@ class Archive:
         self._work = workspace
         self._close = close
 
-    def forgotten(self, *, scope: str | Scope | None = None) -> Sequence[archived.Version]:
+    def forgotten(self, *, scope: str | Scope | None = None) -> Sequence[reading.Version]:
         """The records that are gone from sight and can be brought back, forgotten or deleted by hand."""
         if self._work.settings.incognito:
             return []
         with self._work.reported("read the archive"):
-            return [*archived.gone_records(self._work.records, self._work.places(scope))]
+            return [*reading.gone_records(self._work.records, self._work.places(scope))]
 
     def lost_entries(self, name: str | int, *, scope: str | Scope | None = None) -> Sequence[Entry]:
         """Entries of a record that were acknowledged and that an edit has taken out of its file."""
@@ -91,7 +90,7 @@ class Archive:
                 newest = self._work.documents.newest(str(name), scope=self._work.scope(scope))
                 return self._work.documents.restore(*newest).as_record()
             places = self._work.places(scope)
-            version = archived.find_version(self._work.records, str(name), places)
+            version = reading.find_version(self._work.records, str(name), places)
             if version is not None:
                 return self._work.records.restore(version.shelf, version.name, version.image)
             image = self._work.documents.image(str(name), places)
@@ -106,7 +105,7 @@ class Archive:
     def _nothing_to_restore(self, found: Found) -> NotFound:
         """That a record is here and whole, with the earlier ones of its name that could take its place."""
         key = found.record.key
-        earlier = archived.replaced_versions(self._work.records, found)
+        earlier = reading.replaced_versions(self._work.records, found)
         if not earlier:
             return NotFound(f"{key} is not forgotten and has lost nothing")
         said = "an earlier record" if len(earlier) == 1 else f"{len(earlier)} earlier records"
@@ -457,7 +456,7 @@ class Archive:
         try:
             found = self._work.find(name, scope, only=True)
         except NotFound:
-            version = archived.find_version(self._work.records, name, self._work.places(scope))
+            version = reading.find_version(self._work.records, name, self._work.places(scope))
             if version is None:
                 raise
             return version.shelf, version.name, None
