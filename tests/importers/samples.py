@@ -267,3 +267,28 @@ def okf(top: Path) -> Path:
             "bad.md": "---\ntype: [\n---\nText.\n",
         },
     )
+
+
+def basic_memory(top: Path) -> Path:
+    """A project of basic-memory: notes with observations, relations and keys of their own."""
+    return write(
+        top,
+        {
+            "specs/Authentication Design.md": (
+                "---\ntitle: Authentication Design\ntype: note\ntags: [auth, security]\n"
+                "permalink: specs/authentication-design\nstatus: active  # nobody here knows this key\n"
+                "created: 2026-03-01T10:00:00Z\n---\n# Authentication Design\n\nTokens, and why.\n\n"
+                "## Observations\n- [decision] Sessions use JWT tokens #stateless (after the outage)\n"
+                "- [limit] Tokens expire after 15 minutes\n- [ ] ask the auditors #later\n\n"
+                "```\n- [sample] no observation #coded\n- breaks [[Nothing]]\n```\n\n"
+                "## Relations\n- implements [[API Security]] (since May)\n- supersedes [[specs/old-login]]\n"
+                "- [[Session Store|the store]]\n"
+            ),
+            "specs/api.md": (
+                "---\ntitle: API Security\ntype: requirement\npermalink: specs/api\n---\n"
+                "Everything behind TLS; see [[Authentication Design]].\n"
+            ),
+            "specs/old-login.md": "# Old login\n\nPasswords in a table.\n",
+            "bad.md": "---\ntitle: [\n---\nText.\n",
+        },
+    )

@@ -459,6 +459,39 @@ def test_every_part_of_codex_memories_comes_with_its_times(vade: Vade, tmp_path:
 # -------------------------------------------------------------------- after an import
 
 
+# -------------------------------------------------------------------- basic-memory
+
+
+def test_a_note_of_basic_memory_keeps_its_text_keys_tags_and_relations(vade: Vade, tmp_path: Path) -> None:
+    vade("import", "basic-memory", samples.basic_memory(tmp_path / "notes"))
+    assert vade.code == 0, vade.err
+    record = vade.json("show", "specs-authentication-design")
+    assert (record["title"], record["type"]) == ("Authentication Design", "note")
+    assert record["tags"] == ["auth", "security", "stateless"]
+    ((time, text, origin),) = vade.entries("specs-authentication-design")
+    assert (time, origin) == ("2026-03-01T10:00:00Z", "import")
+    original = (tmp_path / "notes/specs/Authentication Design.md").read_text().partition("Design\n\n")[2]
+    assert text.strip() == original.strip()
+    kept = values(vade, "specs-authentication-design")
+    assert (kept["permalink"], kept["status"]) == ("specs/authentication-design", "active")
+    assert kept["observed"] == ["decision", "limit"]
+    assert kept["related"] == [
+        {"key": "api-security", "rel": "relates_to", "type": "implements", "context": "since May"},
+        {"key": "old-login", "rel": "supersedes"},
+        {"key": "session-store", "rel": "relates_to"},
+    ]
+
+
+def test_notes_of_basic_memory_are_linked_by_title_and_permalink(vade: Vade, tmp_path: Path) -> None:
+    vade("import", "basic-memory", samples.basic_memory(tmp_path / "notes"))
+    assert {each[:2] for each in edges(vade)} == {
+        ("specs-authentication-design", "specs-api"),
+        ("specs-authentication-design", "specs-old-login"),
+        ("specs-api", "specs-authentication-design"),
+    }
+    assert vade.json("show", "authentication-design")["title"] == "Authentication Design"
+
+
 def test_the_first_search_after_an_import_answers_from_all_of_it(vade: Vade, tmp_path: Path) -> None:
     notes = {
         f"note-{number:03}.md": f"---\ntype: project\n---\nThe {word} valve opens at {number} bar.\n"

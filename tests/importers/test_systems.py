@@ -39,6 +39,7 @@ SYSTEMS: dict[str, Callable[[Vade, Path], Path]] = {
     "claude-code": lambda vade, top: samples.claude_home(top / ".claude", folder_name(vade)),
     "codex": lambda vade, top: samples.codex(top / ".codex"),
     "okf": lambda vade, top: samples.okf(top),
+    "basic-memory": lambda vade, top: samples.basic_memory(top),
 }
 EXPECTED = {
     "clio": {"record": 7, "pinned": 1, "session": 1, "same": 0, "skipped": 2},
@@ -48,6 +49,7 @@ EXPECTED = {
     "claude-code": {"pinned": 1, "record": 2, "same": 0, "skipped": 2},
     "codex": {"journal": 1, "pinned": 2, "record": 4, "same": 0, "skipped": 0},
     "okf": {"journal": 2, "record": 2, "same": 0, "skipped": 1},
+    "basic-memory": {"record": 3, "same": 0, "skipped": 1},
 }
 
 
