@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -290,5 +290,155 @@ def basic_memory(top: Path) -> Path:
             ),
             "specs/old-login.md": "# Old login\n\nPasswords in a table.\n",
             "bad.md": "---\ntitle: [\n---\nText.\n",
+        },
+    )
+
+
+def gpt(id: str, parent: str | None, message: dict[str, Any] | None, *children: str) -> dict[str, Any]:
+    """A node of a conversation of ChatGPT."""
+    return {"id": id, "message": message and {"id": id, **message}, "parent": parent, "children": [*children]}
+
+
+def gpt_said(role: str, content: object, at: float, **more: Any) -> dict[str, Any]:
+    """A message of ChatGPT's export; words are its `text`."""
+    content = {"content_type": "text", "parts": [content]} if isinstance(content, str) else content
+    author = {"role": role, "name": more.pop("name", None), "metadata": {}}
+    metadata = {"model_slug": "gpt-x"} if role == "assistant" else {}
+    return {
+        "author": author,
+        "create_time": at,
+        "update_time": None,
+        "content": content,
+        "status": "finished_successfully",
+        "weight": 1.0,
+        "metadata": {**metadata, **more.pop("metadata", {})},
+        "recipient": "all",
+        **more,
+    }
+
+
+def gpt_conversation() -> dict[str, Any]:
+    """A tree with a branch that was left, a tool, thoughts, a picture, memories and custom instructions."""
+    hidden = {"is_visually_hidden_from_conversation": True}
+    context = {
+        "content_type": "user_editable_context",
+        "user_profile": "I live in Zurich.",
+        "user_instructions": "Answer briefly.",
+    }
+    remembered = {
+        "content_type": "model_editable_context",
+        "model_set_context": "1. [2026-01-02]. Has a dog called Pixel.\n\n2. [2026-02-03]. Prefers trains.",
+    }
+    picture = {"content_type": "image_asset_pointer", "asset_pointer": "file-service://f1", "width": 5}
+    shown = {"content_type": "multimodal_text", "parts": [picture, "What breed is this?"]}
+    thoughts = {"content_type": "thoughts", "thoughts": [{"summary": "Dogs", "content": "Looks small."}]}
+    code = {"content_type": "code", "language": "unknown", "text": "search('breed')"}
+    output = {"content_type": "execution_output", "text": "a terrier"}
+    nodes = [
+        gpt("root", None, None, "ctx"),
+        gpt("ctx", "root", gpt_said("user", context, 1770000000.0, metadata=hidden), "mem"),
+        gpt("mem", "ctx", gpt_said("system", remembered, 1770000000.5, metadata=hidden), "empty"),
+        gpt("empty", "mem", gpt_said("system", "", 1770000000.6), "u1"),
+        gpt("u1", "empty", gpt_said("user", shown, 1770000001.0), "a0", "th"),
+        gpt("a0", "u1", gpt_said("assistant", "A cat, I think.", 1770000002.0)),
+        gpt("th", "u1", gpt_said("assistant", thoughts, 1770000003.0), "call"),
+        gpt("call", "th", gpt_said("assistant", code, 1770000004.0, recipient="browser"), "res"),
+        gpt("res", "call", gpt_said("tool", output, 1770000005.0, name="browser"), "a1"),
+        gpt("a1", "res", gpt_said("assistant", "It is a terrier.", 1770000006.0), "bio"),
+        gpt("bio", "a1", gpt_said("assistant", "Owns a terrier.", 1770000007.0, recipient="bio"), "done"),
+        gpt("done", "bio", gpt_said("tool", "Model set context updated.", 1770000008.0, name="bio")),
+    ]
+    return {
+        "title": "Which dog",
+        "create_time": 1770000000.0,
+        "update_time": 1770000009.0,
+        "mapping": {each["id"]: each for each in nodes},
+        "current_node": "done",
+        "conversation_id": "c-1",
+        "id": "c-1",
+        "default_model_slug": "gpt-x",
+        "gizmo_id": "g-1",
+    }
+
+
+def chatgpt(top: Path) -> Path:
+    """A data export of ChatGPT: two conversations, one of them in a second file, and the account."""
+    nodes = [gpt("r", None, None, "u"), gpt("u", "r", gpt_said("user", "Only a question?", 1770000100.0))]
+    second = {
+        "title": None,
+        "create_time": 1770000100.0,
+        "mapping": {each["id"]: each for each in nodes},
+        "current_node": "u",
+        "id": "c-2",
+    }
+    return write(
+        top,
+        {
+            "conversations-000.json": json.dumps([gpt_conversation()]),
+            "conversations-001.json": json.dumps([second, {"title": "no tree"}]),
+            "user.json": json.dumps({"id": "user-1", "email": "ada@example.org"}),
+        },
+    )
+
+
+def claude_ai(top: Path) -> Path:
+    """A data export of Claude.ai: conversations, memories, a project, and the account."""
+    answer = [
+        {"type": "thinking", "thinking": "A tool helps.", "start_timestamp": "2026-03-01T10:00:01Z"},
+        {"type": "tool_use", "id": "t1", "name": "web_search", "input": {"query": "tides"}},
+        {"type": "tool_result", "tool_use_id": "t1", "content": [{"type": "text", "text": "high at nine"}]},
+        {"type": "text", "text": "High tide is at nine.", "citations": []},
+    ]
+    asked = {"file_name": "plan.txt", "file_size": 9, "file_type": "txt", "extracted_content": "Sail at 9"}
+    said = [
+        {
+            "uuid": "m1",
+            "text": "When is the tide?",
+            "content": [{"type": "text", "text": "When is the tide?"}],
+            "sender": "human",
+            "created_at": "2026-03-01T10:00:00.000000Z",
+            "attachments": [asked],
+            "files": [{"file_name": "chart.png"}],
+        },
+        {
+            "uuid": "m2",
+            "text": "High tide is at nine.",
+            "content": answer,
+            "sender": "assistant",
+            "created_at": "2026-03-01T10:00:02.000000Z",
+            "attachments": [],
+            "files": [],
+        },
+    ]
+    conversation = {
+        "uuid": "k-1",
+        "name": "Tides",
+        "summary": "About tides.",
+        "created_at": "2026-03-01T10:00:00.000000Z",
+        "updated_at": "2026-03-01T10:00:02.000000Z",
+        "account": {"uuid": "acct"},
+        "chat_messages": said,
+    }
+    project = {
+        "uuid": "p-1",
+        "name": "Boat",
+        "description": "All about the boat.",
+        "prompt_template": "Answer as a sailor.",
+        "is_private": True,
+        "created_at": "2026-01-01T00:00:00Z",
+        "docs": [{"uuid": "d-1", "filename": "rig.md", "content": "Two masts.", "created_at": "2026-01-02"}],
+    }
+    remembered = {
+        "conversations_memory": "**Work**\n\nAda builds compilers.",
+        "project_memories": {"p-1": "The boat lies in Kiel."},
+        "account_uuid": "acct",
+    }
+    return write(
+        top,
+        {
+            "conversations.json": json.dumps([conversation, 7]),
+            "memories.json": json.dumps([remembered]),
+            "projects.json": json.dumps([project]),
+            "users.json": json.dumps([{"uuid": "acct", "email_address": "ada@example.org"}]),
         },
     )

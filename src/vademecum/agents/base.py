@@ -31,6 +31,7 @@ class Agent(NamedTuple):
     instructions: InstructionFile | None = None
     transcripts: TranscriptFormat | None = None
     memories: Callable[[FileTree, Importing], Iterator[Piece]] | None = None  # what it remembers, in pieces
+    keeps: tuple[str, ...] = ()  # endings of its files beside Markdown and JSON, and its hidden names
 
 
 def later(module: str, name: str) -> Callable[..., Any]:

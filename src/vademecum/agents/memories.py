@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from vademecum.knowledge.intake import Piece
+    from vademecum.transcripts import Json
     from vademecum.types import Scope
 
 LARGEST = 8 * 1024 * 1024  # bytes of one file of text
@@ -64,7 +65,7 @@ def read(system: str, path: Path, here: Importing = Importing()) -> Iterator[Pie
     if agent is None or agent.memories is None:
         systems = ", ".join(registry.having("memories"))
         raise UnknownName(f"{system!r} is no system that can be imported", hint=f"the systems are {systems}")
-    tree = open_tree(path)
+    tree = open_tree(path, agent.keeps)
     yield from tree.passed
     anything = False
     for piece in agent.memories(tree, here):
@@ -96,8 +97,10 @@ class TextFile(NamedTuple):
 class FileTree:
     """Files by their paths below one top, with `/` between the names."""
 
-    def __init__(self, top: Path) -> None:
+    def __init__(self, top: Path, also: tuple[str, ...] = ()) -> None:
         self.top = top  # the folder or archive it is
+        self._endings = (*_TEXTS, *also)
+        self._shown = {*_AGENTS, *also}  # hidden names that are read all the same
         self.passed: list[Skipped] = []  # what is there and may not be read, with the reason
 
     def names(self) -> list[str]:
@@ -135,16 +138,16 @@ class FileTree:
         self.passed.append(Skipped(name, why))
 
 
-def open_tree(path: Path) -> FileTree:
+def open_tree(path: Path, also: tuple[str, ...] = ()) -> FileTree:
     """The tree at a path, which the user named: links on the way to it are their own."""
     real = Path(os.path.realpath(path))
     if real.is_dir():
-        return FolderTree(real)
+        return FolderTree(real, also=also)
     if not real.is_file():
         raise NotFound(f"{path} is not there", hint="give a folder, a file or a .tar.gz archive")
     name = real.name.lower()
     if name.endswith((*_TARS, _ZIP)):
-        return ArchiveTree(real)
+        return ArchiveTree(real, also)
     if name.endswith(_NOT_TAKEN):
         raise Malformed(
             f"{path} is an archive of a kind that is not read",
@@ -156,8 +159,8 @@ def open_tree(path: Path) -> FileTree:
 class FolderTree(FileTree):
     """A folder, or one file of it."""
 
-    def __init__(self, top: Path, only: str = "") -> None:
-        super().__init__(top)
+    def __init__(self, top: Path, only: str = "", also: tuple[str, ...] = ()) -> None:
+        super().__init__(top, also)
         self._names: list[str] = [only] if only else []
         if not only:
             self._walk()
@@ -194,7 +197,7 @@ class FolderTree(FileTree):
             for name in sorted(folders):
                 if os.path.islink(os.path.join(above, name)):
                     self._pass(f"{prefix}{name}", "a link, which is not followed")
-                elif name.startswith(".") and name not in _AGENTS | _NEVER:
+                elif name.startswith(".") and name not in self._shown | _NEVER:
                     self._pass(f"{prefix}{name}", "a hidden folder")
                 elif name not in _NEVER:
                     kept.append(name)
@@ -206,14 +209,14 @@ class FolderTree(FileTree):
         self._names.sort()
 
     def _file(self, path: str, name: str) -> None:
-        if not name.lower().endswith(_TEXTS):
+        if not name.lower().endswith(self._endings):
             return
         mode = os.lstat(path).st_mode
         if stat.S_ISLNK(mode):
             self._pass(name, "a link, which is not followed")
         elif not stat.S_ISREG(mode):
             self._pass(name, "not a regular file")
-        elif name.rpartition("/")[2].startswith("."):
+        elif (last := name.rpartition("/")[2]).startswith(".") and last not in self._shown:
             self._pass(name, "a hidden file")
         else:
             self._names.append(name)
@@ -222,12 +225,12 @@ class FolderTree(FileTree):
 class ArchiveTree(FileTree):
     """An archive, unpacked into memory and nowhere else."""
 
-    def __init__(self, top: Path) -> None:
+    def __init__(self, top: Path, also: tuple[str, ...] = ()) -> None:
         import tarfile
         import zipfile
         import zlib
 
-        super().__init__(top)
+        super().__init__(top, also)
         self._files: dict[str, tuple[bytes, str]] = {}
         broken = (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, ValueError, NotImplementedError)
         try:
@@ -248,8 +251,11 @@ class ArchiveTree(FileTree):
         return sorted(self._files)
 
     def content(self, name: str, *, largest: int = LARGEST) -> bytes:
-        """The bytes of a file."""
-        return self._files[name][0]
+        """The bytes of a file; refused when there are too many."""
+        content = self._files[name][0]
+        if len(content) > largest:
+            raise Malformed(_too_large(len(content), largest))
+        return content
 
     def changed(self, name: str) -> str:
         """When a file was last changed."""
@@ -262,11 +268,11 @@ class ArchiveTree(FileTree):
             total += member.size
             if number >= _MOST or total > _LARGEST_ARCHIVE:
                 raise Malformed(f"{self.top} unpacks to more than is read", hint="unpack it, and import it")
-            if member.kind != "file" or not name.lower().endswith(_TEXTS):
+            if member.kind != "file" or not name.lower().endswith(self._endings):
                 continue
-            if any(map(_is_hidden, name.split("/"))):
+            if any(map(self._is_hidden, name.split("/"))):
                 self._pass(name, "a hidden file")
-            elif member.size > LARGEST:
+            elif member.size > LARGEST and name.lower().endswith(_TEXTS[:2]):
                 self._pass(name, _too_large(member.size, LARGEST))
             else:
                 content = member.read()
@@ -276,12 +282,11 @@ class ArchiveTree(FileTree):
 
     def _drop_common_top(self) -> None:
         tops = {name.partition("/")[0] for name in self._files}
-        if len(tops) == 1 and all("/" in name for name in self._files) and not tops & _AGENTS:
+        if len(tops) == 1 and all("/" in name for name in self._files) and not tops & self._shown:
             self._files = {name.partition("/")[2]: each for name, each in self._files.items()}
 
-
-def _is_hidden(name: str) -> bool:
-    return name in _NEVER or (name.startswith(".") and name not in _AGENTS)
+    def _is_hidden(self, name: str) -> bool:
+        return name in _NEVER or (name.startswith(".") and name not in self._shown)
 
 
 class _Member(NamedTuple):
@@ -307,7 +312,7 @@ def _tarred(archive: tarfile.TarFile, member: tarfile.TarInfo) -> _Member:
 def _zipped(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> _Member:
     def content() -> bytes:
         with archive.open(member) as file:
-            return file.read(LARGEST + 1)  # what it says of its size may be wrong
+            return file.read(member.file_size + 1)  # what it says of its size may be wrong
 
     mode = stat.S_IFMT(member.external_attr >> 16) if member.create_system == _UNIX else 0
     kind = {0: "file", stat.S_IFREG: "file", stat.S_IFDIR: "folder", stat.S_IFLNK: "link"}.get(mode, "other")
@@ -394,6 +399,23 @@ def reference(source: str, key: str, text: str, scope: Scope, *, when: str, fron
 def key_of(name: str) -> str:
     """A key made of a file's path."""
     return name.removesuffix(".md").replace("/", " ")
+
+
+def value_in(tree: FileTree, name: str) -> tuple[Json, list[Skipped]]:
+    """A file of JSON that may be large; of a damaged one what stands before the damage, and what is wrong."""
+    from vademecum.transcripts import reading
+
+    try:
+        value, problems = reading.document_in(tree.content(name, largest=reading.LARGEST))
+    except (VadeError, OSError) as error:
+        return None, [Skipped(name, str(error))]
+    told = [f"line {each.line}: {each.why}" if each.line else each.why for each in problems]
+    return value, [Skipped(name, f"malformed: {each}; what stands before it was read") for each in told]
+
+
+def said_in(tree: FileTree, name: str) -> Path:
+    """The file of this machine that holds a file of a tree: an archive, or the file itself."""
+    return tree.top / name if tree.top.is_dir() else tree.top
 
 
 def date_in(name: str) -> str:

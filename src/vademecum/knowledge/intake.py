@@ -93,11 +93,19 @@ class LessonsPiece(NamedTuple):
     scope: Scope
 
 
+class Conversation(NamedTuple):
+    """One of many sessions in a file: its format, and a function that reads it alone, given that file."""
+
+    name: str
+    read: Callable[..., Iterator[Any]]
+
+
 class TranscriptPiece(NamedTuple):
-    """A file of a session, to become a transcript."""
+    """A file of a session, or one session of a file that has many, to become a transcript."""
 
     source: str
     path: Path
+    conversation: Conversation | None = None
 
 
 class Skipped(NamedTuple):

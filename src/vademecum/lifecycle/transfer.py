@@ -164,7 +164,10 @@ class Transfer:
 
         for each in found:
             try:
-                known = [*registry.find_transcripts_in(each.path, without=self._work.home.path)]
+                found_in = registry.find_transcripts_in(each.path, without=self._work.home.path)
+                known: Sequence[tuple[importing.Readable, Path]] = (
+                    [(each.conversation, each.path)] if each.conversation else [*found_in]
+                )
             except VadeError as error:
                 yield taking.Skipped(each.source, str(error))
                 continue

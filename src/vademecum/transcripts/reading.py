@@ -224,7 +224,12 @@ def document(path: Path) -> tuple[Json, list[Unread]]:
     """A file that is one JSON value; of a damaged one, everything whole before the damage."""
     if path.stat().st_size > LARGEST:
         return None, [Unread(0, f"the file is larger than {LARGEST // (1024 * 1024)} MiB")]
-    body = path.read_bytes().removeprefix(b"\xef\xbb\xbf").strip(b"\0 \t\r\n")
+    return document_in(path.read_bytes())
+
+
+def document_in(content: bytes) -> tuple[Json, list[Unread]]:
+    """The one JSON value in a file's bytes, as `document` reads it."""
+    body = content.removeprefix(b"\xef\xbb\xbf").strip(b"\0 \t\r\n")
     problems = [] if _valid(body) else [Unread(0, "not UTF-8; each damaged character is read as U+FFFD")]
     words = body.decode("utf-8", "replace")
     if not words:
