@@ -47,7 +47,7 @@ from vademecum.inject.topics import (
     fit_topics,
 )
 from vademecum.knowledge import trust
-from vademecum.store import decisions, pinned
+from vademecum.store import decisions, files, pinned
 from vademecum.text import clock, fences, visible
 from vademecum.tokens import DEFAULT_RATIO, Size, count, weigh
 from vademecum.transcripts import without_block
@@ -431,7 +431,8 @@ class Builder:
         self._watched.append((each.shelf, each.name))
         try:
             found = topics.opened(each, self._records)
-        except (VadeError, OSError):  # it went or was spoiled just now
+        except (VadeError, OSError) as error:  # it went or was spoiled just now
+            files.note_trouble(error)
             return RecordTopic(each.path, "", ()), 0
         record = found.record
         items: list[BlockItem] = []

@@ -176,8 +176,11 @@ class Injection:
         self._work.may_write()
         self._work.at_a_command_line("write files of a project", f"vade inject --write {agent}")
         project = self._work.project()
-        block = self.block(query=query, budget=budget, audience=audience, session=False)
         with self._work.reported(f"write the file of {agent}"):
+            with files.noticing_trouble() as troubles:
+                block = self.block(query=query, budget=budget, audience=audience, session=False)
+            for error in troubles:  # what a failing disk left out would be gone from the agent's file
+                raise error
             kept = write_provider_file(self._work.home, project.root, agent, block.text)
         return kept._replace(warnings=block.warnings)
 

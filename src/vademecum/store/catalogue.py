@@ -24,7 +24,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from vademecum.errors import Malformed, OutsideMemory
-from vademecum.store import archive, copies
+from vademecum.store import archive, copies, files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -334,6 +334,7 @@ def _taken(folder: Directory, make: Make, kept: _Kept, stamps: dict[str, Stamp],
             facts[name] = make(name, content)
         except (Malformed, OutsideMemory, OSError) as error:
             failed[name] = error
+            files.note_trouble(error)
             continue
         if _is_settled(stamps[name], look.at):
             new[name] = stamps[name], facts[name]

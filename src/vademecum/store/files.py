@@ -14,6 +14,7 @@ import re
 import stat
 import sys
 import time
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from vademecum.errors import InvalidText, Malformed, StorageFailed, VadeError
@@ -72,6 +73,27 @@ def reported(doing: str) -> Iterator[None]:
         wrong = isinstance(error, (FileNotFoundError, NotADirectoryError, IsADirectoryError))
         hint = "check the path" if wrong else None
         raise StorageFailed(f"cannot {doing}: {reason}", hint=hint) from error
+
+
+_troubles: ContextVar[list[OSError] | None] = ContextVar("troubles", default=None)
+
+
+@contextlib.contextmanager
+def noticing_trouble() -> Iterator[list[OSError]]:
+    """Errors of a failing disk that are passed over from now on, for who must not go on with less."""
+    found: list[OSError] = []
+    token = _troubles.set(found)
+    try:
+        yield found
+    finally:
+        _troubles.reset(token)
+
+
+def note_trouble(error: Exception) -> None:
+    """Tell of an error that is passed over; a file that nobody may read is no failing disk."""
+    troubles = _troubles.get()
+    if troubles is not None and isinstance(error, OSError) and not isinstance(error, PermissionError):
+        troubles.append(error)
 
 
 def digest(content: bytes) -> str:

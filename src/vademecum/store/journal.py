@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from vademecum.errors import Malformed, OutsideMemory
 from vademecum.store import archive, audit, document, scopes, tombstones
 from vademecum.store.document import decode
+from vademecum.store.files import note_trouble
 from vademecum.text import clock, names
 from vademecum.types import Audience, Change, ChangeKind, Entry, Finding, Noted
 
@@ -113,6 +114,7 @@ class Journal:
                     if content is not None:
                         yield Day(shelf.place, path, document.parse(decode(content)).entries)
                 except (Malformed, OutsideMemory, OSError) as error:
+                    note_trouble(error)
                     yield Finding("malformed", path, str(error), "mend it with any text editor", "error")
 
 

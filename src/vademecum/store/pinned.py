@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from vademecum.errors import Conflict, Malformed, NotFound, OutsideMemory, Untrusted
 from vademecum.store import archive, audit, document, frontmatter, people, scopes, tombstones
 from vademecum.store.document import decode
+from vademecum.store.files import note_trouble
 from vademecum.text import clock, names
 from vademecum.types import Change, ChangeKind, Finding, Origin, Record, Scope
 
@@ -68,6 +69,7 @@ class Documents:
                     try:
                         found = self._read(shelf, name)
                     except (Malformed, OutsideMemory, OSError) as error:
+                        note_trouble(error)
                         path = shelf.name_of(name)
                         yield Finding("malformed", path, str(error), "mend it with any text editor", "error")
                         continue

@@ -122,6 +122,7 @@ class Records:
                     if content is not None:
                         yield Found(self.parse(shelf, name, content), shelf, name)
                 except (Malformed, OutsideMemory, OSError) as error:
+                    files.note_trouble(error)
                     yield _unreadable(shelf, name, error)
 
     def facts(self, shelf: Shelf, fact: Fact, *, only: Collection[str] | None = None) -> Facts:

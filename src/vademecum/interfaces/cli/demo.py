@@ -45,7 +45,7 @@ def demo(as_json: bool, door: Door) -> None:
     else:
         output.line(
             f"\nAll {len(steps)} steps worked, in {time.monotonic() - begun:.1f} s. "
-            'Now your own: `vade store "…"`'
+            'Now your own: `vade add "…"`'
         )
 
 
