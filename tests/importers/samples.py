@@ -442,3 +442,132 @@ def claude_ai(top: Path) -> Path:
             "users.json": json.dumps([{"uuid": "acct", "email_address": "ada@example.org"}]),
         },
     )
+
+
+def mem0(top: Path) -> Path:
+    """An export of mem0, the history its library keeps, and the storage of Qdrant beside them."""
+    import sqlite3
+
+    tea = {
+        "id": "m-1",
+        "memory": "Drinks tea, not coffee",
+        "hash": "h1",
+        "metadata": {"room": "kitchen"},
+        "categories": ["food", "preferences"],
+        "created_at": "2026-01-02T10:00:00-08:00",
+        "updated_at": "2026-02-03T10:00:00Z",
+        "user_id": "ada",
+    }
+    trip = {"id": "m-2", "memory": "Travels by train", "created_at": "2026-01-05", "user_id": "ada"}
+    edge = {"source": "ada", "relationship": "owns", "target": "pixel"}
+    write(
+        top,
+        {
+            "export.json": json.dumps({"results": [tea, trip, {"id": "m-9"}], "relations": [edge]}),
+            "config.json": json.dumps({"user_id": "ada"}),
+            "qdrant/collection/mem0/storage.sqlite": "pickles",
+        },
+    )
+    connection = sqlite3.connect(top / "history.db")
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute(
+        "CREATE TABLE history (id TEXT PRIMARY KEY, memory_id TEXT, old_memory TEXT, new_memory TEXT,"
+        " event TEXT, created_at DATETIME, updated_at DATETIME, is_deleted INTEGER, actor_id TEXT, role TEXT)"
+    )
+    first, later = "2026-01-02T18:00:00Z", "2026-02-03T10:00:00Z"
+    rows = [
+        ("1", "m-1", None, "Drinks coffee", "ADD", first, None, 0, "ada", "user"),
+        ("2", "m-1", "Drinks coffee", "Drinks tea, not coffee", "UPDATE", first, later, 0, None, None),
+        ("3", "m-3", None, "Lives in Kiel", "ADD", first, None, 0, None, None),
+        ("4", "m-4", None, "Owns a car", "ADD", first, None, 0, None, None),
+        ("5", "m-4", "Owns a car", None, "DELETE", first, later, 1, None, None),
+    ]
+    connection.executemany(f"INSERT INTO history VALUES ({','.join('?' * 10)})", rows)
+    connection.commit()
+    connection.close()
+    return top
+
+
+def letta(top: Path) -> Path:
+    """An agent of today's shape with two blocks and a conversation, and one of the first shape."""
+    said = [
+        {"id": "message-0", "role": "system", "content": [{"type": "text", "text": "You remember."}]},
+        {
+            "id": "message-1",
+            "role": "user",
+            "content": [{"type": "text", "text": "I moved to Kiel."}],
+            "created_at": "2026-03-01T10:00:00+00:00",
+        },
+        {
+            "id": "message-2",
+            "role": "assistant",
+            "content": [{"type": "reasoning", "reasoning": "Note it."}, {"type": "text", "text": "Noted."}],
+            "tool_calls": [{"id": "t1", "type": "function", "function": {"name": "save", "arguments": "{}"}}],
+            "otid": "o-1",
+        },
+        {
+            "id": "message-3",
+            "role": "tool",
+            "tool_call_id": "t1",
+            "content": [{"type": "text", "text": "ok"}],
+        },
+    ]
+    agent = {
+        "id": "agent-0",
+        "name": "sam",
+        "system": "You are Sam.",
+        "block_ids": ["block-0", "block-1"],
+        "llm_config": {"model": "gpt-x"},
+        "messages": said,
+    }
+    blocks = [
+        {
+            "id": "block-0",
+            "label": "human",
+            "value": "Name: Ada",
+            "limit": 20000,
+            "description": "The person.",
+        },
+        {"id": "block-1", "label": "persona", "value": "I am Sam.", "limit": 20000, "read_only": True},
+    ]
+    today = {"agents": [agent], "blocks": blocks, "tools": [{"id": "tool-0", "source_code": "import os"}]}
+    first = {"agent_type": "memgpt_agent", "name": "old", "core_memory": [{"label": "human", "value": "Bob"}]}
+    return write(top, {"sam.af": json.dumps(today), "old.af": json.dumps(first), "odd.json": "{}"})
+
+
+def cursor(top: Path) -> Path:
+    """A project with rules of Cursor of every kind, one of a folder below, and the old file."""
+    return write(
+        top,
+        {
+            ".cursorrules": "Write tests first.\n",
+            ".cursor/rules/always.mdc": (
+                "---\ndescription:\nglobs:\nalwaysApply: true\n---\nUse British spelling.\n"
+            ),
+            ".cursor/rules/ts.mdc": (
+                "---\ndescription: TypeScript: how we write it\nglobs: *.ts,*.tsx\nalwaysApply: false\n---\n"
+                "- No default exports.\n"
+            ),
+            ".cursor/rules/deploy.mdc": (
+                "---\ndescription: How to deploy\nalwaysApply: false\n---\n# Deploy\n\nTag.\n"
+            ),
+            ".cursor/rules/vade.mdc": "---\nalwaysApply: true\n---\nOurs.\n",
+            "web/.cursor/rules/css.mdc": "---\nalwaysApply: true\n---\nNo inline styles.\n",
+            "README.md": "# No rule\n",
+        },
+    )
+
+
+def windsurf(top: Path) -> Path:
+    """A project with rules of Windsurf, of every trigger."""
+    return write(
+        top,
+        {
+            ".windsurfrules": "Write tests first.\n",
+            ".windsurf/rules/always.md": "---\ntrigger: always_on\n---\nUse British spelling.\n",
+            ".windsurf/rules/py.md": "---\ntrigger: glob\nglobs: **/*.py\n---\nType everything.\n",
+            ".windsurf/rules/deploy.md": (
+                "---\ntrigger: model_decision\ndescription: Deploys\n---\nTag first.\n"
+            ),
+        },
+    )

@@ -50,7 +50,7 @@ def test_a_path_that_is_not_there_is_one_line(system: str, vade: Vade, tmp_path:
 
 
 def test_an_unknown_system_and_format_are_wrong_usage(vade: Vade, tmp_path: Path) -> None:
-    assert "mem0" in vade.fails("import", "mem0", tmp_path, code=2)
+    assert "emacs" in vade.fails("import", "emacs", tmp_path, code=2)
     assert "docx" in vade.fails("export", "docx", tmp_path / "x", code=2)
 
 

@@ -42,6 +42,10 @@ SYSTEMS: dict[str, Callable[[Vade, Path], Path]] = {
     "basic-memory": lambda vade, top: samples.basic_memory(top),
     "chatgpt": lambda vade, top: samples.chatgpt(top),
     "claude-ai": lambda vade, top: samples.claude_ai(top),
+    "mem0": lambda vade, top: samples.mem0(top),
+    "letta": lambda vade, top: samples.letta(top),
+    "cursor": lambda vade, top: samples.cursor(top),
+    "windsurf": lambda vade, top: samples.windsurf(top),
 }
 EXPECTED = {
     "clio": {"record": 7, "pinned": 1, "session": 1, "same": 0, "skipped": 2},
@@ -54,6 +58,10 @@ EXPECTED = {
     "basic-memory": {"record": 3, "same": 0, "skipped": 1},
     "chatgpt": {"record": 2, "session": 2, "same": 0, "skipped": 2},
     "claude-ai": {"record": 4, "session": 1, "same": 0, "skipped": 2},
+    "mem0": {"record": 4, "same": 0, "skipped": 4},
+    "letta": {"record": 4, "session": 1, "same": 0, "skipped": 2},
+    "cursor": {"pinned": 2, "record": 3, "same": 0, "skipped": 1},
+    "windsurf": {"pinned": 2, "record": 2, "same": 0, "skipped": 0},
 }
 
 
@@ -142,7 +150,7 @@ def test_nothing_imported_may_be_injected_before_a_person_verified_it(
     if "context.md" in {
         each.name for each in memory.workspace.documents.all(places) if not isinstance(each, Finding)
     }:
-        scope = "project" if system == "co-cli" else "global"
+        scope = "project" if system in ("co-cli", "cursor", "windsurf") else "global"
         vade("verify", "context.md", "--scope", scope)
         place = next(each for each in places if each.scope is Scope(scope))
         found = [each for each in memory.workspace.documents.all([place]) if not isinstance(each, Finding)]

@@ -65,4 +65,6 @@ AGENT = base.Agent(
     instructions=base.InstructionFile(
         (".cursor", "rules", "vade-memory.mdc"), _FRONT.format("Memory of earlier sessions")
     ),
+    memories=base.later("vademecum.agents.rules", "of_cursor"),
+    keeps=(".mdc", ".cursor", ".cursorrules"),
 )
