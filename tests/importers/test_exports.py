@@ -91,6 +91,20 @@ def test_an_archive_that_leads_out_or_unpacks_to_too_much_is_one_line(vade: Vade
     assert "not an archive that can be read" in vade.fails("import", "chatgpt", cut)
 
 
+@pytest.mark.parametrize("system", BOTH)
+def test_a_conversation_in_which_nobody_says_anything_is_left(
+    system: str, vade: Vade, tmp_path: Path
+) -> None:
+    empty = {
+        "chatgpt": {"id": "e", "title": "Empty", "mapping": {"r": samples.gpt("r", None, None)}},
+        "claude-ai": {"uuid": "e", "name": "Empty", "chat_messages": []},
+    }
+    top = samples.write(tmp_path / "export", {"conversations.json": json.dumps([empty[system]])})
+    dry, done = vade.json("import", system, top, "--dry-run"), vade.json("import", system, top)
+    assert dry["counts"] == done["counts"]
+    assert reasons(done)["conversations.json: Empty"] == "no message is in it"
+
+
 def test_an_export_larger_than_a_note_may_be_is_read(vade: Vade, tmp_path: Path) -> None:
     said = samples.gpt_said("user", "filler " * 1_500_000 + "the needle", 1770000000.0)
     nodes = [samples.gpt("r", None, None, "u"), samples.gpt("u", "r", said)]

@@ -18,8 +18,8 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.agents.base import Agent
-from vademecum.agents.memories import said_in, value_in
-from vademecum.knowledge.intake import Conversation, Skipped, TopicPiece, TranscriptPiece
+from vademecum.agents.memories import session_in, value_in
+from vademecum.knowledge.intake import Conversation, Skipped, TopicPiece
 from vademecum.transcripts import LEFT, META, Message, Opaque, Role, Text, Thinking, ToolCall, ToolResult
 from vademecum.transcripts.reading import (
     SessionFacts,
@@ -49,9 +49,8 @@ _ROLES = {each.value: each for each in (Role.USER, Role.ASSISTANT, Role.SYSTEM, 
 _KNOWN = ("id", "author", "create_time", "content", "recipient", "weight", "status", "end_turn")
 _CONTEXTS = ("user_editable_context", "model_editable_context")
 _FIELDS = ("title", "create_time", "mapping", "current_node", "conversation_id", "id")
-_ITEM = re.compile(
-    r"^\s*\d+\. (?:\[(\d{4}-\d\d-\d\d)\]\.? *)?(.+?)\s*(?=^\s*\d+\. |\Z)", re.MULTILINE | re.DOTALL
-)
+_NUMBER = re.compile(r"^[ \t]*\d{1,5}\. ", re.MULTILINE)
+_DAY = re.compile(r"\[(\d{4}-\d\d-\d\d)\]\.?[ ]?")
 
 
 def memories(tree: FileTree, here: Importing) -> Iterator[Piece]:
@@ -90,7 +89,7 @@ def _session(tree: FileTree, name: str, conversation: dict[str, Json]) -> Piece:
         return read_conversation(conversation, own)
 
     title = " ".join(text(conversation.get("title")).split()) or own
-    return TranscriptPiece(f"{name}: {title[:80]}", said_in(tree, name), Conversation("chatgpt", read))
+    return session_in(tree, name, f"{name}: {title[:80]}", Conversation("chatgpt", read))
 
 
 # -------------------------------------------------------------------- conversations
@@ -226,8 +225,10 @@ class _Memory(NamedTuple):
             when = moment(message.get("create_time")) or moment(conversation.get("create_time"))
             kind = text(content.get("content_type"))
             if kind == "model_editable_context":
-                for day, said in _ITEM.findall(text(content.get("model_set_context"))):
-                    _earliest(self.remembered, said, day or when)
+                whole = text(content.get("model_set_context"))
+                for item in _NUMBER.split(whole)[1:] or [whole]:
+                    day = _DAY.match(item)
+                    _earliest(self.remembered, item[day.end() :] if day else item, day[1] if day else when)
             elif kind == "user_editable_context":
                 for name in ("user_profile", "user_instructions"):
                     _earliest(self.instructed, text(content.get(name)), when)

@@ -16,8 +16,8 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from vademecum.agents.base import Agent
-from vademecum.agents.memories import said_in, value_in
-from vademecum.knowledge.intake import Conversation, Skipped, TopicPiece, TranscriptPiece
+from vademecum.agents.memories import session_in, value_in
+from vademecum.knowledge.intake import Conversation, Skipped, TopicPiece
 from vademecum.transcripts import META, Message, Opaque, Role, Text, ToolResult
 from vademecum.transcripts.reading import (
     SessionFacts,
@@ -104,7 +104,7 @@ def _session(tree: FileTree, name: str, given: dict[str, Json]) -> Piece:
         return read_conversation(given, own)
 
     title = " ".join(text(given.get("name")).split()) or own
-    return TranscriptPiece(f"{name}: {title[:80]}", said_in(tree, name), Conversation("claude-ai", read))
+    return session_in(tree, name, f"{name}: {title[:80]}", Conversation("claude-ai", read))
 
 
 def read_conversation(given: dict[str, Json], own: str) -> Iterator[Found]:

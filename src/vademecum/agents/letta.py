@@ -11,8 +11,8 @@ import json
 from typing import TYPE_CHECKING
 
 from vademecum.agents.base import Agent
-from vademecum.agents.memories import said_in, value_in
-from vademecum.knowledge.intake import Conversation, Skipped, TopicPiece, TranscriptPiece
+from vademecum.agents.memories import session_in, value_in
+from vademecum.knowledge.intake import Conversation, Skipped, TopicPiece
 from vademecum.transcripts.reading import (
     SessionFacts,
     Unread,
@@ -99,7 +99,7 @@ def _session(tree: FileTree, name: str, agent: dict[str, Json], called: str) -> 
     def read(path: Path, seen: Seen = unseen) -> Iterator[Found]:
         return read_agent(agent, own)
 
-    return TranscriptPiece(f"{name}#{called}", said_in(tree, name), Conversation("letta", read))
+    return session_in(tree, name, f"{name}#{called}", Conversation("letta", read))
 
 
 def read_agent(agent: dict[str, Json], own: str) -> Iterator[Found]:

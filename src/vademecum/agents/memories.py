@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.agents import registry
 from vademecum.errors import Malformed, NotFound, OutsideMemory, UnknownName, VadeError
-from vademecum.knowledge.intake import Skipped, TopicPiece
+from vademecum.knowledge.intake import Skipped, TopicPiece, TranscriptPiece
 from vademecum.store import files, frontmatter
 from vademecum.store.document import decode
 from vademecum.store.folders import Folder
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import zipfile
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from vademecum.knowledge.intake import Piece
+    from vademecum.knowledge.intake import Conversation, Piece
     from vademecum.transcripts import Json
     from vademecum.types import Scope
 
@@ -413,9 +413,13 @@ def value_in(tree: FileTree, name: str) -> tuple[Json, list[Skipped]]:
     return value, [Skipped(name, f"malformed: {each}; what stands before it was read") for each in told]
 
 
-def said_in(tree: FileTree, name: str) -> Path:
-    """The file of this machine that holds a file of a tree: an archive, or the file itself."""
-    return tree.top / name if tree.top.is_dir() else tree.top
+def session_in(tree: FileTree, name: str, source: str, known: Conversation) -> Piece:
+    """One of the sessions in a file of a tree; one in which nobody says anything is left."""
+    from vademecum.transcripts import Message
+
+    path = tree.top / name if tree.top.is_dir() else tree.top
+    spoken = any(isinstance(each, Message) for each in known.read(path))
+    return TranscriptPiece(source, path, known) if spoken else Skipped(source, "no message is in it")
 
 
 def date_in(name: str) -> str:
