@@ -323,7 +323,7 @@ def test_a_program_imports_by_system_and_path_but_never_the_memory_itself(vade: 
     with pytest.raises(OutsideMemory, match="inside the memory folder"):
         memory.transfer.import_from("okf", vade.home / "memory")
     with pytest.raises(UnknownName, match="no system"):
-        memory.transfer.import_from("cursor", top)
+        memory.transfer.import_from("kiro", top)
 
 
 def test_a_record_somebody_saves_in_the_same_moment_is_left_and_told(vade: Vade, tmp_path: Path) -> None:
