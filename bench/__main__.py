@@ -36,6 +36,7 @@ from bench import (
     stores,
     summary,
     times,
+    tool_texts,
 )
 
 if TYPE_CHECKING:
@@ -76,6 +77,7 @@ WITH_OPTIONS: dict[str, Callable[[argparse.Namespace], dict[str, Rows]]] = {
     "lint": lint.measure,
     "imports": lambda chosen: {"imports": imports.measure(chosen), "memories": imports.measure_undo()},
     "statements": statements.measure,
+    "tools": tool_texts.measure,
     **dict.fromkeys(small_sets.SETS, small_sets.measure),
 }
 
@@ -172,6 +174,10 @@ def _parser() -> argparse.ArgumentParser:
         help="sentences read, contradictions found",
     )
     statements.arguments(understood)
+    offered = names.add_parser(
+        "tools", parents=[common], description=tool_texts.__doc__, help="MCP tools told apart by their texts"
+    )
+    tool_texts.arguments(offered)
     for name in small_sets.SETS:
         small = names.add_parser(
             name, parents=[common], description=small_sets.__doc__, help="notes of our own, beside plain FTS5"
