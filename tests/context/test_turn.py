@@ -22,7 +22,7 @@ from vademecum.transcripts import Message, Role, Text, ToolCall, ToolResult
 from vademecum.transcripts.events import Flushed, Said, Trimmed, Used
 from vademecum.transcripts.log import InMemory, Log
 
-from .hosts import ScriptedHost, said
+from .hosts import ScriptedHost, is_flush, said
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -378,6 +378,133 @@ def test_any_callback_that_raises_stops_no_turn_and_loses_nothing(name: str) -> 
             turn.send(answering(f"Answer {at}"))
     assert engine.inspect().cycles >= 1
     assert logged(log) == words(thread)
+
+
+@pytest.mark.parametrize("name", ["now", "journal", "note", "remember", "git", "barred", "complete"])
+def test_any_callback_that_hangs_is_left_alone_after_its_time(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    never = threading.Event()
+    hung: list[str] = []
+
+    class Hanging(ScriptedHost):
+        def __getattribute__(self, asked: str) -> Any:
+            if asked == name:
+                hung.append(asked)
+                never.wait(600)
+            return super().__getattribute__(asked)
+
+    for limit in ("vademecum.context.engine._SECONDS", "vademecum.context.turns._WRITE_SECONDS"):
+        monkeypatch.setattr(limit, 0.05)
+    log = Log("s", InMemory())
+    notes = (
+        ToolCall("c1", "memory_store", '{"text": "One fact."}'),
+        ToolCall("c2", "journal_append", '{"text": "Another."}'),
+    )
+    host = Hanging(lambda asked: Message(Role.ASSISTANT, notes) if is_flush(asked) else "no summary")
+    engine = ContextEngine(log, host, 4_000, WindowSettings(compaction_seconds=0.05))
+    thread = [SYSTEM]
+    for at in range(20):
+        thread.append(user(f"Case {at}: " + "word " * 200))
+        with engine.turn(thread) as turn:
+            turn.send(answering(f"Answer {at}"))
+    cycles = engine.inspect().cycles
+    never.set()
+    assert hung
+    assert cycles >= 1
+    outcomes = {event.outcome for event in log.events() if isinstance(event, Flushed)}
+    assert outcomes <= {"written", "nothing"} if name == "git" else outcomes == {"failed:no answer in 0.05 s"}
+    assert logged(log) == words(thread)
+
+
+HANGING = """
+import json, sys, time
+from vademecum import Memory, Message, Role, Text
+from vademecum.transcripts import ToolCall
+
+where, folder = sys.argv[1:]
+memory = Memory.open(folder + "/home", project=folder)
+log = memory.sessions.new(id="hung")
+thread = [Message(Role.SYSTEM, (Text("You are a careful engineer."),))]
+
+
+def hang():
+    print(json.dumps([[str(each.role), each.text] for each in thread]), flush=True)
+    time.sleep(600)
+
+
+def model(messages, system, tools, seconds):
+    flush = "memory flush" in system
+    if where == ("flush" if flush else "compaction"):
+        hang()
+    calls = [ToolCall("c1", "memory_store", '{"text": "A fact."}')]
+    calls += [ToolCall("c2", "journal_append", '{"text": "A line."}')]
+    return Message(Role.ASSISTANT, tuple(calls)) if flush else "no summary"
+
+
+engine = memory.sessions.context(log, window=4_000, complete=model)
+usual = engine._host
+
+
+class Host:
+    def __getattr__(self, name):
+        if name == where and len(thread) > 4:
+            hang()
+        return getattr(usual, name)
+
+
+engine._host = Host()
+
+
+def tools():
+    if where == "tools" and len(thread) > 4 or where == "tools-later" and thread[-1].text == "Appended.":
+        hang()
+    return []
+
+
+def call(messages):
+    if where == "call" and len(thread) > 4:
+        hang()
+    return f"Answer {len(thread)}."
+
+
+def slug(text):
+    hang()
+
+
+for at in range(30):
+    thread.append(Message(Role.USER, (Text(f"Case {at}: " + "word " * 200),)))
+    with engine.turn(thread, tools) as turn:
+        turn.send(call)
+        thread.append(Message(Role.USER, (Text("Appended."),)))
+        turn.send(call)
+memory.sessions.end("hung", slug=slug)
+"""
+CALLBACKS = ["now", "journal", "note", "remember", "git", "barred", "complete", "flush", "compaction"]
+OWN_THREAD = ["tools", "tools-later", "call", "slug"]
+
+
+@pytest.mark.parametrize("where", [*CALLBACKS, *OWN_THREAD])
+def test_nothing_said_is_lost_when_a_process_is_killed_while_a_callback_hangs(
+    where: str, tmp_path: Path
+) -> None:
+    environment = {**os.environ, "VADE_HOME": str(tmp_path / "home")}
+    with subprocess.Popen(
+        [sys.executable, "-c", HANGING, where, str(tmp_path)], env=environment, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        told = json.loads(process.stdout.readline())
+        process.kill()
+    memory = Memory.open(tmp_path / "home", project=tmp_path)
+    thread = [*memory.sessions.messages("hung")]
+    assert [[str(each.role), each.text] for each in thread] == told
+    assert len(told) >= 4
+    engine = memory.sessions.context("hung", window=4_000)
+    if thread[-1].role is not Role.USER:
+        thread.append(user("Where were we?"))
+    with engine.turn(thread) as turn:
+        turn.send(answering("At that case."))
+    assert words([*memory.sessions.messages("hung")]) == words(thread)
 
 
 def test_a_function_of_tools_that_raises_leaves_the_question_in_the_log_and_the_next_turn_goes_on() -> None:

@@ -138,7 +138,7 @@ class Turn:
         self._engine.begin_turn(self)
         try:
             self._engine.check_answered(self.thread)
-            self._record()  # before a function of the host's is asked which tools there are
+            self._record()
             self._prepare()
         except BaseException:
             self._engine.end_turn(self)
@@ -160,7 +160,10 @@ class Turn:
     # ---------------------------------------------------------------- steps
 
     def _offered(self) -> list[Json]:
-        return [*(self._tools() if callable(self._tools) else self._tools)]
+        if callable(self._tools):
+            self._record()  # it may never come back, and the host may have put something into its list
+            return [*self._tools()]
+        return [*self._tools]
 
     def _prepare(self) -> Prepared:
         tools = self._offered()
