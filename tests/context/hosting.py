@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from context.replaying import replay
 from vademecum.context.engine import ContextEngine
-from vademecum.context.extraction import is_task, request_text
 from vademecum.context.units import estimate_request, gather
 from vademecum.text.outgoing import clean_value
 from vademecum.transcripts import Message, Role, ToolCall, ToolResult, to_json
@@ -56,6 +56,32 @@ def says(messages: Iterable[Message], words: str) -> bool:
     )
 
 
+# What asks for work and what asks for nothing, as this host sees it: the engine's own idea of a task is what
+# is looked at here, so it is not asked. All else is unclear, and may or may not be a task.
+ORDERS = re.compile(
+    r"(?:please |now )*(?:add|build|change|check|create|explain|find|fix|go on with|implement|inspect"
+    r"|investigate|look at|look into|move|refactor|remove|rename|rewrite|update|write)\b",
+    re.IGNORECASE,
+)
+ORDER_WORDS = 7  # at least; what is shorter may be a remark
+SMALL_TALK = {
+    "",
+    "and hurry",
+    "go on",
+    "ok, go ahead",
+    "sounds good, please continue!",
+    "thanks",
+    "yes",
+    "👍",
+}
+SMALL_TALK |= {"好的", "/status"}
+
+
+def is_order(words: str) -> bool:
+    """Whether a user's words are an order to anyone who reads them."""
+    return bool(ORDERS.match(words)) and len(words.split()) >= ORDER_WORDS
+
+
 class Hosting:
     """One session: its thread as the host has it, the engine, and what was seen."""
 
@@ -75,7 +101,9 @@ class Hosting:
         self.engine = ContextEngine(self.log, self.host, window, settings, names=names)
         self.thread: list[Message] = []
         self.sent: Prepared | None = None
-        self.tasks: list[str] = []
+        self.first: str | None = None  # the first task; empty where it is unclear, None before any
+        self.task = ""  # the current one; empty where that is unclear
+        self.judged = 0  # windows that have overflowed and in which it was looked for
         self.calls = self.heard = 0
         self.drops = 0
         self.largest_block = 0
@@ -89,9 +117,10 @@ class Hosting:
     def hear(self, message: Message) -> None:
         """Add a message to the thread."""
         self.thread.append(message)
-        text = request_text(message)
-        if text and is_task(message):
-            self.tasks.append(text)
+        words = " ".join(message.text.split())
+        if message.role is Role.USER and words.lower() not in SMALL_TALK:
+            self.task = words if is_order(words) else ""
+            self.first = self.task if self.first is None else self.first
 
     def call(self, usage: Used | None = None, *, deep: bool = True) -> Prepared:
         """Prepare a request, look at it, and let it be answered; `deep` reads the whole log as well."""
@@ -121,9 +150,9 @@ class Hosting:
         assert estimate_request(sent.messages, [], self.engine.estimator.ratio("")) == sent.tokens.total
         assert sent.tokens.summary <= self.window // 5 + 50
         self.largest_block = max(self.largest_block, sent.tokens.summary)
-        if self.tasks:
-            assert says(sent.messages, self.tasks[-1]), "the current task is not there"
-            assert says(sent.messages, self.tasks[0]), "the original task is not there"
+        self.judged += bool(self.task and sent.tokens.summary)
+        assert not self.task or says(sent.messages, self.task), "the current task is not there"
+        assert not self.first or says(sent.messages, self.first), "the original task is not there"
         if deep:
             assert same_but_secrets(replay(self.log.events()), sent.messages)
 

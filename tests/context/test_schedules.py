@@ -30,8 +30,10 @@ def user(text: str) -> Message:
     return Message(Role.USER, (Text(text),))
 
 
-def talk_of(seed: int, turns: int) -> int:
-    """One generated conversation with everything that can happen to it; returns how many cycles it had."""
+def talk_of(seed: int, turns: int) -> tuple[int, int]:
+    """One generated conversation with everything that can happen to it.
+
+    Returns how many cycles it had, and in how many windows after the first the current task was clear."""
     chance = random.Random(seed)
     reply = chance.choice(MODELS)
     hosting = Hosting(chance.choice((4_000, 8_000, 16_000)), reply)
@@ -56,13 +58,14 @@ def talk_of(seed: int, turns: int) -> int:
             assert hosting.engine.prepare(hosting.thread).messages[0] == SYSTEM
             hosting.sent = None
         assert sent.messages[0] == SYSTEM
-    return len(hosting.look_back()) - 1
+    return len(hosting.look_back()) - 1, hosting.judged
 
 
 @pytest.mark.parametrize("part", range(4))
 def test_over_generated_conversations_nothing_is_lost_split_or_too_large(part: int) -> None:
     made = [talk_of(seed, turns=8) for seed in range(part * 50, part * 50 + 50)]
-    assert sum(made) > 100
+    assert sum(cycles for cycles, _ in made) > 100
+    assert sum(judged for _, judged in made) > 200
 
 
 @pytest.mark.soak
