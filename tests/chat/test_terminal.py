@@ -295,7 +295,7 @@ def test_lines_typed_while_it_works_are_sent_one_after_another(room: Room, wire:
 def test_a_reader_who_leaves_ends_it_without_a_word(room: Room) -> None:
     lines = room.project / "lines"
     lines.write_text("/help\n" * 200)
-    words = f"{VADE} chat --home {room.home} --session work < {lines} | head -3"
+    words = f"'{VADE}' chat --home '{room.home}' --session work < '{lines}' | head -3"
     environ = {**os.environ, "VADE_MODEL": "", "PYTHONUNBUFFERED": "1"}
     done = subprocess.run(
         ["sh", "-c", words], cwd=room.project, env=environ, capture_output=True, text=True, check=False

@@ -219,7 +219,7 @@ def test_a_pinned_document_larger_than_the_window_is_named_and_nothing_is_lost(
 ) -> None:
     folder = room.home / "memory" / "global"
     folder.mkdir(parents=True)
-    (folder / "MEMORY.md").write_text("# Everything\n\n" + "The build takes four steps. " * 600)
+    (folder / "MEMORY.md").write_text("# Everything\n\n" + "The build takes four steps.\n" * 600)
     chat = room.chat(Scripted("Paris."), window=3_000)
     assert not conversation.turn(chat, "What is the capital of France?").ok
     said = capsys.readouterr().err

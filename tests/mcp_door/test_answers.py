@@ -155,8 +155,9 @@ def test_every_tool_answers_exactly_what_it_declares(folder: Path) -> None:
     talk(conversation)
     assert {name.split()[0] for name in sent} == TOOLS.keys()
     answers = [*(each.answer for each in TOOLS.values()), *(each.answer for each in OPERATIONS.values())]
-    # What takes a scope that is full, an entry that a pass marked or a queue is told by tests of its own.
+    # What takes a full scope, an entry that a pass marked, a queue or read sessions has tests of its own.
     rare = {".swept", ".swept.run", ".swept.moved", ".swept.into", ".results.stale", ".waiting"}
+    rare |= {".coverage.sessionsRead", ".coverage.sessionsUnread"}
     unsent = {field for each in answers for field in declared(each)} - set().union(*sent.values())
     assert unsent <= rare
 

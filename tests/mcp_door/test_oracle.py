@@ -116,7 +116,9 @@ def theirs(folder: Path, messages: list[Message]) -> list[Message]:
 
 
 _OWN = re.compile(
-    r"\b[0-9a-f]{12}\b|\b[0-9a-f]{8}-[0-9a-f-]{27}\b|/[\w/.-]+/(?:ours|theirs)/[\w-]+"  # ids, folders
+    # ids, one of digits alone in quotation marks, and folders
+    r'(?:\\")?\b[0-9a-f]{12}\b(?:\\")?'
+    r"|\b[0-9a-f]{8}-[0-9a-f-]{27}\b|/[\w/.-]+/(?:ours|theirs)/[\w-]+"
     r'|\\"index\\": \{.*?\}'  # how far it got beside the work
 )
 

@@ -17,6 +17,7 @@ import pytest
 from tools import offer as written
 
 from mcp_door.talking import HANG, VADE, home_of
+from vademecum import Memory
 from vademecum.agents.base import Program
 from vademecum.interfaces import cli
 from vademecum.interfaces.cli import app
@@ -225,12 +226,19 @@ def test_who_asks_how_a_call_goes_is_told_until_it_is_answered(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(protocol, "PROGRESS", 0.01)
+    note = Memory.note
+
+    def slow(*given: Any, **named: Any) -> Any:
+        time.sleep(0.2)  # longer than it takes to tell
+        return note(*given, **named)
+
+    monkeypatch.setattr(Memory, "note", slow)
     sent: list[dict[str, Any]] = []
     front = stdio.StdioServer(_Kept(sent), {"home": home_of(folder)}, "core")
     front.take(json.dumps(GREETING).encode())
-    note = {"name": "memory_note", "arguments": {"content": "Noted."}}
-    front.take(line("tools/call", 1, **note, _meta={"progressToken": "t-1"}))
-    front.take(line("tools/call", 2, **note))
+    asked = {"name": "memory_note", "arguments": {"content": "Noted."}}
+    front.take(line("tools/call", 1, **asked, _meta={"progressToken": "t-1"}))
+    front.take(line("tools/call", 2, **asked))
     assert front.loaded.wait(HANG)
     until = time.monotonic() + HANG
     while not [each for each in sent if each.get("id") == 2]:

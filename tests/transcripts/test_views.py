@@ -223,7 +223,7 @@ def test_torn_lines_and_unknown_events_count_for_nothing() -> None:
 
 def test_usage_is_the_sum_over_all_calls() -> None:
     events = kept(Used(input=10, output=5, cached=4, cost=0.5), said("x"), Used(input=1, total=9, cost=0.25))
-    assert usage_of(events) == Usage(2, 11, 5, 4, 24, 0.75)
+    assert usage_of(events) == Usage(2, 11, 5, 4, 24, 0.75, priced=2)
 
 
 def test_a_session_in_which_somebody_spoke_again_has_not_ended() -> None:

@@ -11,6 +11,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import tarfile
 import zlib
 from pathlib import Path
@@ -57,6 +58,7 @@ def write(
     chosen = [*_memory_files(home.path)]
     listed: dict[str, dict[str, Any]] = {}
     draft = path.with_name(f".{path.name}.{os.getpid()}.part")
+    _clear_killed(path)
     try:
         with (
             open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as raw,
@@ -83,6 +85,14 @@ def write(
     with DiskFolder.at(path.parent) as folder:
         folder.sync()
     return Backup(path, len(listed), sum(each["size"] for each in listed.values()), at)
+
+
+def _clear_killed(path: Path) -> None:
+    """Take away what backups to this file left that were killed."""
+    for each in path.parent.iterdir():
+        killed = re.fullmatch(rf"\.{re.escape(path.name)}\.(\d+)\.part", each.name)
+        if killed and not files.is_running(int(killed[1])):
+            each.unlink(missing_ok=True)
 
 
 def verify(path: Path, *, progress: Callable[[str, int, int], None] | None = None) -> Backup:

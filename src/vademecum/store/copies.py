@@ -80,7 +80,7 @@ def find(listed: Collection[str], identity: Identity) -> dict[str, str]:
 
     `identity` reads the id in a file; it is asked only about names that leave it open.
     """
-    odd = names.not_keys(listed)
+    odd = [name for name in names.not_keys(listed) if not name.endswith("~")]  # an editor's backup is none
     if not odd:
         return {}
     here = _Folded(listed)
@@ -97,7 +97,7 @@ def find_named(listed: Collection[str], wanted: Callable[[str], bool]) -> dict[s
     here = _Folded([name for name in listed if wanted(name)])
     found = {}
     for name in sorted(listed):
-        if not wanted(name):
+        if not wanted(name) and not name.endswith("~"):
             original = _certain(name, here) or _numbered(name, here) or _other_spelling(name, here)
             if original is not None:
                 found[name] = original

@@ -95,6 +95,7 @@ TERSE = (
 ) * 2
 TRANSCRIPT = _turn(1, "user", SAID) + _turn(2, "assistant", "In the reeds.")
 EDITED = {"EDITOR": 'sh -c \'printf "\\n%s\\n" "A line typed by hand." >> "$0"\''}
+SET = {"EDITOR": 'sh -c \'echo "search.max_results = 7" >> "$0"\''}
 TIMES = {"memory": "---\ntype: project\n---\n# theirs\n\nTheir build runs on make.\n"}
 SWEEP = 'sweep = "off"\ndecay.max_count = 1\ndecay.percentage = 0.5\n'
 MODEL = "openai:scripted"
@@ -102,6 +103,14 @@ MODEL = "openai:scripted"
 ROWS = (
     Row("store", store(SECOND, "build"), (store(FIRST, "build"),), called="store, onto a record"),
     Row("store", store(SECOND, "", "global"), (store(FIRST, "build"),), called="store, a new record"),
+    Row("add", ("add", SECOND, "--key", "build"), (store(FIRST, "build"),)),
+    Row("tag", ("tag", "build", "--add", "ops"), (store(FIRST, "build"),)),
+    Row("rename", ("rename", "build", "made"), (store(FIRST, "build"),)),
+    Row("move", ("move", "build", "--scope", "global"), (store(FIRST, "build"),)),
+    Row("tidy", ("tidy", "--apply", "--yes"), (store(FIRST, "build"), store(ALIKE[0]), store(ALIKE[1]))),
+    Row("backup", ("backup", "../vault/all.tar.gz", "--force"), (store(FIRST, "build"),)),
+    Row("config set", ("config", "set", "search.max_results", "7"), (store(FIRST, "build"),)),
+    Row("config edit", ("config", "edit"), (store(FIRST, "build"),), environ=SET),
     Row("note", ("note", SECOND), (store(FIRST, "build"), ("note", "Something earlier."))),
     Row("edit", ("edit", "build"), (store(FIRST, "build"),), environ=EDITED),
     Row(
@@ -310,8 +319,14 @@ READS = {
         "get",
         "status",
         "lint",
-        "config",
+        "check",
         "completion",
+        "config get",
+        "config path",
+        "diff",
+        "help",
+        "log",
+        "today",
         "doctor",
     ),
     *(
@@ -323,9 +338,14 @@ READS = {
         "context inspect",
     ),
     *("sessions export", "sessions get", "sessions list", "sessions search", "sessions show"),
-    *("approve list", "project list", "sources list"),
+    *("approve list", "project list", "review approve list", "sources list"),
 }
 ELSEWHERE = {
-    "review": "asks a person line by line; what it does is `verify`, `approve` and `edit`, which are here",
+    # `review` alone asks a person line by line; what it does is `verify`, `approve` and `edit`.
+    "review approve no": "is `approve no`",
+    "review approve yes": "is `approve yes`",
+    "review trust": "is `trust`",
+    "review verify": "is `verify`",
+    "open": "starts another program",
     "demo": "works in a folder of its own that it deletes",
 }
