@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import pytest
+
 from vademecum.memory import connect
+from vademecum.store import folders
+from vademecum.store.home import Home
 from vademecum.types import Origin
 
 if TYPE_CHECKING:
@@ -72,3 +77,24 @@ def test_what_a_killed_export_left_is_cleared_by_the_next_one(tmp_path: Path) ->
     (tmp_path / f".out.{os.getpid()}.part").rmdir()
     memory.transfer.export(tmp_path / "out")
     assert sorted(each.name for each in tmp_path.glob(".out*.part")) == [".out.notes.part"]
+
+
+@pytest.mark.parametrize("failing", ["try_lock", "_still_named", "_sign"])
+def test_a_lock_that_could_not_be_taken_is_cleared_by_whoever_takes_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str
+) -> None:
+    home = Home(tmp_path / "home")
+    with home.lock("another"):  # the look for what dead processes left, which comes once, is over
+        pass
+
+    def broken(*_: object) -> bool:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(folders, failing, broken)
+        with pytest.raises(OSError, match=os.strerror(errno.EIO)), home.lock("anything"):
+            pass
+    assert [*tmp_path.rglob("*.lock")]
+    with home.lock("another"):
+        pass
+    assert [*tmp_path.rglob("*.lock")] == []

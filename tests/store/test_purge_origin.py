@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
+import os
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from vademecum.errors import NotVisible, Refused, UsageError
+from vademecum.errors import NotVisible, Refused, UsageError, VadeError
 from vademecum.memory import Memory, connect
 from vademecum.store import audit
 from vademecum.transcripts import Message, Role, Text
@@ -501,3 +503,60 @@ def test_a_hand_made_tombstone_that_is_no_json_is_told(world: World) -> None:
     (world.home / "purges/20200101T000000Z-zzz.json").write_text("{")
     told = [each.where for each in world.open().status().findings if each.what == "purge"]
     assert told == ["purges/20200101T000000Z-zzz.json"]
+
+
+def test_a_purge_that_cannot_look_into_a_folder_says_so_and_can_be_finished(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    person = poisoned(world)
+    real, looked, failing = os.scandir, 0, 0
+
+    def scandir(path: Any = ".") -> Any:
+        nonlocal looked
+        if str(path).endswith("/home/memory/global"):
+            looked += 1
+            if looked == failing:
+                raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return real(path)
+
+    whole = world.tree("")
+    monkeypatch.setattr(os, "scandir", scandir)
+    for each in range(1, 100):  # each look fails once, until the purge is done before it comes to that one
+        looked, failing = 0, each
+        try:
+            person.archive.purge(session="bad", prove=True)
+        except VadeError:
+            failing = 0
+            person.archive.finish_purges()
+            person.archive.purge(session="bad")
+            assert world.holding("evil.example") == [], each
+        else:
+            assert looked < each, "a folder was not looked into, and the purge said that it was done"
+            break
+        for name, content in whole.items():
+            (world.home / name).parent.mkdir(parents=True, exist_ok=True)
+            (world.home / name).write_bytes(content)
+        for stone in (world.home / "purges").glob("*.json"):
+            stone.unlink()
+    failing = 0
+    assert 3 < each < 99
+    assert world.holding("evil.example") == []
+
+
+def test_a_copy_that_could_not_be_deleted_at_once_is_gone_when_the_purge_returns(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    person = poisoned(world)
+    real, failed = os.unlink, []
+
+    def unlink(path: Any, **given: Any) -> None:
+        if str(path).endswith(".swap") and path not in failed:
+            failed.append(path)
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        real(path, **given)
+
+    monkeypatch.setattr(os, "unlink", unlink)
+    person.archive.purge(session="bad", prove=True)
+    assert failed
+    assert world.holding("evil.example") == []
+    assert [*world.home.rglob(".vade-*")] == []

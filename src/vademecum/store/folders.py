@@ -288,7 +288,11 @@ def hold_lock(folder: Folder, thing: str, *, seconds: float) -> Iterator[None]:
 def _try(folder: Folder, name: str) -> int | None:
     """Take the lock if it is free."""
     while True:
-        fd = folder.open(name, os.O_RDWR | os.O_CREAT)
+        try:
+            fd = folder.open(name, os.O_RDWR | os.O_CREAT)
+        except BaseException:
+            _cleared.discard(folder.path)  # it may be there all the same: for the next one to clear
+            raise
         try:
             if not try_lock(fd):
                 os.close(fd)
@@ -300,6 +304,7 @@ def _try(folder: Folder, name: str) -> int | None:
                 _clear(folder, name)
                 return fd
         except BaseException:
+            _cleared.discard(folder.path)  # the file that was made stays: for the next one to clear
             os.close(fd)
             raise
         os.close(fd)  # it lost its name while we took it: the next one is another file

@@ -499,8 +499,8 @@ def markdown(home: Home, shared: Path | None) -> Iterator[StoredFile]:
 def below(
     top: Path, start: str, place: Callable[[tuple[str, ...]], tuple[tuple[str, ...], str, str] | None]
 ) -> Iterator[StoredFile]:
-    """Every Markdown file below a folder that `place` knows."""
-    for path, below, inside in os.walk(top / start):
+    """Every Markdown file below a folder that `place` knows; a folder nobody can look into is an error."""
+    for path, below, inside in os.walk(top / start, onerror=purge.raise_unless_gone):
         below.sort()
         parts = tuple(os.path.relpath(path, top).split(os.sep))
         for name in sorted(inside):

@@ -268,7 +268,7 @@ def occurrences(path: Path, wanted: str) -> int:
 def _named_after(home: Home, wanted: str) -> Iterator[Purged]:
     """Records whose key was made from the text: a name is not changed under a person."""
     words = names.slug(wanted)
-    for path, _, found in os.walk(home.path / "memory", onerror=_raise):
+    for path, _, found in os.walk(home.path / "memory", onerror=raise_unless_gone):
         for name in found:
             if is_record(name) and words in name:
                 where = os.path.relpath(os.path.join(path, name), home.path).replace(os.sep, "/")
@@ -277,7 +277,7 @@ def _named_after(home: Home, wanted: str) -> Iterator[Purged]:
 
 def _below(home: Home, top: Path, start: tuple[str, ...], wanted: str, *, dry: bool) -> Iterator[Purged]:
     forms = _forms(wanted)
-    for path, below, inside in os.walk(top.joinpath(*start), onerror=_raise):
+    for path, below, inside in os.walk(top.joinpath(*start), onerror=raise_unless_gone):
         inner = os.path.relpath(path, top).split(os.sep)
         parts = () if inner == ["."] else tuple(inner)
         # Locks name a process and go with it.
@@ -304,7 +304,7 @@ def _below(home: Home, top: Path, start: tuple[str, ...], wanted: str, *, dry: b
 def sweep_below(top: Path, *starts: str) -> None:
     """Clear what killed writers left in folders and all below them."""
     for start in starts:
-        for path, below, _ in os.walk(top / start, onerror=_raise):
+        for path, below, _ in os.walk(top / start, onerror=raise_unless_gone):
             below.sort()
             _sweep(top, tuple(os.path.relpath(path, top).split(os.sep)))
 
@@ -338,7 +338,7 @@ def _why(parts: tuple[str, ...]) -> str:
     return "it is part of what gives the file its meaning"
 
 
-def _raise(error: OSError) -> None:
+def raise_unless_gone(error: OSError) -> None:
     """A folder that cannot be looked into may hold the text: say so."""
     if not isinstance(error, FileNotFoundError):
         raise error

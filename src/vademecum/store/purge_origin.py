@@ -141,6 +141,9 @@ def _from_markdown(
             _replace_image(folder, file.parts[-1], without)
         else:
             _replace_file(folder, file.parts[-1], without)
+        # What a writer cannot delete of its own it leaves to the next one; here it holds what must be gone.
+        folder.sweep()
+        folder.sync()
     return len(gone)
 
 

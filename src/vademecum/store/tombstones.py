@@ -283,6 +283,7 @@ def put(home: Home, stone: Tombstone) -> None:
     content = json.dumps(value, ensure_ascii=False, indent=1, sort_keys=True).encode() + b"\n"
     with home.lock(FOLDER), home.folder(FOLDER, create=True) as folder:
         folder.update(f"{stone.id}{_ENDING}", lambda _: content)
+        folder.sweep()  # an earlier one that could not be deleted: it may be long until the next is put
 
 
 def drop(home: Home, stone: Tombstone) -> None:
