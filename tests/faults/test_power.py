@@ -127,13 +127,17 @@ def _wrong(here: Ground, operation: Operation, tree: Tree, versions: tuple[Tree,
     yield from operations.lost(tree, operation.earlier)
     yield from operations.torn_images(tree)
     yield from operations.alarms(here)
-    yield from operations.unreadable(here.memory(LAST))
+    for each in operations.unreadable(here.memory(LAST)):
+        # That a purge was cut short is told until it is finished, which the retry does.
+        if not (operation.purged and "purges/" in each and "was cut short" in each):
+            yield each
     try:
         operation.retry(here)
         operation.follow(here, here.memory(LAST))
     except VadeError as error:
         yield f"the next writer failed: {error}"
     yield from operations.alarms(here)
+    yield from operations.unreadable(here.memory(LAST))
 
 
 def _without_holes(tree: Tree) -> Tree:
