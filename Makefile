@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
 
-.PHONY: demo test check lint types unit soak bench conformance agents pins clean
+.PHONY: demo test check lint types unit soak bench conformance agents docs pins clean
 
 demo: $(READY)
 	@$(BIN)/vade demo
@@ -40,13 +40,17 @@ conformance: $(READY)
 agents: $(READY)
 	$(BIN)/python -m pytest -n0 -v -rs -o python_files='with_*.py' tests/real_agents
 
+# The documentation as a site, in site/: open site/index.html, or `python -m http.server -d site`, which the search box needs.
+docs: $(READY)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs --quiet build --strict --clean
+
 # Renew the pinned, hashed requirements from pyproject.toml (needs uv).
 pins:
 	uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes \
 	  --no-emit-index-url --no-header --upgrade --output-file requirements.txt
 
 clean:
-	rm -rf $(VENV)
+	rm -rf $(VENV) site
 
 $(READY): requirements.txt pyproject.toml
 	$(PYTHON) -m venv $(VENV)

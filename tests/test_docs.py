@@ -36,6 +36,11 @@ def commands() -> dict[str, click.Command]:
     return found
 
 
+def pages() -> list[Path]:
+    """Every page that people read, those in folders below `docs/` included."""
+    return [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
+
+
 def section(page: str, command: str) -> str:
     """The part of the page about one command, up to the next heading."""
     parts = re.split(r"^#{2,4} ", page, flags=re.MULTILINE)
@@ -54,8 +59,7 @@ def test_every_command_and_option_is_documented(name: str) -> None:
 
 def test_no_page_speaks_of_a_command_that_does_not_exist() -> None:
     known = set(commands()) | {"vade"}
-    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *DOCS.glob("*.md")]
-    for page in pages:
+    for page in pages():
         for words in re.findall(r"vade ([a-z]+)", page.read_text()):
             assert f"vade {words}" in known, f"{page.name} speaks of vade {words}"
 
@@ -162,7 +166,7 @@ def test_every_scope_type_and_origin_is_explained() -> None:
 
 
 def test_links_between_pages_lead_somewhere() -> None:
-    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *DOCS.glob("*.md")]:
+    for page in pages():
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
@@ -210,6 +214,27 @@ def test_every_page_is_reached_from_the_readme() -> None:
     assert {f"docs/{page.name}" for page in DOCS.glob("*.md")} <= linked
 
 
+def test_every_page_is_reached_by_links_from_the_readme() -> None:
+    reached, ahead = set[Path](), [ROOT / "README.md"]
+    while ahead:
+        page = ahead.pop()
+        reached.add(page)
+        linked = re.findall(r"\]\(([^)#:]+\.md)(?:#[^)]*)?\)", page.read_text())
+        ahead += {(page.parent / target).resolve() for target in linked} - reached - {*ahead}
+    assert {*DOCS.rglob("*.md")} <= reached
+
+
+def test_every_page_passes_the_spelling_check() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "codespell_lib", *map(str, pages())],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, ""), done.stdout + done.stderr
+
+
 def test_the_pictures_are_what_the_commands_print_and_fetch_nothing(tmp_path: Path) -> None:
     from tools import picture
 
@@ -237,7 +262,16 @@ def published() -> list[Path]:
         done = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True)
         found = [ROOT / name for name in done.stdout.splitlines()]
     else:
-        made = {".venv", "__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis", "dist"}
+        made = {
+            ".venv",
+            "__pycache__",
+            ".mypy_cache",
+            ".ruff_cache",
+            ".pytest_cache",
+            ".hypothesis",
+            "dist",
+            "site",
+        }
         found = [path for path in ROOT.rglob("*") if not made & set(path.relative_to(ROOT).parts)]
     return [path for path in found if path.is_file() and path.suffix not in (".png", ".npy")]
 
