@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 LAYERS = [
     ["interfaces", "adapters"],
     ["memory"],
-    ["context", "lifecycle", "inject"],
+    ["context", "lifecycle", "inject", "sync"],
     ["agents"],
     ["knowledge"],
     ["transcripts"],

@@ -30,7 +30,7 @@ ROWS = [
     ["interfaces.tools"],
     ["interfaces.present"],
     ["memory"],
-    ["context", "lifecycle", "inject"],
+    ["context", "lifecycle", "inject", "sync"],
     ["agents"],
     ["knowledge"],
     ["transcripts"],
