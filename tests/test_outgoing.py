@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -516,12 +517,16 @@ def everything(path: Path) -> str:
     return "\n".join(f"{each}\n{each.read_text()}" for each in path.rglob("*") if each.is_file())
 
 
+OUR_IDS = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
+
+
 def indexed(here: Planted) -> str:
     memory = here.memory()
     memory.care.index(rebuild=True)
     memory.close()
     paths = [path for path in (here.home / "index").iterdir() if "~" not in path.name]
-    return b"".join(path.read_bytes() for path in paths).decode("latin-1")
+    content = b"".join(path.read_bytes() for path in paths).decode("latin-1")
+    return OUR_IDS.sub("", content)  # six of their hexadecimal digits happen to be half a short secret
 
 
 def test_the_index_holds_no_secret(here: Planted, monkeypatch: pytest.MonkeyPatch) -> None:

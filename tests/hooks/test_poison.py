@@ -186,7 +186,9 @@ def check(world: World, count: int) -> None:
 
 def searched_for(world: World, canary: str) -> str:
     memory = world.memory()
+    memory.care.index()  # a search on a busy machine may answer before all is read, and says so
     found = memory.search(canary, max_results=100, min_score=0, mode="bm25")
+    assert found.coverage.pending == 0
     return "\n".join(each.snippet for each in found.results)
 
 

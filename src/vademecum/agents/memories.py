@@ -7,6 +7,7 @@ nobody makes one by accident.
 
 from __future__ import annotations
 
+import abc
 import functools
 import os
 import re
@@ -94,7 +95,7 @@ class TextFile(NamedTuple):
     changed: str
 
 
-class FileTree:
+class FileTree(abc.ABC):
     """Files by their paths below one top, with `/` between the names."""
 
     def __init__(self, top: Path, also: tuple[str, ...] = ()) -> None:
@@ -103,17 +104,17 @@ class FileTree:
         self._shown = {*_AGENTS, *also}  # hidden names that are read all the same
         self.passed: list[Skipped] = []  # what is there and may not be read, with the reason
 
+    @abc.abstractmethod
     def names(self) -> list[str]:
         """The paths of all files that may be read, sorted."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def content(self, name: str, *, largest: int = LARGEST) -> bytes:
         """The bytes of a file; refused when there are too many."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def changed(self, name: str) -> str:
         """When a file was last changed."""
-        raise NotImplementedError
 
     def read(self, name: str) -> TextFile | Skipped:
         """A file of text, or why it is none."""

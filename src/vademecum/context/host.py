@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
     from vademecum.transcripts import Json
 
-    pass
-
     Complete = Callable[[Sequence[Message], str, Sequence[Json], float], Message | str]
 
 

@@ -179,8 +179,8 @@ class Injection:
         with self._work.reported(f"write the file of {agent}"):
             with files.noticing_trouble() as troubles:
                 block = self.block(query=query, budget=budget, audience=audience, session=False)
-            for error in troubles:  # what a failing disk left out would be gone from the agent's file
-                raise error
+            if troubles:  # what a failing disk left out would be gone from the agent's file
+                raise troubles[0]
             kept = write_provider_file(self._work.home, project.root, agent, block.text)
         return kept._replace(warnings=block.warnings)
 

@@ -736,8 +736,9 @@ def _filter(match: str) -> Query:
     keys = asked.text.split()
     if not keys and asked == base.Query(""):
         raise UsageError(f"the filter {shown(match)} matches everything", hint=f"use {_WORDS}")
-    for why in (*asked.notes, *(f"{shown(key)} is no filter" for key in keys if not set("*?[") & set(key))):
-        raise UsageError(why, hint=f"use {_WORDS}")
+    wrong = [*asked.notes, *(f"{shown(key)} is no filter" for key in keys if not set("*?[") & set(key))]
+    if wrong:
+        raise UsageError(wrong[0], hint=f"use {_WORDS}")
     return asked
 
 

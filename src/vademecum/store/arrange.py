@@ -33,18 +33,13 @@ def tag(work: Workspace, chosen: Sequence[Found], *, add: Iterable[str], remove:
     removed = frozenset(remove)
     if not added and not removed:
         raise UsageError("no tag is given", hint="name a tag to add, or one to remove")
-
-    def labels(record: Record) -> Mapping[str, Any] | None:
-        tags = [each for each in dict.fromkeys((*record.tags, *added)) if each not in removed]
-        return None if tags == [*record.tags] else {"tags": tags or None}
-
     run = _begin(work, "tag")
     told = []
     for found in (work.records.standing_alone(each) for each in chosen):
-        changes = labels(found.record)
-        if changes is not None:
+        tags = [each for each in dict.fromkeys((*found.record.tags, *added)) if each not in removed]
+        if tags != [*found.record.tags]:
             before = _content(found)
-            after = frontmatter.edit(document.decode(before), changes).encode()
+            after = frontmatter.edit(document.decode(before), {"tags": tags or None}).encode()
             told.append(run.do(running.Edit(found.shelf, archive.RECORDS, found.name, before, after), "tag"))
     return Arranged(run.id, tuple(each.record for each in chosen), tuple(told))
 
