@@ -35,6 +35,7 @@ LAYERS = [
 # The same inside the interfaces: the command line starts all others, what they share knows none of them.
 INTERFACES = [
     ["interfaces.cli"],
+    ["interfaces.http"],  # serves `/mcp` too, behind the guards of that server
     [
         "interfaces.mcp",
         "interfaces.chat",
@@ -63,14 +64,18 @@ FOREIGN = {
     "Stemmer": ("index/languages",),
     "agents": ("adapters/openai_agents",),
     "anthropic": ("adapters/anthropic_memory",),
-    "anyio": ("interfaces/mcp/",),
+    "anyio": ("interfaces/mcp/", "interfaces/http/"),
     "apsw": ("index/pages", "index/sqlite", "store/state"),
     "click": ("interfaces/cli", "interfaces/present"),
+    "fastapi": ("interfaces/http/",),
     "httpx2": ("llm/net", "llm/remote"),
+    "jinja2": ("interfaces/http/pages",),
     "langgraph": ("adapters/langgraph_store",),
-    "markdown_it": ("transcripts/export",),
+    "markdown_it": ("transcripts/export", "interfaces/http/markdown"),
+    "markupsafe": ("interfaces/http/",),
     "mcp": ("interfaces/mcp/",),
     "mcp_types": ("interfaces/mcp/",),
+    "nh3": ("interfaces/http/markdown",),
     "numpy": ("index/", "search/"),
     "onnxruntime": ("index/embed/local",),
     "prompt_toolkit": ("interfaces/chat/terminal",),
@@ -78,12 +83,12 @@ FOREIGN = {
     "pydantic_ai": ("adapters/pydantic_ai", "llm/net", "llm/remote"),
     "rapidfuzz": ("text/similarity",),
     "rich": ("interfaces/chat/terminal", "interfaces/cli", "interfaces/present"),
-    "starlette": ("interfaces/mcp/",),
+    "starlette": ("interfaces/mcp/", "interfaces/http/"),
     "tomlkit": ("interfaces/install", "interfaces/cli/settings"),
     "tokenizers": ("index/embed/",),
     "h11": ("interfaces/mcp/",),
     "uvicorn": ("interfaces/mcp/",),
-    "watchfiles": ("index/freshness",),
+    "watchfiles": ("index/freshness", "interfaces/http/events"),
     "yaml": ("store/frontmatter",),
 }
 

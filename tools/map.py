@@ -20,6 +20,7 @@ BEGIN, END = "<!-- modules: made by `python -m tools.map` -->", "<!-- end of mod
 # From the top down. A package that stands in no row is an error, so that the drawing cannot go stale.
 ROWS = [
     ["interfaces.cli"],
+    ["interfaces.http"],
     [
         "interfaces.mcp",
         "interfaces.chat",

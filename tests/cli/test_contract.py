@@ -189,6 +189,10 @@ review trust|--off
 trust|--off
 project
 init
+token add|ci|--expires|1h
+token list
+token
+token revoke|ci
 completion|bash
 doctor
 demo
@@ -254,6 +258,7 @@ LEFT = {
     "sessions rename",
     "sessions show",
     "sessions trim",
+    "serve",
 }
 
 

@@ -306,6 +306,8 @@ ROWS = (
         (store(FIRST, "build"), ("sources", "add", "../vault")),
         files={"vault/note.md": "# A note\n"},
     ),
+    Row("token add", ("token", "add", "ci"), (store(FIRST, "build"),)),
+    Row("token revoke", ("token", "revoke", "ci"), (store(FIRST, "build"), ("token", "add", "ci"))),
     Row("graph", ("graph", "--reject", "build", "cache"), (store(FIRST, "build"), store(SECOND, "cache"))),
 )
 
@@ -338,7 +340,7 @@ READS = {
         "context inspect",
     ),
     *("sessions export", "sessions get", "sessions list", "sessions search", "sessions show"),
-    *("approve list", "project list", "review approve list", "sources list"),
+    *("approve list", "project list", "review approve list", "sources list", "token list"),
 }
 ELSEWHERE = {
     # `review` alone asks a person line by line; what it does is `verify`, `approve` and `edit`.
@@ -347,5 +349,6 @@ ELSEWHERE = {
     "review trust": "is `trust`",
     "review verify": "is `verify`",
     "open": "starts another program",
+    "serve": "runs until it is stopped; its writes are those of memory, and tests/http_door cuts them off",
     "demo": "works in a folder of its own that it deletes",
 }

@@ -69,6 +69,8 @@ Sessions and agents
   context    sessions  Inspect a context window.
   inject     agents    Show or write what agents are told at start.
   mcp        agents    Serve memory over MCP.
+  serve      web       Serve memory as a page and an API.
+  token      web       Make and revoke tokens for the API.
   hook       agents    Answer an agent's hook.
   uninstall  agents    Disconnect an agent from memory.
 Projects and settings

@@ -90,7 +90,15 @@ def serve(
 ) -> None:
     """Serve until told to stop; without a token only what holds nothing of anybody may be served."""
     port = taken.getsockname()[1]
-    guarded = Guard(application, port=port, token=token)
+    run_guarded(
+        Guard(application, port=port, token=token),
+        taken,
+        ready=lambda: ready(f"http://{HOST}:{port}{PATH}"),
+    )
+
+
+def run_guarded(guarded: ASGIApp, taken: socket.socket, *, ready: Callable[[], None]) -> None:
+    """Serve what guards itself, with the limits of every server of ours, until told to stop."""
     made = _Server(
         uvicorn.Config(
             guarded,
@@ -106,7 +114,7 @@ def serve(
     )
     if not _stays_behind():
         threading.Thread(target=made.follow, args=(os.getppid(),), name="leave", daemon=True).start()
-    ready(f"http://{HOST}:{port}{PATH}")
+    ready()
     anyio.run(made.serve, [taken])
 
 
@@ -239,10 +247,13 @@ class Guard:
         if refused is None:
             await self._application(scope, receive, send)
             return
-        status, why = refused
+        await self.refuse(*refused)(scope, receive, send)
+
+    def refuse(self, status: int, why: str) -> ASGIApp:
+        """The answer to what is not served."""
         headers = {"WWW-Authenticate": 'Bearer realm="vade"'} if status == 401 else None
         error = {"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": why}}
-        await JSONResponse(error, status, headers)(scope, receive, send)
+        return JSONResponse(error, status, headers)
 
     def refusal(self, headers: Headers) -> tuple[int, str] | None:
         """Why a request is not served; None when it is."""

@@ -591,6 +591,11 @@ _seen = JsonShape(
 )
 agents_json = JsonShape("agents", agents=many(_seen))
 serving_json = JsonShape("serving", "url token_file")
+serving_page_json = JsonShape("serving_page", "url page:bool")
+_token = JsonShape("token", "name scopes:list created expires by expired:bool")
+token_added_json = JsonShape("token_added", _token, "token")
+tokens_json = JsonShape("tokens", tokens=many(prepared(_token)))
+token_json = _token
 _mapped = JsonShape("piece", "source kind path outcome added:int secrets:list")
 _skipped = JsonShape("piece_skipped", "source why")
 _over = JsonShape(
@@ -712,6 +717,10 @@ _COMMANDS: dict[str, tuple[JsonShape, ...]] = {
     "install": (installed_json, agents_json, installed_all_json),
     "uninstall": (installed_json,),
     "mcp": (serving_json,),
+    "serve": (serving_page_json,),
+    "token add": (token_added_json,),
+    "token, token list": (tokens_json,),
+    "token revoke": (_token,),
     "approve, approve list, review approve, review approve list": (waiting_json,),
     "approve yes, approve no, review approve yes, review approve no": (decided_json,),
     "forget": (brief_json, cleared_json),

@@ -1,0 +1,160 @@
+"""Commands for the page and the API: the server, and tokens for programs that use it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from vademecum.interfaces.cli.options import common
+from vademecum.interfaces.present import output, to_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from vademecum.interfaces.cli.options import Door
+    from vademecum.memory.tokens import AccessToken
+
+_SCOPES = ("read", "write", "review")
+
+
+@click.command()
+@click.option(
+    "--port", type=click.IntRange(0, 65535), help="The port; 0 is any that is free.  [default: 8378]"
+)
+@click.option("--open", "opening", is_flag=True, help="Open the page in your browser.")
+@common
+def serve(*, port: int | None, opening: bool, as_json: bool, door: Door) -> None:
+    """Serve memory as a page and an API.
+
+    The page, /api/v1 and /mcp answer on one port of this machine. You get in by a link that works once; it is
+    shown on a terminal only, or opened by --open. What you do on the page is your word; what comes with a
+    token of `vade token add` is an agent's. Runs until it is stopped.
+    """
+    from vademecum.interfaces.cli.agents import options_of
+    from vademecum.interfaces.http import serve as serving
+
+    memory = door()
+
+    def ready(address: str, link: Callable[[], str]) -> None:
+        person = memory.caller.origin == "user"
+        if as_json:
+            output.as_json(to_json.serving_page_json, url=address, page=person)
+            sys.stdout.flush()
+        else:
+            output.error(f"listening on {address}")
+        if not person:
+            output.error(f"no page for people: {memory.caller.undecided}")
+            return
+        if sys.stderr.isatty() and memory.caller.decides:
+            click.echo(f"vade: open {link()} (works once)", err=True)
+        if opening:
+            _open_browser(link())
+
+    serving.run(
+        options_of(memory), home=memory.home, port=serving.PORT if port is None else port, ready=ready
+    )
+
+
+def _open_browser(link: str) -> None:
+    """Open a link in the browser; without a terminal in the system's own, whatever a variable says."""
+    import webbrowser
+
+    if not (sys.stdin and sys.stdin.isatty()):
+        os.environ.pop("BROWSER", None)  # by which whoever started this could have the link handed to them
+    if not webbrowser.open(link):
+        output.error("no browser could be opened here")
+
+
+@click.group(invoke_without_command=True)
+@common
+@click.pass_context
+def token(ctx: click.Context, *, as_json: bool, door: Door) -> None:
+    """Make and revoke tokens for the API.
+
+    Programs show one to `vade serve`. What they write is an agent's word, never yours.
+    """
+    if ctx.invoked_subcommand is None:
+        _show_tokens(door, as_json=as_json)
+
+
+@token.command("add")
+@click.argument("name")
+@click.option(
+    "--scope",
+    "scopes",
+    type=click.Choice(_SCOPES),
+    multiple=True,
+    default=("read",),
+    show_default=True,
+    help="What it may do; may be given twice.",
+)
+@click.option("--expires", metavar="TIME", default="90d", show_default=True, help="How long: 12h, 90d, 6w.")
+@common
+def add(name: str, *, scopes: tuple[str, ...], expires: str, as_json: bool, door: Door) -> None:
+    """Make a token for a program, and show it once.
+
+    `read` looks at memory, `write` also saves as an agent does, `review` also decides about what is pending,
+    in your name.
+    """
+    from vademecum.memory import tokens
+
+    memory = door()
+    made, shown = tokens.add(memory, name, scopes=scopes, expires=expires)
+    if as_json:
+        click.echo(_whole_json(made, shown))
+    else:
+        output.error(f"{name} may {', '.join(made.scopes)} until {made.expires}; it is shown this once:")
+        click.echo(shown)
+
+
+@token.command("list")
+@common
+def listed(*, as_json: bool, door: Door) -> None:
+    """List the tokens there are; none is shown again."""
+    _show_tokens(door, as_json=as_json)
+
+
+@token.command("revoke")
+@click.argument("name")
+@common
+def revoke(name: str, *, as_json: bool, door: Door) -> None:
+    """Revoke a token; whoever shows it is refused from now on."""
+    from vademecum.memory import tokens
+
+    gone = tokens.revoke(door(), name)
+    output.tell(as_json, f"{name} opens nothing any more", to_json.token_json, gone, expired=_over(gone))
+
+
+def _show_tokens(door: Door, *, as_json: bool) -> None:
+    from vademecum.memory import tokens
+
+    found = tokens.every(door().home)
+    if as_json:
+        output.as_json(
+            to_json.tokens_json, tokens=[to_json.token_json(each, expired=_over(each)) for each in found]
+        )
+        return
+    rows = [
+        [each.name, ", ".join(each.scopes), "expired" if _over(each) else each.expires[:10], each.by]
+        for each in found
+    ]
+    output.table(rows, ["name", "scopes", "until", "by"]) if rows else output.line("no tokens yet")
+
+
+def _over(token: AccessToken) -> bool:
+    from vademecum.text import clock
+
+    return token.is_over(clock.now())
+
+
+def _whole_json(made: AccessToken, shown: str) -> str:
+    """A new token for programs: the one answer out of which nothing may be taken."""
+    import json
+
+    from vademecum.interfaces.present.shape import VERSION
+
+    whole = to_json.token_added_json(made, expired=False, token=shown)
+    return json.dumps({"schemaVersion": VERSION, **whole}, indent=2)

@@ -1,0 +1,126 @@
+"""What stands before every route: the limits, Host and Origin of `mcp --http`, who asks, and safe headers."""
+
+from __future__ import annotations
+
+import hmac
+from typing import TYPE_CHECKING
+
+from starlette.datastructures import Headers, MutableHeaders
+
+from vademecum.interfaces.http import access
+from vademecum.interfaces.http.problems import answer_problem, render_problem
+from vademecum.interfaces.mcp.http import PATH as MCP_PATH
+from vademecum.interfaces.mcp.http import Guard
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from vademecum.interfaces.http.access import Visitor
+    from vademecum.interfaces.http.site import Site
+
+_POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self'",
+        "font-src 'self'",
+        "connect-src 'self'",
+        "worker-src 'self'",
+        "manifest-src 'self'",
+        "form-action 'self'",
+        "base-uri 'none'",
+        "frame-ancestors 'none'",
+    )
+)
+SAFE = {
+    "content-security-policy": _POLICY,
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "same-origin",  # to ourselves alone, whose port counts here; a door never leaves
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
+}
+_SIGHT = ("same-origin", "none")  # what a browser says of a request that no other site set off
+HOW_IN = "open the page with `vade open` in a terminal, or send a token of `vade token add`"
+
+
+class PageGuard(Guard):
+    """Lets in a person by cookie and door, a program by its token; everybody gets the same safe headers."""
+
+    def __init__(self, application: ASGIApp, site: Site, *, mcp: ASGIApp | None = None) -> None:
+        super().__init__(self._routed, port=site.port, token=None)
+        self._pages, self._site, self._mcp = application, site, mcp
+
+    async def _routed(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Hand a request on: `/mcp` to who may write through it, everything else to the application."""
+        if self._mcp is None or scope["type"] != "http" or scope["path"] != MCP_PATH:
+            await self._pages(scope, receive, send)
+            return
+        visitor: Visitor | None = scope["state"]["visitor"]
+        if visitor is not None and visitor.kind == "token" and visitor.scopes & {"mcp", "write"}:
+            await self._mcp(scope, receive, send)
+            return
+        why = "MCP needs the token of the file mcp-token, or one with the scope write"
+        await self.refuse(401 if visitor is None else 403, why)(scope, receive, send)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, or refuse it."""
+
+        async def safely(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in SAFE.items():
+                    headers[name] = value
+                headers.setdefault("cache-control", "no-store")
+            await send(message)
+
+        if scope["type"] == "http":
+            scope = self._named(scope)
+            await super().__call__(scope, receive, safely)
+        else:
+            await super().__call__(scope, receive, send)
+
+    def _named(self, scope: Scope) -> Scope:
+        """The request with who asks in its state, and without the door in its path."""
+        headers = Headers(scope=scope)
+        door, path = access.split_door(scope["path"])
+        visitor = self._person(door, headers) if door else self._program(headers)
+        made = {**scope, "state": {**scope.get("state", {}), "visitor": visitor, "door": door}}
+        if door:
+            raw = scope.get("raw_path", b"")[len(door) :]
+            made |= {"path": path or "/", "raw_path": raw or b"/"}
+        return made
+
+    def _person(self, door: str, headers: Headers) -> Visitor | None:
+        """The person whose browser this is; another site's request is nobody's."""
+        if headers.get("sec-fetch-site", "none") not in _SIGHT:
+            return None
+        session = self._site.gate.session_of(door, headers.getlist("cookie"))
+        return None if session is None else access.Visitor("person", session=session)
+
+    def _program(self, headers: Headers) -> Visitor | None:
+        given = headers.getlist("authorization")
+        kind, _, token = given[0].partition(" ") if len(given) == 1 else ("", "", "")
+        return self._site.find_token(token.strip()) if kind.lower() == "bearer" else None
+
+    def refuse(self, status: int, why: str) -> ASGIApp:
+        """The answer to what is not served."""
+        headers = {"WWW-Authenticate": 'Bearer realm="vade"'} if status == 401 else None
+        return answer_problem(render_problem(status, why), html=False, headers=headers)
+
+
+def is_prefetch(headers: Headers) -> bool:
+    """Whether a browser asks before its person does."""
+    return "prefetch" in (headers.get("sec-purpose") or headers.get("purpose") or "").lower()
+
+
+def holds_secret(visitor: Visitor, headers: Headers) -> bool:
+    """Whether a call of the page brings the secret of its page; a token needs none."""
+    if visitor.session is None:
+        return True
+    given = headers.getlist(access.HEADER)
+    return len(given) == 1 and hmac.compare_digest(
+        given[0].encode("utf-8", "replace"), visitor.session.secret.encode()
+    )

@@ -1,0 +1,44 @@
+"""Markdown as HTML that can do nothing: no script, no style, no picture from elsewhere, nothing invisible."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING
+
+import nh3
+from markdown_it import MarkdownIt
+from markupsafe import Markup, escape
+
+from vademecum.text import spelled
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+LONGEST = 256 << 10  # characters that are rendered; what is longer is shown as it stands
+LONGEST_LINE = 20_000
+_TAGS = {
+    *("p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "li", "blockquote", "pre", "code"),
+    *("em", "strong", "s", "del", "a", "table", "thead", "tbody", "tr", "th", "td"),
+}
+_ATTRIBUTES: Mapping[str, set[str]] = {"a": {"href", "title"}, "code": {"class"}, "ol": {"start"}}
+
+
+def render(text: str) -> Markup:
+    """A text as HTML, with what cannot be seen written out; what is too long is shown as plain text."""
+    shown = spelled(text)
+    if len(shown) > LONGEST or any(len(line) > LONGEST_LINE for line in shown.splitlines()):
+        return Markup("<pre>{}</pre>").format(escape(shown))
+    made = nh3.clean(
+        _parser().render(shown),
+        tags=_TAGS,
+        attributes={name: set(each) for name, each in _ATTRIBUTES.items()},
+        url_schemes={"http", "https", "mailto"},
+        link_rel="noopener noreferrer nofollow",
+        strip_comments=True,
+    )
+    return Markup(made)  # it was cleaned just now
+
+
+@functools.cache
+def _parser() -> MarkdownIt:
+    return MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"]).disable("image")

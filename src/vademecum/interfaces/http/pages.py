@@ -1,0 +1,195 @@
+"""The pages: each view's data as HTML, or as JSON at the same address with `.json` behind it."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jinja2
+from fastapi import APIRouter, Request
+from markupsafe import Markup
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+
+from vademecum import __version__
+from vademecum.errors import NotFound
+from vademecum.interfaces.http import access, markdown
+from vademecum.interfaces.http.guard import HOW_IN, is_prefetch
+from vademecum.interfaces.http.problems import HttpProblem, wants_html
+from vademecum.interfaces.http.site import site_of, visitor_of, whose
+from vademecum.interfaces.present.safe import clean_value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from starlette.datastructures import QueryParams
+
+    from vademecum.interfaces.http.access import Visitor
+    from vademecum.memory import Memory
+
+_HERE = files("vademecum.interfaces.http")
+_TYPES = {
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".png": "image/png",
+    ".woff2": "font/woff2",
+    ".json": "application/json",
+    ".webmanifest": "application/manifest+json",
+}
+_YEAR = "public, max-age=31536000, immutable"
+
+
+class Ask(NamedTuple):
+    """What a view is asked: by whom, of which memory, with which words in the address."""
+
+    memory: Memory
+    visitor: Visitor
+    query: QueryParams  # `ask.query.get("q", "")`, `ask.query.getlist("tag")`
+    path: Mapping[str, str]  # the parts of the address in braces: `ask.path["key"]`
+
+
+class PageView(NamedTuple):
+    """A page: where it is, what it is called in the menu, its data, and the template that shows them."""
+
+    path: str
+    title: str
+    data: Callable[[Ask], dict[str, Any]]
+    template: str
+    menu: bool = True  # a page of one thing, such as a record, is in no menu
+
+
+def make_router(views: Sequence[PageView]) -> APIRouter:
+    """Every view at its address and at its `.json`; the first one is the home page."""
+    router = APIRouter(include_in_schema=False)
+    router.add_api_route("/enter", enter, methods=["GET"])
+    router.add_api_route("/static/{name:path}", send_static, methods=["GET"])
+    for view in views:
+        shown = functools.partial(_answer, view, as_json=False)
+        data = functools.partial(_answer, view, as_json=True)
+        router.add_api_route(f"{view.path}.json", _route(data), methods=["GET"])
+        router.add_api_route(view.path, _route(shown), methods=["GET"])
+    first = views[0].path
+
+    async def begin(request: Request) -> Response:
+        return await come_in(request) or RedirectResponse(request.state.door + first, 303)
+
+    router.add_api_route("/", begin, methods=["GET"])
+    return router
+
+
+def _route(answer: Callable[[Request], Any]) -> Callable[[Request], Any]:
+    async def page(request: Request) -> Response:
+        made: Response = await answer(request)
+        return made
+
+    return page
+
+
+async def _answer(view: PageView, request: Request, *, as_json: bool) -> Response:
+    stranger = await come_in(request)
+    if stranger is not None:
+        return stranger
+    visitor, site = visitor_of(request), site_of(request)
+    if not as_json and visitor.session is None:
+        raise HttpProblem(403, "pages are for people", hint=f"ask for {view.path}.json")
+
+    def made(memory: Memory) -> dict[str, Any]:
+        return view.data(Ask(memory, visitor, request.query_params, request.path_params))
+
+    data = clean_value(await site.pool.run(whose(request), made))
+    if as_json:
+        return JSONResponse(data)
+    return HTMLResponse(render_page(view, data, request))
+
+
+async def come_in(request: Request) -> Response | None:
+    """What whoever is not let in gets instead: a page that knows the way, if this browser does; or None."""
+    if request.state.visitor is not None:
+        return None
+    if wants_html(request) and not request.state.door:
+        return HTMLResponse(render_template("stranger.html", title="Vademecum", how=HOW_IN), 401)
+    raise HttpProblem(401, "this needs to know who asks", hint=HOW_IN)
+
+
+async def enter(request: Request) -> Response:
+    """Let a browser in that brings a one-time link, and forget the link."""
+    if is_prefetch(request.headers):  # a browser that only looks ahead must not use it up
+        raise HttpProblem(403, "a link is opened by a person")
+    site = site_of(request)
+    session = site.gate.enter(request.query_params.get("key", ""))
+    if session is None:
+        raise HttpProblem(403, "this link was used already, or is too old", hint=HOW_IN)
+    to = request.query_params.get("to", "/")
+    to = session.door + (to if to.startswith("/") and not to.startswith("//") else "/")
+    # A page, and no redirect: a cookie for this site alone is not sent along where another site led here.
+    page = render_template("enter.html", title="Vademecum", to=to, door=session.door)
+    return HTMLResponse(page, headers={"set-cookie": access.cookie_line(session)})
+
+
+async def send_static(request: Request, name: str) -> Response:
+    """A file of ours; one that is asked for by its hash never changes."""
+    found = _static().get(name)
+    if found is None:
+        raise NotFound(f"there is no file {name}")
+    content, digest = found
+    same = request.headers.get("if-none-match") == f'"{digest}"'
+    known = request.query_params.get("v") == digest
+    headers = {"etag": f'"{digest}"', "cache-control": _YEAR if known else "no-cache"}
+    kind = _TYPES.get(name[name.rfind(".") :], "application/octet-stream")
+    return Response(b"" if same else content, 304 if same else 200, headers, media_type=kind)
+
+
+@functools.cache
+def _static() -> dict[str, tuple[bytes, str]]:
+    """Every file that is sent, by name, with its hash: no request reaches the disk by a name of its own."""
+    found = {}
+    for each in (_HERE / "static").iterdir():
+        if each.is_file():
+            content = each.read_bytes()
+            found[each.name] = content, hashlib.sha256(content).hexdigest()[:16]
+    return found
+
+
+# ---------------------------------------------------------------- templates
+
+
+def render_page(view: PageView, data: Mapping[str, Any], request: Request) -> str:
+    """A view's data as a page."""
+    site, session = site_of(request), visitor_of(request).session
+    return render_template(
+        view.template,
+        title=view.title,
+        view=view,
+        data=data,
+        query=request.query_params,
+        menu=[each for each in site.views if each.menu],
+        door=session.door if session else "",
+        secret=session.secret if session else "",
+    )
+
+
+def render_template(name: str, **given: Any) -> str:
+    """A template, filled in; every text in it is escaped."""
+    door = str(given.get("door") or "")
+    return _templates().get_template(name).render(at=lambda path: door + path, **given)
+
+
+@functools.cache
+def _templates() -> jinja2.Environment:
+    made = jinja2.Environment(
+        loader=jinja2.PackageLoader("vademecum.interfaces.http", "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.globals.update(static=static, version=__version__)
+    made.filters["markdown"] = markdown.render
+    return made
+
+
+def static(name: str) -> Markup:
+    """The address of a file of ours, by its hash."""
+    return Markup("/static/{}?v={}").format(name, _static()[name][1])

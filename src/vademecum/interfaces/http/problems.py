@@ -1,0 +1,121 @@
+"""What went wrong, as problem+json (RFC 9457) or as a page: the same words and hints as the command line."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from starlette.responses import HTMLResponse, JSONResponse
+
+from vademecum import errors
+from vademecum.errors import PendingReview, VadeError
+from vademecum.interfaces.present.safe import safe_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+logger = logging.getLogger(__name__)
+TYPE = "application/problem+json"
+
+# The nearest class above an error decides.
+_STATUS: Mapping[type[VadeError], int] = {
+    errors.UsageError: 400,
+    errors.ConfigError: 422,
+    errors.NotFound: 404,
+    errors.Ambiguous: 409,
+    errors.Refused: 403,
+    errors.PendingReview: 202,
+    errors.Malformed: 422,
+    errors.Collision: 409,
+    errors.Conflict: 409,
+    errors.Locked: 503,
+    errors.IndexFailed: 503,
+    errors.EmbedderFailed: 502,
+    errors.ModelFailed: 502,
+    errors.StorageFailed: 507,
+    VadeError: 500,
+}
+_TITLES = {
+    202: "Waiting for review",
+    400: "The request is wrong",
+    401: "Not let in",
+    403: "Refused",
+    404: "Not found",
+    405: "Not done here",
+    409: "Conflict",
+    413: "Too large",
+    415: "Not JSON",
+    421: "Another address",
+    422: "Cannot be read",
+    428: "If-Match is missing",
+    431: "Too large",
+    500: "Something went wrong",
+    502: "No answer from a model",
+    503: "Try again",
+    507: "The disk refused",
+}
+
+
+class HttpProblem(Exception):
+    """A refusal that only this door knows: a status, what happened, what to try, and more fields."""
+
+    def __init__(self, status: int, message: str, *, hint: str = "", **more: Any) -> None:
+        super().__init__(message)
+        self.status, self.hint, self.more = status, hint, more
+
+
+def status_of(error: VadeError) -> int:
+    """The status of an error."""
+    return next(_STATUS[kind] for kind in type(error).__mro__ if kind in _STATUS)
+
+
+def problem_of(error: Exception) -> dict[str, Any]:
+    """An error as an object; what nobody foresaw tells no more than its kind."""
+    if isinstance(error, HttpProblem):
+        return render_problem(error.status, str(error), hint=error.hint, **error.more)
+    if isinstance(error, PendingReview):
+        told = {"approval": error.approval, "outcome": "waiting"}
+        return render_problem(202, str(error), hint=error.hint, kind=type(error).__name__, **told)
+    if isinstance(error, VadeError):
+        return render_problem(status_of(error), str(error), hint=error.hint, kind=type(error).__name__)
+    logger.error("a request failed", exc_info=error)
+    said = f"something went wrong inside vade ({type(error).__name__})"
+    return render_problem(500, said, hint="run `vade doctor`, and report it if it stays")
+
+
+def render_problem(
+    status: int, message: str, *, hint: str = "", kind: str = "", **more: Any
+) -> dict[str, Any]:
+    """The object itself: `type`, `title`, `status`, `detail`, and our `hint` and `kind`."""
+    return {
+        "type": "about:blank",
+        "title": _TITLES.get(status, "Refused"),
+        "status": status,
+        "detail": safe_text(" ".join(message.split())),
+        "hint": safe_text(hint),
+        "kind": kind,
+        **more,
+    }
+
+
+def answer_problem(told: dict[str, Any], *, html: bool, headers: Mapping[str, str] | None = None) -> Response:
+    """A problem as whoever asked can read it."""
+    status = int(told["status"])
+    if html:
+        from vademecum.interfaces.http.pages import render_template
+
+        return HTMLResponse(
+            render_template("problem.html", title=told["title"], problem=told), status, headers
+        )
+    return JSONResponse(told, status, headers, media_type=TYPE)
+
+
+def wants_html(request: Request) -> bool:
+    """Whether a browser asks for a page, and not a program for data."""
+    path = request.scope.get("path", "")
+    if path.startswith(("/api/", "/mcp")) or path.endswith(".json"):
+        return False
+    return "text/html" in request.headers.get("accept", "")

@@ -1,0 +1,53 @@
+"""What one server consists of, and how a request gets at it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from vademecum.interfaces.http.pool import Whose
+from vademecum.interfaces.http.problems import HttpProblem
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from starlette.requests import Request
+
+    from vademecum.interfaces.http.access import Gate, Visitor
+    from vademecum.interfaces.http.pages import PageView
+    from vademecum.interfaces.http.pool import MemoryPool
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A server's memory, those who were let in, and its views."""
+
+    pool: MemoryPool
+    gate: Gate
+    find_token: Callable[[str], Visitor | None]
+    views: Sequence[PageView]
+    port: int
+
+
+def site_of(request: Request) -> Site:
+    """The server that a request came to."""
+    found: Site = request.app.state.site
+    return found
+
+
+def visitor_of(request: Request) -> Visitor:
+    """Who asks; nobody is refused."""
+    found: Visitor | None = request.state.visitor
+    if found is None:
+        raise HttpProblem(401, "this needs to know who asks")
+    return found
+
+
+def whose(request: Request) -> Whose:
+    """Whose memory a request is about: of the project that it names, or of the one that is served."""
+    visitor = visitor_of(request)
+    return Whose(
+        person=visitor.kind == "person",
+        project=request.query_params.get("project") or None,
+        token=visitor.name,
+    )

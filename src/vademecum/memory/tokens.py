@@ -1,0 +1,121 @@
+"""Tokens that programs show to `vade serve`: made by a person, shown once, kept as a hash, soon over."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+from datetime import timedelta
+from typing import TYPE_CHECKING, NamedTuple
+
+from vademecum.errors import Collision, NotFound, UnknownName, UsageError
+from vademecum.store import decisions
+from vademecum.text import clock, names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from datetime import datetime
+
+    from vademecum.memory.core import Memory
+    from vademecum.store import Home
+
+SCOPES = ("read", "write", "review")
+LONGEST = 3660  # days; a token that never ends is forgotten and still opens
+_KIND = "tokens"
+_BEGIN = "vade_"
+_SPAN = re.compile(r"(\d{1,5})([hdw]?)")
+_HOURS = {"h": 1, "d": 24, "": 24, "w": 24 * 7}
+
+
+class AccessToken(NamedTuple):
+    """A token as it is kept: everything but itself."""
+
+    name: str
+    scopes: tuple[str, ...]
+    created: str
+    expires: str
+    by: str = ""
+    digest: str = ""
+
+    def is_over(self, now: datetime) -> bool:
+        """Whether its time is up; one whose end cannot be read has ended."""
+        ends = clock.parse(self.expires)
+        return ends is None or ends <= now
+
+
+def add(memory: Memory, name: str, *, scopes: Iterable[str], expires: str) -> tuple[AccessToken, str]:
+    """Make a token of that name; what is returned beside it is shown once and kept nowhere."""
+    work = memory.workspace
+    work.may_write()
+    work.may_decide("make a token", "vade token add")
+    names.check_key(name)
+    chosen = tuple(each for each in SCOPES if each in set(scopes))
+    if not chosen or set(scopes) - set(SCOPES):
+        raise UnknownName("a token needs a scope", hint=f"the scopes are {', '.join(SCOPES)}")
+    if any(each.name == name for each in every(memory.home)):
+        raise Collision(f"there is a token named {name} already", hint=f"run `vade token revoke {name}`")
+    made = _BEGIN + secrets.token_urlsafe(32)
+    now = work.now()
+    kept = AccessToken(
+        name, chosen, clock.stamp(now), clock.stamp(now + parse_span(expires)), memory.caller.actor
+    )
+    with work.reported("keep the token"):
+        kept = kept._replace(digest=_digest(made))
+        decisions.put(memory.home, _KIND, kept.digest, _fields(kept))
+        work.audit("add token")
+    return kept, made
+
+
+def every(home: Home) -> Sequence[AccessToken]:
+    """All tokens by name, those that have ended included."""
+    return sorted(_read(digest, found) for digest, found in decisions.every(home, _KIND))
+
+
+def revoke(memory: Memory, name: str) -> AccessToken:
+    """Take a token away; whoever still shows it is refused from the next request on."""
+    work = memory.workspace
+    work.may_write()
+    work.may_decide("revoke a token", "vade token revoke")
+    for each in every(memory.home):
+        if each.name == name:
+            with work.reported("revoke the token"):
+                decisions.drop(memory.home, _KIND, each.digest)
+                work.audit("revoke token")
+            return each
+    raise NotFound(f"there is no token named {names.shown(name)}", hint="run `vade token list`")
+
+
+def find(home: Home, shown: str) -> AccessToken | None:
+    """The token that somebody shows, unless it was revoked or has ended."""
+    if not shown.startswith(_BEGIN) or len(shown) > 200:
+        return None
+    digest = _digest(shown)  # a look-up by hash tells nothing of how much of it was right
+    found = decisions.get(home, _KIND, digest)
+    token = None if found is None else _read(digest, found)
+    return None if token is None or token.is_over(clock.now()) else token
+
+
+def parse_span(text: str) -> timedelta:
+    """How long from now: `12h`, `90d`, `6w`; a number alone is days."""
+    match = _SPAN.fullmatch(text.strip())
+    hours = int(match[1]) * _HOURS[match[2]] if match else 0
+    if not 0 < hours <= LONGEST * 24:
+        raise UsageError(
+            f"{names.shown(text)} is not a time that a token can last", hint="such as 12h, 90d or 6w"
+        )
+    return timedelta(hours=hours)
+
+
+def _fields(token: AccessToken) -> dict[str, object]:
+    return {name: value for name, value in token._asdict().items() if name != "digest"}
+
+
+def _read(digest: str, found: dict[str, object]) -> AccessToken:
+    given = found.get("scopes")
+    scopes = tuple(each for each in SCOPES if isinstance(given, list) and each in given)
+    told = {each: str(found.get(each) or "") for each in ("name", "created", "expires", "by")}
+    return AccessToken(**told, scopes=scopes, digest=digest)
+
+
+def _digest(token: str) -> str:
+    return hashlib.sha256(token.encode("utf-8", "replace")).hexdigest()
