@@ -18,6 +18,7 @@ from bench import (
     copies,
     hooks,
     imports,
+    install,
     lifecycle,
     lint,
     mcp,
@@ -74,6 +75,7 @@ WITH_OPTIONS: dict[str, Callable[[argparse.Namespace], dict[str, Rows]]] = {
     "realistic": realistic.measure,
     "own": own.measure,
     "lifecycle": lambda _: lifecycle.measure(),
+    "install": lambda _: install.measure(),
     "lint": lint.measure,
     "imports": lambda chosen: {"imports": imports.measure(chosen), "memories": imports.measure_undo()},
     "statements": statements.measure,
@@ -116,6 +118,12 @@ def _parser() -> argparse.ArgumentParser:
         parents=[common],
         description=lifecycle.__doc__,
         help="time of each pass, and how well near-duplicates are told apart",
+    )
+    names.add_parser(
+        "install",
+        parents=[common],
+        description=install.__doc__,
+        help="size of an install, start of its commands, a new user's way",
     )
     asked = names.add_parser(
         "nothing", parents=[common], description=nothing.__doc__, help="questions about nothing in the store"

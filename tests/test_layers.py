@@ -81,7 +81,6 @@ FOREIGN = {
     "prompt_toolkit": ("interfaces/chat/terminal",),
     "pydantic": ("llm/base", "llm/remote"),
     "pydantic_ai": ("adapters/pydantic_ai", "llm/net", "llm/remote"),
-    "rapidfuzz": ("text/similarity",),
     "rich": ("interfaces/chat/terminal", "interfaces/cli", "interfaces/present"),
     "starlette": ("interfaces/mcp/", "interfaces/http/"),
     "tomlkit": ("interfaces/install", "interfaces/cli/settings"),

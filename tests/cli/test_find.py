@@ -98,6 +98,16 @@ def test_a_watch_says_that_it_runs_takes_up_a_change_and_ends_well_when_told_to(
         assert len(log.read_text().splitlines()) == 2
 
 
+def test_a_watch_takes_up_a_file_in_a_folder_that_came_after_it_began(vade: Vade) -> None:
+    vade("store", "The heron stands in the pond.", "--key", "heron")
+    with watching(vade) as (process, log):
+        vade("store", "The bittern hides in the reeds.", "--key", "bittern", "--scope", "agent")
+        until(lambda: log.read_text().count("\n") >= 2, "a line about the new folder")
+        assert log.read_text().splitlines()[1] == "2 of 2 files indexed (1 changed, 0 removed)"
+        process.terminate()
+        assert process.wait(10) == 0
+
+
 def test_a_watch_for_programs_prints_one_report_after_the_other(vade: Vade) -> None:
     vade("store", "The heron stands in the pond.", "--key", "heron")
     with watching(vade, "--json") as (process, log):

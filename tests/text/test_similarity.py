@@ -187,6 +187,9 @@ def test_the_language_of_a_text_is_told_by_its_commonest_words(text: str, langua
 
 
 @settings(max_examples=300)
-@given(*[st.text(st.sampled_from("abc \u00e9\t\u4e00"), max_size=60) for _ in range(2)])
-def test_short_texts_are_compared_as_the_library_compares_them(one: str, other: str) -> None:
-    assert similarity._plain_ratio(one, other) == fuzz.token_sort_ratio(one, other)
+@given(*[st.text(st.sampled_from("abc \u00e9\t\u4e00"), max_size=60) for _ in range(2)], st.floats(0, 100))
+def test_texts_are_as_alike_as_a_library_for_that_finds_them(one: str, other: str, cutoff: float) -> None:
+    expected = fuzz.token_sort_ratio(one, other)
+    assert similarity._ratio(one, other, 0.0) == expected
+    found = similarity._ratio(one, other, cutoff)
+    assert found == (expected if expected >= cutoff else 0.0)

@@ -25,8 +25,7 @@ THRESHOLD = 85.0
 LONGEST = 20_000  # characters; a longer text is a document, and only its own copy is the same
 
 _ROUGH = 0.5  # of the threshold: how alike two texts are at least that punctuation and spaces alone set apart
-_FEW, _SHORT = 100, 400  # comparisons in this process, and characters of a text, that load no library
-_compared = itertools.count()
+_SELECTIVE = 60.0  # a cutoff from which on counting letters tells most pairs apart, and is worth its time
 _MOST_SLIPS = 2
 _SHORTEST_SLIP, _LONG = (
     5,
@@ -66,21 +65,20 @@ def likeness(one: Wording, other: Wording, *, threshold: float) -> float | None:
 
 
 def _ratio(one: str, other: str, cutoff: float) -> float:
-    """How alike the words of two texts are in any order, out of 100; 0 below the cutoff."""
-    if next(_compared) < _FEW and max(len(one), len(other)) <= _SHORT:
-        found = _plain_ratio(one, other)
-        return found if found >= cutoff else 0.0
-    from rapidfuzz import fuzz
-
-    return float(fuzz.token_sort_ratio(one, other, score_cutoff=cutoff))
-
-
-def _plain_ratio(one: str, other: str) -> float:
-    """The same as rapidfuzz finds, which takes longer to load than a command's few short texts to compare.
+    """How alike the words of two texts are in any order, out of 100; 0 below the cutoff.
 
     A row of bits tells which letters of one are not yet in the longest run that both have in common.
     """
     first, second = (" ".join(sorted(each.split())) for each in (one, other))
+    length = len(first) + len(second)
+    needed = length * cutoff / 200  # letters in common
+    if not length or min(len(first), len(second)) < needed:
+        return 0.0 if length else 100.0
+    if (
+        cutoff > _SELECTIVE
+        and sum([min(first.count(each), second.count(each)) for each in set(first)]) < needed
+    ):
+        return 0.0  # whatever their order
     places: dict[str, int] = {}
     for at, letter in enumerate(first):
         places[letter] = places.get(letter, 0) | 1 << at
@@ -88,9 +86,9 @@ def _plain_ratio(one: str, other: str) -> float:
     for letter in second:
         both = row & places.get(letter, 0)
         row = (row + both | row - both) & every
-    length = len(first) + len(second)
     shared = 2 * (len(first) - row.bit_count())
-    return (1 - (length - shared) / length) * 100 if length else 100.0
+    found = (1 - (length - shared) / length) * 100
+    return found if found >= cutoff else 0.0
 
 
 def _in_one_language(one: Wording, other: Wording) -> tuple[Wording, Wording]:

@@ -66,6 +66,7 @@ def install(
     if tool is None:
         return _install_found(memory, place, dry_run=dry_run, yes=yes, as_json=as_json)
     chosen = runner.Installation.of(tool, *place)
+    _prepare(dry_run=dry_run)
     edits = runner.installing(chosen) if dry_run else runner.install(chosen, memory.home)
     _show(edits, dry_run=dry_run, done="installed", as_json=as_json, agent=tool)
     for what, why in chosen.without.items():
@@ -93,6 +94,7 @@ def _install_found(memory: Memory, place: AgentPlace, *, dry_run: bool, yes: boo
             output.line(f"{trial.agent}: {trial.said}; it is left as it is")
     changes = any(edit.changed for _, edits in plans for edit in edits)
     dry_run = dry_run or (changes and not yes and not _agreed(as_json))
+    _prepare(dry_run=dry_run)
     for one, _ in () if dry_run else plans:
         try:
             runner.install(one, memory.home)
@@ -105,6 +107,21 @@ def _install_found(memory: Memory, place: AgentPlace, *, dry_run: bool, yes: boo
     else:
         _show_trials(plans, trials, dry_run=dry_run, changes=changes)
     return 1 if any(each.state == "error" for each in trials) else 0
+
+
+def _prepare(*, dry_run: bool) -> None:
+    """Install the program itself where it runs from a cache: agents start it long after that is cleared."""
+    from vademecum.interfaces.install import program
+
+    command = program.missing_tool()
+    if not command:
+        if not dry_run:
+            program.compile_modules()
+        return
+    said = "vade runs from a temporary folder now, and agents need one that stays"
+    if not dry_run:
+        program.install_tool(command)
+    output.error(f"{said}: {'would run' if dry_run else 'ran'} `{' '.join(command)}`")
 
 
 def _planned(

@@ -13,7 +13,6 @@ import json
 import os
 import re
 import shutil
-import sys
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -42,6 +41,7 @@ from vademecum.agents.registry import find as find_agent
 from vademecum.agents.registry import having
 from vademecum.errors import Collision, Malformed, Refused, UnknownName
 from vademecum.interfaces.install import json_edit
+from vademecum.interfaces.install.program import this_program
 from vademecum.store.files import delete, read, reported, sweep, update
 from vademecum.store.folders import Folder
 from vademecum.text.clock import now, stamp
@@ -410,14 +410,6 @@ def place_of(memory: Memory, scope: str) -> AgentPlace:
     root = project.root if project is not None else Path.cwd()
     home = "" if memory.home.path == person / ".vade" else str(memory.home.path)
     return AgentPlace(Where(scope, person, root, os.environ), this_program(home))
-
-
-def this_program(home: str = "") -> Program:
-    """The program that runs now: its script by its whole path, or this Python and the module."""
-    script = os.path.abspath(sys.argv[0]) if sys.argv and sys.argv[0] else ""
-    if os.path.basename(script) in ("vade", "vade.exe") and os.access(script, os.X_OK):
-        return Program((script,), home)
-    return Program((sys.executable, "-m", "vademecum"), home)
 
 
 # -------------------------------------------------------------------- what would change
