@@ -20,6 +20,7 @@ from vademecum.lifecycle.learning import Learning
 from vademecum.lifecycle.relations import Relations
 from vademecum.lifecycle.transfer import Transfer
 from vademecum.memory.archive import Archive
+from vademecum.memory.browse import Browse
 from vademecum.memory.core import Memory
 from vademecum.memory.requests import Requests
 from vademecum.memory.review import Review
@@ -113,6 +114,13 @@ class AsyncAudit(_Noun):
 
     lines = _awaited(AuditLog.lines)
     verify = _awaited(AuditLog.verify)
+
+
+class AsyncBrowse(_Noun):
+    """`Memory.browse`, awaited."""
+
+    entries = _awaited(Browse.entries)
+    table = _awaited(Browse.table)
 
 
 class AsyncCare(_Noun):
@@ -267,6 +275,7 @@ class AsyncMemory:
         self._thread: ThreadPoolExecutor | None = None
         self.archive = AsyncArchive(self, "archive")
         self.audit = AsyncAudit(self, "audit")
+        self.browse = AsyncBrowse(self, "browse")
         self.care = AsyncCare(self, "care")
         self.graph = AsyncGraph(self, "graph")
         self.injection = AsyncInjection(self, "injection")

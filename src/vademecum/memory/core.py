@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from vademecum.lifecycle.relations import Relations
     from vademecum.lifecycle.transfer import Transfer
     from vademecum.memory.archive import Archive
+    from vademecum.memory.browse import Browse
     from vademecum.memory.requests import Requests
     from vademecum.memory.review import Review
     from vademecum.memory.status import Status
@@ -448,6 +449,13 @@ class Memory:
         from vademecum.store.audit import AuditLog
 
         return AuditLog(self.workspace)
+
+    @functools.cached_property
+    def browse(self) -> Browse:
+        """Memory to look through: a table of the records with its facets, and whose each entry is."""
+        from vademecum.memory.browse import Browse
+
+        return Browse(self)
 
     @functools.cached_property
     def care(self) -> Care:

@@ -172,6 +172,13 @@ def said(home: Home, shelf: Shelf, kind: str, name: str) -> dict[tuple[str | Non
     return {mark: state.said for mark, state in _states(home, shelf, kind, name).items()}
 
 
+def writers(
+    home: Home, shelf: Shelf, kind: str, name: str
+) -> dict[tuple[str | None, str], Mapping[str, str]]:
+    """Who wrote what and through which program, if no person, by record and fingerprint of the entry."""
+    return {mark: state.writer for mark, state in _states(home, shelf, kind, name).items()}
+
+
 def kept_names(home: Home, shelf: Shelf, kind: str) -> list[str]:
     """The files of a shelf for which entries were acknowledged, in no order."""
     logs = home.names("archive", "kept", *area(shelf), kind, ordered=False)

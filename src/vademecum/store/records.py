@@ -357,11 +357,21 @@ class Records:
 
     def said(self, record: Record) -> Mapping[str, tuple[str, ...]]:
         """Which sessions said each entry of a record, as this home knows it, by fingerprint."""
+        return self._logged(record, archive.said)
+
+    def writers(self, record: Record) -> Mapping[str, Mapping[str, str]]:
+        """Who wrote each entry of a record, and through which program, if no person did, by fingerprint."""
+        return self._logged(record, archive.writers)
+
+    def _logged(
+        self, record: Record, told: Callable[..., Mapping[tuple[str | None, str], Any]]
+    ) -> Mapping[str, Any]:
+        """What the log of a record's file tells of its entries."""
         for shelf in scopes.shelves(self.home, self.caller, record.place):
             name = record.path.rpartition("/")[2]
             if shelf.name_of(archive.RECORDS, name) == record.path:
-                told = archive.said(self.home, shelf, archive.RECORDS, name)
-                return {mark: by for (owner, mark), by in told.items() if owner == record.id}
+                found = told(self.home, shelf, archive.RECORDS, name)
+                return {mark: each for (owner, mark), each in found.items() if owner == record.id}
         return {}
 
     def change_fields(self, found: Found, fields: dict[str, Any], *, operation: str) -> Record:

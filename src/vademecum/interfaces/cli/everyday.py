@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import itertools
 import os
 import re
@@ -24,7 +23,7 @@ from vademecum.interfaces.cli.options import (
     scope_option,
 )
 from vademecum.interfaces.present import output, to_json
-from vademecum.interfaces.present.to_text import short, show_left
+from vademecum.interfaces.present.to_text import diff_lines, short, show_left
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -140,7 +139,7 @@ def log(key: str, scope: str | None, limit: int, as_json: bool, door: Door) -> N
     Each change as a diff, the newest first, with who made it and the id that `vade restore` takes.
     """
     steps = list(door().archive.history(key, scope=scope))
-    changes = [(before, after, _changes(before.text, after.text)) for before, after in _pairs(steps)]
+    changes = [(before, after, diff_lines(before.text, after.text)) for before, after in _pairs(steps)]
     changes = [each for each in reversed(changes) if each[2]][:limit]
     if as_json:
         told = [
@@ -187,24 +186,13 @@ def diff(key: str, version: str | None, scope: str | None, as_json: bool, door: 
             raise NotFound(f"{key} has no version {version}", hint=f"`vade log {key}` lists them")
     else:
         chosen = steps[-2] if len(steps) > 1 else now
-    lines = _changes(chosen.text, now.text)
+    lines = diff_lines(chosen.text, now.text)
     said = partial(_page, _drawn(lines)) if lines else f"{key} has not changed"
     output.tell(as_json, said, to_json.diff_json, key=key, version=chosen.id, diff="\n".join(lines))
 
 
 def _pairs(steps: Sequence[HistoryStep]) -> list[tuple[HistoryStep, HistoryStep]]:
     return [*itertools.pairwise(steps)]
-
-
-_BOOKKEEPING = re.compile(r"(?:updated|generated):")  # lines that change with every write
-
-
-def _changes(before: str, after: str) -> list[str]:
-    """What differs between two versions, as `diff -u` shows it."""
-    old, new = (
-        [line for line in text.splitlines() if not _BOOKKEEPING.match(line)] for text in (before, after)
-    )
-    return [*difflib.unified_diff(old, new, lineterm="", n=1)][2:]
 
 
 def _drawn(lines: Sequence[str]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
 import re
@@ -32,6 +33,17 @@ def short(text: str, length: int) -> str:
     """The beginning of a text on one line, without what looks like a secret."""
     line = " ".join(clean_text(text).split())
     return line if len(line) <= length else line[: length - 1] + "…"
+
+
+_BOOKKEEPING = re.compile(r"(?:updated|generated):")  # lines that change with every write
+
+
+def diff_lines(before: str, after: str) -> list[str]:
+    """What differs between two versions of a file, as `diff -u` shows it."""
+    old, new = (
+        [line for line in text.splitlines() if not _BOOKKEEPING.match(line)] for text in (before, after)
+    )
+    return [*difflib.unified_diff(old, new, lineterm="", n=1)][2:]
 
 
 def show_findings(findings: Sequence[Finding]) -> None:

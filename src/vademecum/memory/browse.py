@@ -1,0 +1,323 @@
+"""Memory to look through: a table of every record with its facets, and who said each line of one.
+
+A row is known from the catalogue, so that a table of many thousands reads only the records it shows.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import heapq
+import json
+from collections import Counter
+from datetime import timedelta
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from vademecum.errors import Malformed, NotFound, OutsideMemory, UsageError
+from vademecum.knowledge import trust as trusting
+from vademecum.store import Fact, archive, decisions
+from vademecum.text import clock, outgoing
+from vademecum.types import Finding, Origin
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from vademecum.knowledge.citations import CheckedClaim, ProjectTree
+    from vademecum.knowledge.trust import Trust
+    from vademecum.memory.core import Memory
+    from vademecum.store import Records, Shelf
+    from vademecum.types import Entry, Record
+
+FACETS = ("scope", "type", "tag", "origin", "trust", "age", "agent")
+SORTS = ("updated", "created", "key", "number")
+AGES = {"today": 1, "week": 7, "month": 31, "year": 366}  # days; then "older", and "undated"
+MOST = 500  # rows of one page
+_CODE = 12  # lines of code that are shown for a claim
+_SECONDS = 0.5  # for a look at the code that a record cites
+_PERSON = "human:"
+
+
+class TableRow(NamedTuple):
+    """One record of a table, with what the facets know of it."""
+
+    record: Record
+    origin: str
+    trust: str
+    agent: str
+
+
+class TablePage(NamedTuple):
+    """Some records in an order, how many there are by each facet, and where the next page begins."""
+
+    rows: tuple[TableRow, ...]
+    matching: int
+    total: int
+    facets: Mapping[str, Mapping[str, int]]  # each counted as if only the other facets were chosen
+    next: str = ""
+    findings: tuple[Finding, ...] = ()
+
+
+class CitedCode(NamedTuple):
+    """Something of the project that an entry cites: how it stands, and the lines that it means."""
+
+    cited: str
+    standing: str  # verified, moved, changed or gone
+    why: str = ""
+    path: str = ""
+    line: int = 0  # of the first line of code
+    code: str = ""
+
+
+class EntryOrigin(NamedTuple):
+    """Whose an entry is: who wrote it, through which program, in which sessions, and what became of it."""
+
+    entry: Entry
+    trust: Trust
+    by: str
+    client: str
+    sessions: tuple[str, ...]
+    replaced_by: int | None  # the place of the entry that stands now in its stead
+    claims: tuple[CitedCode, ...]
+
+
+class Browse:
+    """Memory to look through, as `Memory` offers it."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory, self._work = memory, memory.workspace
+
+    def table(
+        self,
+        chosen: Mapping[str, Sequence[str]] | None = None,
+        *,
+        sort: str = "updated",
+        after: str = "",
+        limit: int = 50,
+    ) -> TablePage:
+        """A page of the records in sight: with any of the values chosen of each facet, after a cursor.
+
+        The facets are scope, type, tag, origin, trust, age and agent; of tags, a record must have all. The
+        orders are updated and created, the newest first, key and number.
+        """
+        wanted = {facet: frozenset(values) for facet, values in (chosen or {}).items() if values}
+        if unknown := {*wanted} - {*FACETS}:
+            raise UsageError(f"there is no facet {min(unknown)}", hint=f"one of {', '.join(FACETS)}")
+        if sort not in SORTS:
+            raise UsageError("records are not sorted by that", hint=f"one of {', '.join(SORTS)}")
+        if self._work.settings.incognito:
+            return TablePage((), 0, 0, {})
+        with self._work.reported("list the records"):
+            return self._table(wanted, sort, parse_cursor(after), max(1, min(limit, MOST)))
+
+    def _table(
+        self, wanted: Mapping[str, frozenset[str]], sort: str, after: tuple[Any, str] | None, limit: int
+    ) -> TablePage:
+        places = self._work.places(None)
+        findings = self._work.hidden(places)
+        counts: dict[str, Counter[str]] = {facet: Counter() for facet in FACETS}
+        shown: list[tuple[Any, str, Shelf, str, tuple[str, ...]]] = []
+        facts_of = _Labels(self._work.now(), decisions.verdicts(self._memory.home))
+        total = matching = 0
+        newest = sort in ("updated", "created")
+        for each in self._work.records.known(places, ROWS):
+            if isinstance(each, Finding):
+                findings.append(each)
+                continue
+            shelf, known = each
+            findings += self._work.records.unreadable(shelf, known)
+            total += len(known.facts)
+            for name, fact in known.facts.items():
+                labels = facts_of(shelf, fact)
+                failing = [facet for facet in wanted if not _fits(facet, labels, wanted[facet])]
+                _count(counts, labels, failing)
+                if failing:
+                    continue
+                matching += 1
+                at = _place(sort, fact, name), f"{shelf.label}/{name}"
+                if after is None or (at < after if newest else at > after):
+                    shown.append((*at, shelf, name, labels[3:5] + labels[6:7]))
+        page = (heapq.nlargest if newest else heapq.nsmallest)(limit + 1, shown, key=itemgetter(0, 1))
+        rows = tuple(self._rows(page[:limit]))
+        cursor = render_cursor(page[limit - 1][:2]) if len(page) > limit else ""
+        return TablePage(rows, matching, total, counts, cursor, tuple(findings))
+
+    def _rows(self, page: Iterable[tuple[Any, str, Shelf, str, tuple[str, ...]]]) -> Iterable[TableRow]:
+        for _, _, shelf, name, (origin, level, agent) in page:
+            with contextlib.suppress(NotFound, Malformed, OutsideMemory):  # gone or spoiled just now
+                record = self._work.records.load(shelf, name).record
+                yield TableRow(outgoing.clean_record(record), origin, level, agent)
+
+    def entries(self, record: Record) -> Sequence[EntryOrigin]:
+        """Whose every entry of a record is, in their order."""
+        writers = {} if self._work.settings.incognito else self._work.records.writers(record)
+        heard = self._memory.sessions.said_in(record)
+        claims = self._claims(record)
+        found = []
+        for index, (entry, sessions) in enumerate(zip(record.entries, heard, strict=True)):
+            wrote = writers.get(archive.fingerprint(entry), {})
+            trust = self._memory.review.trust_of(entry, record=record)
+            found.append(
+                EntryOrigin(
+                    entry,
+                    trust,
+                    str(wrote.get("by", "")),
+                    str(wrote.get("client", "")),
+                    sessions,
+                    _successor(record.entries, index),
+                    claims(entry),
+                )
+            )
+        return found
+
+    def _claims(self, record: Record) -> Callable[[Entry], tuple[CitedCode, ...]]:
+        """How what an entry says of the project's code stands; nothing where no project is at hand."""
+        root, project = self._work.root, self._work.caller.project
+        if root is None or project is None or record.place.id != project.id:
+            return lambda entry: ()
+        from vademecum.knowledge import citations
+
+        tree = citations.ProjectTree(root, seconds=_SECONDS)
+        return lambda entry: (
+            tuple(_cited(each, tree) for each in citations.check_entry(entry, tree)) if entry.live else ()
+        )
+
+
+def _cited(checked: CheckedClaim, tree: ProjectTree) -> CitedCode:
+    """A claim with the code that it means, as it is now."""
+    claim, told = checked.claim, CitedCode(checked.claim.cited, str(checked.standing), checked.why)
+    path = claim.path or (checked.why if tree.holds(checked.why) else "")
+    content = tree.read(path) if path else None
+    if content is None:
+        return told
+    lines = content.decode(errors="replace").split("\n")
+    first, last = claim.first, claim.last
+    if not first and claim.symbol:
+        name = claim.symbol.rpartition(".")[2]
+        first = next((at for at, line in enumerate(lines, 1) if name in line), 0)
+        last = first + 2
+    if not first:
+        return told._replace(path=path)
+    code = "\n".join(lines[first - 1 : min(last, first + _CODE - 1)]).rstrip()
+    return told._replace(path=path, line=first, code=code, why="" if checked.why == path else checked.why)
+
+
+# ---------------------------------------------------------------- what a row is known by
+
+_NUM, _TYPE, _TAGS, _CREATED, _UPDATED, _ORIGIN, _AGENT, _DISPUTED, _MARK, _SAID = range(10)
+
+
+def _row_of(records: Records, shelf: Shelf, name: str, content: bytes) -> tuple[Any, ...]:
+    """What a table goes by: number, type, tags, times; and of what the record says now, whose word it is."""
+    record = records.parse(shelf, name, content)
+    entry = trusting.spoken_entry(record)
+    origin = entry.origin or Origin.USER
+    said = len(trusting.find_sessions(entry, record, records)) if origin is Origin.AGENT else 0
+    return (
+        record.num or 0,
+        record.type,
+        record.tags,
+        record.created or "",
+        record.updated or record.created or "",
+        str(origin),
+        agent_of(record),
+        record.disputes(entry),
+        decisions.exactly(entry.text),
+        said,
+    )
+
+
+ROWS = Fact("rows", 1, _row_of, logged=True)
+
+
+def agent_of(record: Record) -> str:
+    """Which agent saved a record last, or `you`: the program without its version, or its own name."""
+    made = record.fields.get("generated")
+    told = made if isinstance(made, dict) else {}
+    by, client = str(told.get("by") or ""), str(told.get("client") or "")
+    return client.partition(" ")[0] or (
+        "you" if not by or by.startswith(_PERSON) else by.removeprefix("process:")
+    )
+
+
+class _Labels:
+    """What each facet says of a row, in their order; the tags stand together."""
+
+    def __init__(self, now: Any, verified: Callable[[str], bool]) -> None:
+        self._since = [(age, clock.stamp(now - timedelta(days=days))) for age, days in AGES.items()]
+        self._verified = verified
+
+    def __call__(self, shelf: Shelf, fact: tuple[Any, ...]) -> tuple[Any, ...]:
+        level = trusting.Level.WAITING
+        verified = self._verified
+        if not fact[_DISPUTED] or verified(fact[_MARK]):
+            level = trusting.judge(
+                Origin(fact[_ORIGIN]),
+                folder=shelf.trusted,
+                verified=lambda: verified(fact[_MARK]),
+                sessions=lambda: int(fact[_SAID]),
+            ).level
+        age = self._age(fact[_UPDATED])
+        return (
+            str(shelf.place.scope),
+            fact[_TYPE],
+            fact[_TAGS],
+            fact[_ORIGIN],
+            str(level),
+            age,
+            fact[_AGENT],
+        )
+
+    def _age(self, updated: str) -> str:
+        if not updated:
+            return "undated"
+        return next((age for age, since in self._since if updated >= since), "older")
+
+
+def _fits(facet: str, labels: tuple[Any, ...], wanted: frozenset[str]) -> bool:
+    value = labels[FACETS.index(facet)]
+    return wanted <= {*value} if facet == "tag" else value in wanted
+
+
+def _count(counts: Mapping[str, Counter[str]], labels: tuple[Any, ...], failing: Sequence[str]) -> None:
+    """Count a row for each facet whose other facets it fits; chosen tags narrow the tags as well."""
+    if len(failing) > 1 or failing == ["tag"]:
+        return
+    for facet in failing or FACETS:
+        value = labels[FACETS.index(facet)]
+        counts[facet].update(value if facet == "tag" else (value,))
+
+
+def _place(sort: str, fact: tuple[Any, ...], name: str) -> str | int:
+    """What a row is sorted by."""
+    if sort == "key":
+        return name
+    place: str | int = fact[{"number": _NUM, "updated": _UPDATED, "created": _CREATED}[sort]]
+    return place
+
+
+def render_cursor(at: tuple[Any, str]) -> str:
+    """A place in a list as a word for an address."""
+    return base64.urlsafe_b64encode(json.dumps(at).encode()).decode().rstrip("=")
+
+
+def parse_cursor(text: str) -> tuple[Any, str] | None:
+    """The place that a cursor means; None for the beginning."""
+    if not text:
+        return None
+    try:
+        place, path = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+    except (ValueError, TypeError):
+        raise UsageError("this is no place in the list", hint="begin again without `after`") from None
+    if not isinstance(place, str | int) or not isinstance(path, str):
+        raise UsageError("this is no place in the list", hint="begin again without `after`")
+    return place, path
+
+
+def _successor(entries: Sequence[Entry], index: int) -> int | None:
+    """The entry that took the place of another: of those of that moment or later, the first."""
+    since = entries[index].superseded
+    if since is None:
+        return None
+    later = [at for at, each in enumerate(entries) if at != index and each.time and each.time >= since]
+    return min(later, key=lambda at: entries[at].time or "", default=None)
