@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
+import re
 from typing import TYPE_CHECKING
 
 import nh3
 from markdown_it import MarkdownIt
 from markupsafe import Markup, escape
 
-from vademecum.text import spelled
+from vademecum.text import spelled, visible
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,6 +38,21 @@ def render(text: str) -> Markup:
         strip_comments=True,
     )
     return Markup(made)  # it was cleaned just now
+
+
+def show(value: object) -> object:
+    """What a template puts in a page: no text in it hides or turns round what it says."""
+    return visible(value) if type(value) is str else value
+
+
+def spell(text: str) -> Markup:
+    """A text exactly as it is, with what cannot be seen written out and set off."""
+    pieces = re.split(r"(⟨U\+[0-9A-F]{4,6}⟩)", spelled(text))
+    shown = [
+        Markup('<span class="unseen">{}</span>').format(each) if at % 2 else escape(each)
+        for at, each in enumerate(pieces)
+    ]
+    return Markup("").join(shown)
 
 
 @functools.cache

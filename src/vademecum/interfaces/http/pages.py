@@ -18,6 +18,7 @@ from vademecum.interfaces.http import access, markdown
 from vademecum.interfaces.http.guard import HOW_IN, is_prefetch
 from vademecum.interfaces.http.problems import HttpProblem, wants_html
 from vademecum.interfaces.http.site import site_of, visitor_of, whose
+from vademecum.interfaces.present import output
 from vademecum.interfaces.present.safe import clean_value
 
 if TYPE_CHECKING:
@@ -57,7 +58,11 @@ class PageView(NamedTuple):
     title: str
     data: Callable[[Ask], dict[str, Any]]
     template: str
-    menu: bool = True  # a page of one thing, such as a record, is in no menu
+    menu: bool = True  # a page of one thing, such as a record, is in no menu,
+    parent: str = ""  # but below this one
+    icon: str = "memories"  # a symbol of static/icons.svg
+    key: str = ""  # that opens it after `g`
+    group: str = ""  # a heading of the menu, above the first of its group
 
 
 def make_router(views: Sequence[PageView]) -> APIRouter:
@@ -182,11 +187,12 @@ def _templates() -> jinja2.Environment:
         loader=jinja2.PackageLoader("vademecum.interfaces.http", "templates"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
+        finalize=markdown.show,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     made.globals.update(static=static, version=__version__)
-    made.filters["markdown"] = markdown.render
+    made.filters.update(markdown=markdown.render, spelled=markdown.spell, ago=output.ago)
     return made
 
 

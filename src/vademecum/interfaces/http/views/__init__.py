@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vademecum.interfaces.http.views import status
+from vademecum.interfaces.http.views import memories, record, search, status
 
 if TYPE_CHECKING:
     from vademecum.interfaces.http.pages import PageView
 
-VIEWS: tuple[PageView, ...] = (status.VIEW,)
+VIEWS: tuple[PageView, ...] = (memories.VIEW, search.VIEW, record.VIEW, status.VIEW)

@@ -13,4 +13,4 @@ def data(ask: Ask) -> dict[str, Any]:
     return standing_json(ask.memory.status(), warnings=[])
 
 
-VIEW = PageView("/status", "Status", data, "status.html")
+VIEW = PageView("/status", "Status", data, "status.html", icon="info")

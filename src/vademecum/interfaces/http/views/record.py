@@ -1,0 +1,129 @@
+"""One record: what it says, whose word each line is, how it came about, and what it hangs together with."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+from vademecum.interfaces.http.pages import Ask, PageView
+from vademecum.interfaces.present.to_json import record_json, related_json
+from vademecum.interfaces.present.to_text import diff_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from vademecum.memory import Memory
+    from vademecum.memory.browse import EntryOrigin
+    from vademecum.memory.values import HistoryStep
+    from vademecum.types import Record
+
+_VERSIONS = 50  # of a history, the newest
+_LINES = 400  # of one difference
+
+
+def data(ask: Ask) -> dict[str, Any]:
+    """A record by its key, number or id, with `?scope=` where more than one scope has it."""
+    memory, name = ask.memory, ask.path["key"]
+    scope = ask.query.get("scope") or None
+    with memory.workspace.one_look():
+        record = memory.show(name, scope=scope)
+        lost = len(memory.archive.lost_entries(name, scope=scope))
+        entries = memory.browse.entries(record)
+        related = memory.graph.related(name, scope=scope)
+        steps = list(memory.archive.history(name, scope=scope))
+    told = record_json(
+        record, entries=[], trust=memory.review.trust_of(record), related=related, lost=lost, versions=[]
+    )
+    return {
+        **{name: value for name, value in told.items() if name not in ("entries", "related", "versions")},
+        "entries": [_entry(each, index) for index, each in enumerate(entries)],
+        "related": [{**related_json(each), "title": each.record.title} for each in related],
+        "lines": _lines(memory, record, entries),
+        "history": _history(steps, entries),
+        "versions": len(steps),
+        "fields": {name: str(value) for name, value in record.fields.items() if name not in _SHOWN},
+        "tab": ask.query.get("tab", "read"),
+        "query": f"scope={record.place.scope}",
+    }
+
+
+_SHOWN = {
+    "type",
+    "id",
+    "num",
+    "key",
+    "title",
+    "scope",
+    "scope_id",
+    "created",
+    "updated",
+    "tags",
+    "protected",
+    "generated",
+}
+
+
+def _entry(origin: EntryOrigin, index: int) -> dict[str, Any]:
+    entry = origin.entry
+    return {
+        "n": index + 1,
+        "time": entry.time,
+        "text": entry.text,
+        "origin": str(entry.origin or "user"),
+        "by": origin.by,
+        "client": origin.client,
+        "sessions": list(origin.sessions),
+        "trust": str(origin.trust.level),
+        "why": origin.trust.why,
+        "live": entry.live,
+        "superseded": entry.superseded,
+        "replaced_by": None if origin.replaced_by is None else origin.replaced_by + 1,
+        "contradicts": entry.contradicts,
+        "stale": entry.stale,
+        "part": entry.part,
+        "start": entry.start,
+        "end": entry.end,
+        "claims": [each._asdict() for each in origin.claims],
+    }
+
+
+def _lines(memory: Memory, record: Record, entries: Sequence[EntryOrigin]) -> list[dict[str, Any]]:
+    """The file line by line, each with the entry it belongs to: 0 for what stands above them."""
+    begins = {each.entry.start: index for index, each in enumerate(entries, 1)}
+    shown, at = [], 0
+    for number, line in enumerate(memory.get(record.path).text.split("\n"), 1):
+        at = begins.get(number, at)
+        shown.append({"line": number, "text": line, "entry": at})
+    return shown
+
+
+def _history(steps: Sequence[HistoryStep], entries: Sequence[EntryOrigin]) -> list[dict[str, Any]]:
+    """Each change, the newest first, with the id that brings the version before it back.
+
+    What an entry only added left no version behind: it is told by the entry.
+    """
+    shown = [_change(before, after) for before, after in [*itertools.pairwise(steps)][-_VERSIONS:]]
+    shown = [each for each in shown if each["diff"]]
+    told = {line for each in shown for line in each["diff"]}
+    first = next((line for line in steps[0].text.split("\n") if line.startswith("## ")), "") if steps else ""
+    for each in entries:
+        entry, heading = each.entry, f"## {each.entry.time}"
+        if entry.time and heading != first and f"+{heading}" not in told:
+            added = [f"+{line}" for line in (heading, *entry.text.split("\n"))]
+            shown.append(_event(entry.time, each.client or each.by, "added", added))
+    shown.sort(key=lambda each: str(each["at"]), reverse=True)
+    if steps:
+        shown.append(_event(steps[0].at, steps[0].by, "", []))
+    return shown
+
+
+def _change(before: HistoryStep, after: HistoryStep) -> dict[str, Any]:
+    return _event(after.at, after.by, before.why, diff_lines(before.text, after.text), restores=before.id)
+
+
+def _event(at: str, by: str, why: str, diff: Sequence[str], *, restores: str = "") -> dict[str, Any]:
+    cut = max(len(diff) - _LINES, 0)
+    return {"at": at, "by": by, "why": why, "restores": restores, "diff": diff[:_LINES], "cut": cut}
+
+
+VIEW = PageView("/records/{key}", "Record", data, "record.html", menu=False, parent="/memories")
