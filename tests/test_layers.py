@@ -79,7 +79,7 @@ FOREIGN = {
     "numpy": ("index/", "search/"),
     "onnxruntime": ("index/embed/local",),
     "prompt_toolkit": ("interfaces/chat/terminal",),
-    "pydantic": ("llm/base", "llm/remote"),
+    "pydantic": ("llm/base", "llm/remote", "interfaces/http/api/"),
     "pydantic_ai": ("adapters/pydantic_ai", "llm/net", "llm/remote"),
     "rich": ("interfaces/chat/terminal", "interfaces/cli", "interfaces/present"),
     "starlette": ("interfaces/mcp/", "interfaces/http/"),

@@ -1,4 +1,4 @@
-"""Write the JSON Schema of what each command answers with `--json` to `docs/schemas/`.
+"""Write the JSON Schema of what each command answers with `--json`, and the API's, to `docs/schemas/`.
 
 python tools/schemas.py            writes them
 python tools/schemas.py --check    fails when what is there is not what would be written
@@ -10,6 +10,7 @@ import json
 import sys
 from pathlib import Path
 
+from vademecum.interfaces.http.api.schema import describe_api
 from vademecum.interfaces.present.shape import describe
 from vademecum.interfaces.present.to_json import OUTPUTS
 
@@ -18,7 +19,8 @@ FOLDER = Path(__file__).parent.parent / "docs" / "schemas"
 
 def schemas() -> dict[str, str]:
     """Every file by its name, as it should be."""
-    made = {}
+    api = json.dumps(describe_api(), indent=1, ensure_ascii=False)
+    made = {"openapi.json": f"{api}\n"}
     for command, shapes in OUTPUTS.items():
         title = {"vade": "vade", "error": "What any command answers when it did not do what was asked"}.get(
             command, f"vade {command}"

@@ -204,6 +204,14 @@ class Workspace:
 
         return files.digest(reading.from_shelf(found.shelf, archive.RECORDS, found.name) or b"")
 
+    def text_of(self, name: str | int, scope: str | Scope | None) -> tuple[str, str]:
+        """The path and the text of a record's file, as it is now."""
+        from vademecum.store import document, reading
+
+        found = self.find(name, scope)
+        content = reading.from_shelf(found.shelf, archive.RECORDS, found.name)
+        return found.record.path, document.decode(content or b"")
+
     def may_write(self) -> None:
         """Refuse to write where nothing is kept: incognito, read-only, or a home of a newer version."""
         if self.settings.incognito:

@@ -54,7 +54,11 @@ def serve(*, port: int | None, opening: bool, as_json: bool, door: Door) -> None
             _open_browser(link())
 
     serving.run(
-        options_of(memory), home=memory.home, port=serving.PORT if port is None else port, ready=ready
+        options_of(memory),
+        home=memory.home,
+        project=memory.workspace.root,
+        port=serving.PORT if port is None else port,
+        ready=ready,
     )
 
 

@@ -5,16 +5,20 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any
 
+import anyio
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from vademecum import __version__
 from vademecum.errors import VadeError
-from vademecum.interfaces.http import pages
+from vademecum.interfaces.http import events, pages
+from vademecum.interfaces.http.api import schema
+from vademecum.interfaces.http.api.base import ROOT
 from vademecum.interfaces.http.guard import PageGuard
 from vademecum.interfaces.http.problems import (
     HttpProblem,
+    JsonAnswer,
     answer_problem,
     problem_of,
     render_problem,
@@ -38,7 +42,10 @@ def create_app(site: Site, *, mcp: Any = None) -> FastAPI:
         async with contextlib.AsyncExitStack() as stack:
             if mcp is not None:
                 await stack.enter_async_context(mcp.router.lifespan_context(mcp))
-            yield
+            async with anyio.create_task_group() as group:
+                group.start_soon(site.changes.follow)
+                yield
+                group.cancel_scope.cancel()
         site.pool.close()
 
     made = FastAPI(
@@ -54,6 +61,9 @@ def create_app(site: Site, *, mcp: Any = None) -> FastAPI:
         made.add_exception_handler(kind, _failed)
     made.add_exception_handler(HTTPException, _refused)
     made.add_exception_handler(RequestValidationError, _invalid)
+    made.include_router(schema.make_router())
+    made.include_router(events.make_router())
+    made.add_api_route(f"{ROOT}/openapi.json", _described, methods=["GET"], include_in_schema=False)
     made.include_router(pages.make_router(site.views))
     return made
 
@@ -61,6 +71,11 @@ def create_app(site: Site, *, mcp: Any = None) -> FastAPI:
 def guarded(application: FastAPI, *, mcp: ASGIApp | None = None) -> ASGIApp:
     """The same as it is served: nothing reaches it past the guard."""
     return PageGuard(application, application.state.site, mcp=mcp)
+
+
+async def _described() -> Response:
+    """The description of the API, which holds nothing of anybody."""
+    return JsonAnswer(schema.describe_api())
 
 
 async def _failed(request: Request, error: Exception) -> Response:

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jinja2
 from fastapi import APIRouter, Request
 from markupsafe import Markup
-from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from vademecum import __version__
 from vademecum.errors import NotFound
 from vademecum.interfaces.http import access, markdown
 from vademecum.interfaces.http.guard import HOW_IN, is_prefetch
-from vademecum.interfaces.http.problems import HttpProblem, wants_html
+from vademecum.interfaces.http.problems import HttpProblem, JsonAnswer, wants_html
 from vademecum.interfaces.http.site import site_of, visitor_of, whose
 from vademecum.interfaces.present import output
 from vademecum.interfaces.present.safe import clean_value
@@ -105,7 +105,7 @@ async def _answer(view: PageView, request: Request, *, as_json: bool) -> Respons
 
     data = clean_value(await site.pool.run(whose(request), made))
     if as_json:
-        return JSONResponse(data)
+        return JsonAnswer(data)
     return HTMLResponse(render_page(view, data, request))
 
 

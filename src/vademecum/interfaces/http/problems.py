@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from typing import TYPE_CHECKING, Any
 
@@ -67,6 +68,14 @@ class HttpProblem(Exception):
         self.status, self.hint, self.more = status, hint, more
 
 
+class JsonAnswer(JSONResponse):
+    """JSON of whatever text there is: half a character becomes a question mark, not a failure."""
+
+    def render(self, content: Any) -> bytes:
+        """The bytes."""
+        return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+
+
 def status_of(error: VadeError) -> int:
     """The status of an error."""
     return next(_STATUS[kind] for kind in type(error).__mro__ if kind in _STATUS)
@@ -110,7 +119,7 @@ def answer_problem(told: dict[str, Any], *, html: bool, headers: Mapping[str, st
         return HTMLResponse(
             render_template("problem.html", title=told["title"], problem=told), status, headers
         )
-    return JSONResponse(told, status, headers, media_type=TYPE)
+    return JsonAnswer(told, status, headers, media_type=TYPE)
 
 
 def wants_html(request: Request) -> bool:

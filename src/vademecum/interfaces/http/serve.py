@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from vademecum.errors import NotFound, VadeError
 from vademecum.interfaces.http.access import Gate, Visitor
 from vademecum.interfaces.http.app import create_app, guarded
+from vademecum.interfaces.http.events import FileChanges
 from vademecum.interfaces.http.pool import MemoryPool
 from vademecum.interfaces.http.site import Site
 from vademecum.interfaces.mcp import http as over_http
@@ -31,7 +32,12 @@ CLIENT = "vade-serve"
 
 
 def run(
-    options: Mapping[str, Any], *, home: Home, port: int, ready: Callable[[str, Callable[[], str]], None]
+    options: Mapping[str, Any],
+    *,
+    home: Home,
+    project: Path | None,
+    port: int,
+    ready: Callable[[str, Callable[[], str]], None],
 ) -> None:
     """Serve memory until told to stop; `ready` gets the address, and what makes a one-time link."""
     from vademecum.interfaces.http.views import VIEWS
@@ -41,7 +47,7 @@ def run(
     taken = over_http.listen(port)
     known = partial(find_token, home, for_mcp=_mcp_token(home))
     pool = MemoryPool(opener(options), lambda: _stamp(home.path / "config.toml"))
-    site = Site(pool, Gate(), known, VIEWS, taken.getsockname()[1])
+    site = Site(pool, Gate(), known, VIEWS, taken.getsockname()[1], FileChanges(home.path, project))
     server, connections = sdk.make(options, tools="core", own_session=False)
     mcp = over_http.application(server)
     tidy(options)
@@ -66,7 +72,9 @@ def opener(options: Mapping[str, Any]) -> Opener:
         if whose.project is not None:
             given["project"] = _root_of(connect(**given), whose.project)
         if whose.person:
-            return connect(**given, origin=Origin.USER, actor=actor())
+            return connect(
+                **given, origin=Origin.USER, actor=f"token:{whose.token}" if whose.token else actor()
+            )
         return connect(**given, origin=Origin.AGENT, actor=f"token:{whose.token}")
 
     return opened

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from vademecum.interfaces.http.access import Gate, Visitor
+    from vademecum.interfaces.http.events import FileChanges
     from vademecum.interfaces.http.pages import PageView
     from vademecum.interfaces.http.pool import MemoryPool
 
@@ -27,6 +28,7 @@ class Site:
     find_token: Callable[[str], Visitor | None]
     views: Sequence[PageView]
     port: int
+    changes: FileChanges
 
 
 def site_of(request: Request) -> Site:
@@ -43,11 +45,14 @@ def visitor_of(request: Request) -> Visitor:
     return found
 
 
-def whose(request: Request) -> Whose:
-    """Whose memory a request is about: of the project that it names, or of the one that is served."""
+def whose(request: Request, *, deciding: bool = False) -> Whose:
+    """Whose memory a request is about: of the project that it names, or of the one that is served.
+
+    Who may decide through a token does so in the name of the person who made it.
+    """
     visitor = visitor_of(request)
     return Whose(
-        person=visitor.kind == "person",
+        person=visitor.kind == "person" or deciding,
         project=request.query_params.get("project") or None,
         token=visitor.name,
     )

@@ -1,0 +1,273 @@
+"""How a call of the API is declared: its name, who may make it, what it answers; and what all calls share."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import inspect
+import sys
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+from fastapi import APIRouter, Header, Query, Request
+from pydantic import BaseModel, ConfigDict
+from starlette.responses import Response
+
+from vademecum.errors import Conflict
+from vademecum.interfaces.http.guard import HOW_IN, holds_secret
+from vademecum.interfaces.http.problems import HttpProblem, JsonAnswer
+from vademecum.interfaces.http.site import site_of, visitor_of, whose
+from vademecum.interfaces.present.safe import clean_value
+from vademecum.types import RecordType, Scope
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from vademecum.interfaces.http.access import Visitor
+    from vademecum.interfaces.present.shape import JsonShape
+    from vademecum.memory import Memory
+
+ROOT = "/api/v1"
+LONGEST_KEY = 200
+_CHANGES = ("PUT", "PATCH", "DELETE")
+
+# What parameters are called and may be, once for all calls.
+ScopeQuery = Annotated[Scope | None, Query(description="Only this scope; otherwise all in sight.")]
+TypeQuery = Annotated[RecordType | None, Query(description="Only records of this type.")]
+LimitQuery = Annotated[int, Query(ge=1, le=200, description="How many at most.")]
+CursorQuery = Annotated[
+    str | None, Query(max_length=64, description="Where to go on: `next` of the answer before.")
+]
+
+
+class Body(BaseModel):
+    """What is sent; a field that is not known is refused, since it would be ignored otherwise."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+@dataclass(frozen=True, slots=True)
+class ApiCall:
+    """One call: the memory of whoever makes it, and the headers that say what it is meant for."""
+
+    memory: Memory
+    visitor: Visitor
+    matches: str | None = None  # If-Match
+    known: str | None = None  # If-None-Match
+    done: Any = None  # what an attempt with the same key had done when it was cut off
+
+    @property
+    def is_person(self) -> bool:
+        """Whether a person makes it, at the page."""
+        return self.visitor.kind == "person"
+
+    def match(self, text: str | None, *, yours: str | None = None) -> None:
+        """Refuse a change of what the caller has not seen as it is: both versions are told."""
+        if self.matches is None:
+            raise HttpProblem(
+                428,
+                "this changes something, and does not say which version of it",
+                hint="send its ETag as If-Match",
+            )
+        if text is None or not _matches(self.matches, tag_of(text)):
+            raise stale(text, yours=yours)
+
+
+class ApiReply(NamedTuple):
+    """An answer with more than its body: the version of what it shows, another status."""
+
+    body: Mapping[str, Any]
+    tag: str = ""
+    status: int = 0
+    raw: bool = False  # a person's own text, for an editor: nothing is taken out of it
+
+
+class ApiOperation(NamedTuple):
+    """A call as it is declared."""
+
+    id: str
+    method: str
+    path: str
+    scope: str
+    shapes: tuple[JsonShape, ...]
+    status: int
+    summary: str
+    tagged: bool  # changes what the caller has to have seen
+    once: bool  # takes a key by which a retried call happens once
+
+
+@dataclass
+class Calls:
+    """The calls of one noun."""
+
+    noun: str
+    router: APIRouter = field(default_factory=APIRouter)
+    operations: list[ApiOperation] = field(default_factory=list)
+
+    def add(
+        self,
+        method: str,
+        path: str,
+        *shapes: JsonShape,
+        scope: str,
+        status: int = 200,
+        tagged: bool = False,
+        once: bool = False,
+        name: str = "",
+    ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        """Declare a function as a call; its first argument is the `ApiCall`, the others are what is sent."""
+
+        def declare(do: Callable[..., Any]) -> Callable[..., Any]:
+            summary = (do.__doc__ or "").partition("\n")[0].rstrip(".")
+            made = ApiOperation(do.__name__, method, path, scope, shapes, status, summary, tagged, once)
+            self.operations.append(made)
+            self.router.add_api_route(
+                ROOT + path,
+                _endpoint(made, do, name or do.__name__),
+                methods=[method],
+                operation_id=made.id,
+                summary=summary,
+                description=inspect.getdoc(do) or "",
+                tags=[self.noun],
+                response_model=None,
+                status_code=status,
+            )
+            return do
+
+        return declare
+
+
+def _endpoint(operation: ApiOperation, do: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """The route of a call: who asks, the thread, the versions, the retried call."""
+    asked = _parameters(do)
+
+    async def endpoint(**given: Any) -> Response:
+        request: Request = given.pop("request")
+        key, matches = given.pop("idempotency_key", None), given.pop("if_match", None)
+        visitor = check_scope(request, operation.scope)
+        known = request.headers.get("if-none-match")
+        given.pop("project", None)  # which memory it is was decided by it
+
+        def made(memory: Memory) -> ApiReply:
+            def perform(done: Any = None) -> ApiReply:
+                found = do(ApiCall(memory, visitor, matches, known, done), **given)
+                return found if isinstance(found, ApiReply) else ApiReply(found)
+
+            if key is None:
+                return perform()
+            told = _plain(given)
+            told |= told.pop("body", {})
+            return ApiReply(memory.requests.once(key, name, told, do=lambda done: perform(done).body))
+
+        reviewing = operation.scope == "review"
+        return _rendered(
+            await site_of(request).pool.run(whose(request, deciding=reviewing), made), operation, known
+        )
+
+    endpoint.__name__ = operation.id
+    endpoint.__signature__ = _signature(operation, asked)  # type: ignore[attr-defined]  # what FastAPI reads
+    return endpoint
+
+
+def check_scope(request: Request, scope: str) -> Visitor:
+    """Who asks, if they may; nobody else gets further."""
+    visitor = request.state.visitor
+    if visitor is None:
+        raise HttpProblem(401, "this needs to know who asks", hint=HOW_IN)
+    if not holds_secret(visitor, request.headers):
+        raise HttpProblem(403, "the secret of the page is missing", hint="send it as the header Vade-Page")
+    found: Visitor = visitor_of(request)
+    if not found.may(scope):
+        raise HttpProblem(
+            403, f"this token has no scope {scope}", hint=f"`vade token add NAME --scope {scope}`"
+        )
+    return found
+
+
+def _rendered(reply: ApiReply, operation: ApiOperation, known: str | None) -> Response:
+    headers = {"etag": reply.tag} if reply.tag else {}
+    if reply.tag and known is not None and _matches(known, reply.tag) and operation.method == "GET":
+        return Response(status_code=304, headers=headers)
+    body = reply.body if reply.raw else clean_value(dict(reply.body))
+    return JsonAnswer(body, reply.status or operation.status, headers)
+
+
+def _parameters(do: Callable[..., Any]) -> list[inspect.Parameter]:
+    """What a function is called with behind its `ApiCall`, with the types that its annotations name."""
+    space = vars(sys.modules[do.__module__])
+    _, *rest = inspect.signature(do).parameters.values()
+    return [
+        each.replace(annotation=eval(each.annotation, dict(space)), kind=inspect.Parameter.KEYWORD_ONLY)
+        for each in rest
+    ]
+
+
+def _signature(operation: ApiOperation, asked: list[inspect.Parameter]) -> inspect.Signature:
+    only = inspect.Parameter.KEYWORD_ONLY
+    made = [inspect.Parameter("request", only, annotation=Request), *asked]
+    if operation.method in _CHANGES or operation.tagged:
+        told = Header(description="The ETag of the version that this changes; 428 without it, 409 if stale.")
+        made.append(inspect.Parameter("if_match", only, default=None, annotation=Annotated[str | None, told]))
+    if operation.once:
+        told = Header(min_length=1, max_length=200, description="Makes a retried call happen once.")
+        annotation = Annotated[str | None, told]
+        made.append(inspect.Parameter("idempotency_key", only, default=None, annotation=annotation))
+    project = Query(max_length=200, description="The id of another project that is known here.")
+    made.append(inspect.Parameter("project", only, default=None, annotation=Annotated[str | None, project]))
+    return inspect.Signature(made)
+
+
+def _plain(value: Any) -> Any:
+    """What was sent, as plain values by which a retried call is known."""
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json")
+    if isinstance(value, dict):
+        return {name: _plain(each) for name, each in value.items()}
+    return str(value) if isinstance(value, Scope | RecordType) else value
+
+
+# ---------------------------------------------------------------- versions
+
+
+def tag_of(text: str) -> str:
+    """The ETag of a text: the hash of its bytes."""
+    return f'"{hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()}"'
+
+
+def stale(current: str | None, *, yours: str | None) -> HttpProblem:
+    """What is told when something was changed meanwhile: how it stands now, and what was to be written."""
+    now = None if current is None else {"text": current, "etag": tag_of(current)}
+    return HttpProblem(
+        409,
+        "it was changed meanwhile; nothing was written",
+        hint="look at both versions, and send the ETag of the current one",
+        kind=Conflict.__name__,
+        current=now,
+        yours=yours,
+    )
+
+
+def _matches(given: str, tag: str) -> bool:
+    """Whether a header names this version, or any."""
+    return any(each.strip() in ("*", tag) for each in given.split(","))
+
+
+# ---------------------------------------------------------------- pages of a list
+
+
+def read_cursor(cursor: str | None) -> int:
+    """Where a list goes on."""
+    if cursor is None:
+        return 0
+    try:
+        kind, _, number = base64.urlsafe_b64decode(cursor.encode() + b"==").decode().partition(":")
+        if kind == "at" and number.isascii() and number.isdecimal() and len(number) < 12:
+            return int(number)
+    except ValueError:
+        pass
+    raise HttpProblem(400, "this is no cursor of ours", hint="pass `next` of the answer before, or none")
+
+
+def write_cursor(at: int, total: int) -> str | None:
+    """The cursor of what comes next; None at the end."""
+    return base64.urlsafe_b64encode(f"at:{at}".encode()).decode().rstrip("=") if at < total else None

@@ -1,0 +1,127 @@
+"""All calls of the API, and their description as OpenAPI 3.1."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fastapi import APIRouter
+from fastapi.openapi.utils import get_openapi
+
+from vademecum.interfaces.http import access
+from vademecum.interfaces.http.api import about, care, documents, find, records
+from vademecum.interfaces.http.problems import TYPE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from vademecum.interfaces.http.api.base import ApiOperation
+    from vademecum.interfaces.present.shape import JsonShape
+
+NOUNS = (records.calls, documents.calls, find.calls, care.calls, about.calls)
+_PROBLEM = {
+    "type": "object",
+    "description": "What happened, and what to try (RFC 9457).",
+    "properties": {
+        "type": {"type": "string"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string"},
+        "hint": {"type": "string"},
+        "kind": {"type": "string"},
+    },
+    "required": ["type", "title", "status", "detail", "hint", "kind"],
+}
+_TAG = {"description": "The version of what is shown.", "schema": {"type": "string"}}
+_SECURITY = {
+    "token": {"type": "http", "scheme": "bearer", "description": "A token of `vade token add`."},
+    "session": {
+        "type": "apiKey",
+        "in": "cookie",
+        "name": access.COOKIE,
+        "description": "Below a door alone.",
+    },
+    "page": {
+        "type": "apiKey",
+        "in": "header",
+        "name": access.HEADER,
+        "description": "The secret of the page.",
+    },
+}
+
+
+def operations() -> Iterator[ApiOperation]:
+    """Every call."""
+    for noun in NOUNS:
+        yield from noun.operations
+
+
+def make_router() -> APIRouter:
+    """The routes of every call."""
+    made = APIRouter()
+    for noun in NOUNS:
+        made.include_router(noun.router)
+    return made
+
+
+def describe_api() -> dict[str, Any]:
+    """The API as an OpenAPI document; the same for every server, so that it names none."""
+    made = get_openapi(
+        title="Vademecum",
+        version="1",
+        openapi_version="3.1.0",
+        summary="Long-term memory for AI agents, over HTTP on one's own machine.",
+        routes=make_router().routes,
+    )
+    known: dict[str, Any] = {"problem": _PROBLEM}
+    by_id = {each.id: each for each in operations()}
+    for methods in made["paths"].values():
+        for told in methods.values():
+            _complete(told, by_id[told["operationId"]], known)
+    schemas = made.setdefault("components", {}).setdefault("schemas", {})
+    for unused in ("HTTPValidationError", "ValidationError"):
+        schemas.pop(unused, None)
+    schemas |= known
+    made["components"]["securitySchemes"] = _SECURITY
+    made["security"] = [{"token": []}, {"session": [], "page": []}]
+    found: dict[str, Any] = _moved(made)
+    return found
+
+
+def _complete(told: dict[str, Any], operation: ApiOperation, known: dict[str, Any]) -> None:
+    """Say of a call what it answers, and who may make it."""
+    shown = {"description": operation.summary, "content": _json(_schema(operation.shapes, known))}
+    if operation.path.endswith("/text") or operation.id == "get_record":
+        shown["headers"] = {"ETag": _TAG}
+    waiting = "It waits until a person has decided."
+    told["responses"] = {
+        str(operation.status): shown,
+        "default": {"description": "A problem.", "content": {TYPE: {"schema": _ref("problem")}}},
+    }
+    if operation.scope == "write":
+        told["responses"]["202"] = {"description": waiting, "content": {TYPE: {"schema": _ref("problem")}}}
+    if operation.method == "GET":
+        told["responses"]["304"] = {"description": "The version that If-None-Match names."}
+    told["x-vade-scope"] = operation.scope
+
+
+def _schema(shapes: tuple[JsonShape, ...], known: dict[str, Any]) -> dict[str, Any]:
+    found = [each.schema(known) for each in shapes]
+    return found[0] if len(found) == 1 else {"anyOf": found}
+
+
+def _json(schema: dict[str, Any]) -> dict[str, Any]:
+    return {"application/json": {"schema": schema}}
+
+
+def _ref(name: str) -> dict[str, Any]:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _moved(value: Any) -> Any:
+    """References to definitions of a shape, where OpenAPI keeps them."""
+    if isinstance(value, dict):
+        return {
+            name: each.replace("#/$defs/", "#/components/schemas/") if name == "$ref" else _moved(each)
+            for name, each in value.items()
+        }
+    return [_moved(each) for each in value] if isinstance(value, list) else value
