@@ -88,6 +88,15 @@ def test_the_page_about_commands_is_made_from_them() -> None:
     assert page == cli_page.made(page), "run `python -m tools.cli_page`"
 
 
+def test_the_table_of_settings_is_made_from_them() -> None:
+    from tools import cli_page
+
+    page = (DOCS / "settings.md").read_text()
+    assert page == cli_page.settings_made(page), "run `python -m tools.cli_page`"
+    row = next(line for line in page.splitlines(keepends=True) if line.startswith("| `search.rerank` |"))
+    assert cli_page.settings_made(page.replace(row, "| `old` | `1` | `X` | no | Gone. |\n")) == page
+
+
 def test_the_help_page_says_of_each_command_what_the_command_says_of_itself() -> None:
     context = click.Context(cli)
     for name, (_, summary) in COMMANDS.items():
@@ -275,6 +284,33 @@ def test_every_picture_is_made_by_a_script_is_shown_on_a_page_and_fetches_nothin
         drawn = (DOCS / "pictures" / name).read_text()
         assert "http" not in drawn.replace("http://www.w3.org/2000/svg", "")
         assert "url(" not in drawn.replace("url(#", "")
+
+
+def test_the_badges_of_the_readme_need_no_server_and_say_what_the_project_says() -> None:
+    from tools import drawing
+
+    text = (ROOT / "README.md").read_text()
+    shown = dict(re.findall(r"\[!\[([^\]]+)\]\(docs/pictures/badges/(\w+)\.svg\)\]\(", text))
+    assert set(shown.values()) == set(drawing.badges())
+    for said, name in shown.items():
+        made = drawing.badges()[name]
+        assert (DOCS / "pictures" / "badges" / f"{name}.svg").read_text() == made, (
+            "run `python -m tools.drawing`"
+        )
+        title = re.search("<title>(.*): (.*)</title>", made)
+        assert title is not None
+        assert title[1].lower() in said.lower()
+        assert title[2] in said or name == "changelog"
+
+
+def test_the_readme_shows_and_links_what_is_in_the_repository() -> None:
+    """It reads the same without a network: no picture and no link needs one."""
+    text = (ROOT / "README.md").read_text()
+    targets = re.findall(r"\]\(([^)\s]+)\)", text)
+    assert len(targets) > 40
+    for target in targets:
+        assert (ROOT / target.partition("#")[0]).exists(), target
+    assert "<img" not in text
 
 
 def undated(svg: str) -> str:

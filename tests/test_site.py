@@ -158,6 +158,24 @@ def test_every_page_is_in_the_navigation(site: Path, pages: dict[str, PageReader
     assert written <= set(named)
 
 
+def test_the_source_archive_has_all_that_the_site_is_made_from() -> None:
+    import tomllib
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    packed = set(project["tool"]["hatch"]["build"]["targets"]["sdist"]["include"])
+    needed = {
+        "docs",
+        "examples",
+        "tools",
+        "Makefile",
+        "mkdocs.yml",
+        "CHANGELOG.md",
+        "CONTRIBUTING.md",
+        "SECURITY.md",
+    }
+    assert needed <= packed
+
+
 def test_markdown_of_the_pages_is_rendered_whole(site: Path, pages: dict[str, PageReader]) -> None:
     """What one renderer takes for a table, a list or an escape, the other does too."""
     for name in pages:
@@ -195,7 +213,11 @@ def test_in_a_browser_search_and_dark_mode_work_and_no_request_leaves_the_machin
             page.locator("input.md-search__input").click()
             page.keyboard.type("transcripts")
             page.locator(".md-search-result__item").first.wait_for()
-            page.goto(f"{top}cli.html")
+            page.goto(f"{top}howto.html")
+            block = page.locator(".highlight code", has_text="vade add --journal").first
+            assert block.inner_text().startswith("$ vade add")
+            block.evaluate("each => each.setAttribute('data-md-copying', '')")  # as its button does
+            assert block.inner_text().startswith("vade add")
             browser.close()
     finally:
         server.shutdown()

@@ -1,4 +1,4 @@
-"""Write `docs/cli.md` from the commands themselves: `python -m tools.cli_page`.
+"""Write `docs/cli.md` from the commands, and the table of `docs/settings.md`: `python -m tools.cli_page`.
 
 What a command is called, its summary and its options come from the code; the paragraphs between them are
 written by hand in the page and stay. A new command gets those of its own help.
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from vademecum.config import describe
 from vademecum.interfaces.cli.app import SECTIONS, cli
 from vademecum.interfaces.cli.options import NamesAgents
 
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PAGE = Path(__file__).parent.parent / "docs" / "cli.md"
+SETTINGS_PAGE = PAGE.with_name("settings.md")
 COMMON = {"as_json", "home", "agent", "session", "audience", "incognito", "help"}
+_SETTINGS = re.compile(r"(?<=\| setting \|)(.*\n\|[-|]+\|\n)(?:\| `.*\n)+")
 _TABLE = re.compile(r"^\| option \|.*\n(?:\|.*\n?)*", re.MULTILINE)
 
 
@@ -50,6 +53,15 @@ def made(page: str) -> str:
             assert command is not None
             parts += _told(command, click.Context(command, info_name=name, parent=context), prose, level=3)
     return "\n".join(parts).rstrip() + "\n"
+
+
+def settings_made(page: str) -> str:
+    """The page about settings with its table as it should be."""
+    rows = [
+        f"| `{row.name}` | `{row.default}` | `{row.environment}` | {row.repository} | {row.meaning} |\n"
+        for row in describe()
+    ]
+    return _SETTINGS.sub(lambda found: found[1] + "".join(rows), page)
 
 
 def _told(command: click.Command, ctx: click.Context, prose: dict[str, str], *, level: int) -> Iterator[str]:
@@ -92,13 +104,14 @@ def _cell(text: str) -> str:
 
 
 def main() -> int:
-    """Write the page, or with --check say whether it is as it should be."""
-    page = PAGE.read_text("utf-8")
-    wanted = made(page)
-    if "--check" in sys.argv:
-        return int(page != wanted)
-    PAGE.write_text(wanted, encoding="utf-8")
-    return 0
+    """Write the pages, or with --check say whether they are as they should be."""
+    wrong = 0
+    for path, wanted in ((PAGE, made), (SETTINGS_PAGE, settings_made)):
+        page = path.read_text("utf-8")
+        wrong += page != wanted(page)
+        if "--check" not in sys.argv:
+            path.write_text(wanted(page), encoding="utf-8")
+    return int(wrong > 0 and "--check" in sys.argv)
 
 
 if __name__ == "__main__":

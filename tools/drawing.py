@@ -1,16 +1,20 @@
-"""Draw the two pictures of `docs/concepts.md`: `python -m tools.drawing` writes them to `docs/pictures`.
+"""Draw the two pictures of `docs/concepts.md`, and the README's badges: `python -m tools.drawing`.
 
 A drawing is boxes and arrows between them, written as SVG with the reader's own fonts. It has a ground of its
-own, so that it can be read on a light page and on a dark one.
+own, so that it can be read on a light page and on a dark one. A badge says what `pyproject.toml` says, and
+needs no server to draw it.
 """
 
 from __future__ import annotations
 
+import re
+import tomllib
 from html import escape
 from pathlib import Path
 from typing import NamedTuple
 
-FOLDER = Path(__file__).parent.parent / "docs" / "pictures"
+ROOT = Path(__file__).parent.parent
+FOLDER = ROOT / "docs" / "pictures"
 LINE = 18
 
 
@@ -74,7 +78,7 @@ WHERE = Drawing(
             ("words and vectors,", "made from the files;", "safe to delete"),
             "derived",
         ),
-        Box(690, 190, 190, 86, "Session start, prompts", ("what agents are told",), "agent"),
+        Box(690, 190, 190, 86, "Session start, prompts", ("what agents get",), "agent"),
         Box(690, 296, 190, 66, "Search", ("vade search, MCP tools",), "agent"),
         Box(270, 410, 350, 46, "archive/: every earlier version", ()),
     ),
@@ -190,8 +194,42 @@ def _words(x: int, y: int, text: str, name: str = "") -> str:
     return f'<text x="{x}" y="{y}"{kind}>{escape(text)}</text>'
 
 
+def badges() -> dict[str, str]:
+    """The README's badges by name, as SVG."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    told = " ".join(project["project"]["classifiers"])
+    versions = re.findall(r"Python :: (3\.\d+)", told)
+    types = "mypy strict" if project["tool"]["mypy"]["strict"] else "mypy"
+    return {
+        "python": _badge("Python", f"{versions[0]} to {versions[-1]}"),
+        "license": _badge("license", project["project"]["license"]),
+        "types": _badge("types", types),
+        "changelog": _badge("changelog", "what is new"),
+    }
+
+
+def _badge(label: str, value: str) -> str:
+    left, right = (round(7.2 * len(each)) + 14 for each in (label, value))
+    size = f'viewBox="0 0 {left + right} 20" width="{left + right}" height="20"'
+    return "\n".join(
+        [
+            f'<svg {size} xmlns="http://www.w3.org/2000/svg" role="img">',
+            f"<title>{escape(label)}: {escape(value)}</title>",
+            "<style>text { font: 12px system-ui, sans-serif; fill: #ffffff; text-anchor: middle; }</style>",
+            f'<rect width="{left + right}" height="20" rx="3" fill="#00796b"/>',
+            f'<path d="M3 0 H{left} V20 H3 A3 3 0 0 1 0 17 V3 A3 3 0 0 1 3 0 z" fill="#424a53"/>',
+            f'<text x="{left / 2:g}" y="14">{escape(label)}</text>',
+            f'<text x="{left + right / 2:g}" y="14">{escape(value)}</text>',
+            "</svg>\n",
+        ]
+    )
+
+
 def main() -> None:
-    """Draw both."""
+    """Draw all of them."""
+    (FOLDER / "badges").mkdir(parents=True, exist_ok=True)
+    for name, badge in badges().items():
+        (FOLDER / "badges" / f"{name}.svg").write_text(badge, encoding="utf-8")
     for name, drawing in DRAWINGS.items():
         (FOLDER / f"{name}.svg").write_text(draw(drawing), encoding="utf-8")
 
