@@ -29,7 +29,7 @@ LAYERS = [
     ["store"],
     ["llm", "config"],
     ["text"],
-    ["types", "errors", "stand_ins", "tokens"],
+    ["types", "errors", "stand_ins", "tokens", "progress"],
 ]
 
 # The same inside the interfaces: the command line starts all others, what they share knows none of them.
@@ -47,7 +47,7 @@ INTERFACES = [
     ["interfaces.tools"],
     ["interfaces.present", "interfaces"],
 ]
-BOTTOM = {"types", "errors", "stand_ins", "tokens"}  # nouns and words that may know each other
+BOTTOM = {"types", "errors", "stand_ins", "tokens", "progress"}  # nouns and words that may know each other
 
 # Inside the store: what may not be known.
 BLIND = {

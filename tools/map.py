@@ -39,7 +39,7 @@ ROWS = [
     ["index"],
     ["store"],
     ["llm", "config"],
-    ["text", "types", "errors", "tokens", "stand_ins"],
+    ["text", "types", "errors", "tokens", "stand_ins", "progress"],
 ]
 GROUND = set(ROWS[-1]) | {"config"}  # everybody stands on it: drawn, but without a line from each
 WIDTH, HEIGHT, STEP, TOP = 132, 34, 66, 40

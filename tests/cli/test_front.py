@@ -154,7 +154,7 @@ def test_a_mistyped_command_gets_the_one_that_was_meant(vade: Vade, typed: str, 
     assert f"Did you mean `vade {meant}`?" in vade.err
 
 
-@pytest.mark.parametrize("typed", ["serve2", "push", "trash", "fork", "clone", "xyz", "zzz"])
+@pytest.mark.parametrize("typed", ["hairdryer", "push", "trash", "fork", "clone", "xyz", "zzz"])
 def test_an_unrelated_word_gets_no_suggestion(vade: Vade, typed: str) -> None:
     vade(typed)
     assert vade.code == 2

@@ -25,6 +25,7 @@ from vademecum.knowledge.citations import Standing
 from vademecum.knowledge.graph import LINK, WIKI, import_paths, without_code
 from vademecum.knowledge.statements import first_line
 from vademecum.lifecycle.passes import SeenRecord, beside_record, is_beside, is_countable
+from vademecum.progress import counted
 from vademecum.store import Marks, archive, listing, scopes, short_numbers, sources
 from vademecum.store.document import decode
 from vademecum.store.records import in_folder, key_of
@@ -93,7 +94,7 @@ class Stopwatch:
 
     def each(self, things: Sequence[T], what: str) -> Iterator[T]:
         """Some things one by one, until the time is over."""
-        for number, thing in enumerate(things):
+        for number, thing in enumerate(counted(things, what.replace("_", " "))):
             if time.monotonic() > self.until:
                 self.left_out[what] = len(things) - number
                 return

@@ -12,6 +12,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from vademecum.errors import Malformed, OutsideMemory
+from vademecum.progress import counted
 from vademecum.store import (
     Edit,
     Fact,
@@ -471,7 +472,7 @@ def read_places(records: Records, places: Iterable[Place]) -> tuple[list[SeenRec
             if folder is None:
                 continue
             with folder:
-                for name in in_folder(folder):
+                for name in counted([*in_folder(folder)], "reading"):
                     try:
                         content = folder.read(name)
                         if content is not None:
@@ -523,7 +524,7 @@ def apply_proposals(
     """
     run = Run(records.home, records.caller, records.now, records.announce, what)
     told: list[Told] = []
-    for proposal in proposals:
+    for proposal in counted([*proposals], what):
         if any(is_barred(records, edit) for edit in proposal.edits):
             told += [Told(edit.path, False, people.WHY) for edit in proposal.edits]
             continue

@@ -18,6 +18,7 @@ from vademecum.errors import ModelFailed, ModelUnauthorised, OverBudget, VadeErr
 from vademecum.lifecycle import contradictions, passes
 from vademecum.lifecycle.passes import Proposal
 from vademecum.llm.base import Limits, read_prompt
+from vademecum.progress import counted, watched
 from vademecum.store import audit, document, frontmatter
 from vademecum.store.document import decode
 from vademecum.text import WORD, clock, normalise, secrets, similarity, statement
@@ -133,11 +134,8 @@ def rewrite_places(
     else:
         chosen = [each for each in seen if each.record.path == path]
 
-    def step(done: int) -> None:
-        if progress is not None:
-            progress("topics", done, len(chosen))
-
-    proposals, refused = rewrite_all(chosen, model, now=records.now, progress=step)
+    with watched(progress):
+        proposals, refused = rewrite_all(chosen, model, now=records.now)
     for each, refusal in refused:
         if refusal.asked:
             audit_refusal(records, each, NAME, strict=apply)
@@ -166,18 +164,13 @@ def audit_refusal(records: Records, seen: SeenRecord, what: str, *, strict: bool
 
 
 def rewrite_all(
-    chosen: Iterable[SeenRecord],
-    model: Model,
-    *,
-    now: Callable[[], datetime],
-    progress: Callable[[int], None] = lambda done: None,
+    chosen: Sequence[SeenRecord], model: Model, *, now: Callable[[], datetime]
 ) -> tuple[list[Proposal], list[tuple[SeenRecord, Refusal]]]:
     """What a model makes of each of some records; once it cannot be asked at all, it is asked no more."""
     proposals: list[Proposal] = []
     refused: list[tuple[SeenRecord, Refusal]] = []
     silent = ""
-    for done, seen in enumerate(chosen):
-        progress(done)
+    for seen in counted(chosen, "topics"):
         if silent:
             refused.append((seen, Refusal(seen.record.path, f"not asked: {silent}", asked=False)))
             continue

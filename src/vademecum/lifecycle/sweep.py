@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from vademecum.errors import Malformed
 from vademecum.lifecycle import passes
 from vademecum.lifecycle.passes import CountCap, Expiry, Proposal, RetentionPass, last_renewed
+from vademecum.progress import counted
 from vademecum.store import archive, audit, decisions, files, frontmatter, purge
 from vademecum.store.document import decode
 from vademecum.store.merge import is_consolidation
@@ -115,7 +116,7 @@ class Duplicates:
         trust = {number: _trust(here[number].record) for number in left}
         found: dict[int, list[tuple[int, float]]] = {}
         gone: set[int] = set()
-        for keeper, other in sorted(lookup.pairs()):
+        for keeper, other in counted(sorted(lookup.pairs()), "comparing"):
             if keeper in gone or other in gone or here[other].record.protected:
                 continue
             if trust[other] < trust[keeper]:

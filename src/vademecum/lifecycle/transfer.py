@@ -22,6 +22,7 @@ from vademecum.knowledge import lessons as learned
 from vademecum.knowledge import ltm as ltm_json
 from vademecum.knowledge import trust as trusting
 from vademecum.lifecycle import passes
+from vademecum.progress import counted, watched
 from vademecum.store import Found, archive, files, frontmatter, runs, scopes
 from vademecum.store.document import decode
 from vademecum.store.workspace import listing_order
@@ -143,13 +144,12 @@ class Transfer:
             if project is not None and shelf.place.id == project.id:
                 scopes.remember_project(self._work.home, project, at=self._work.stamp())
 
-        def proposals() -> Iterator[passes.Proposal]:
-            for done, edit in enumerate(edits):
-                if progress is not None:
-                    progress("import", done, len(edits))
-                yield passes.Proposal("import", edit.path, "it was imported", (edit,), edit.shelf.place)
-
-        return passes.apply_proposals(self._work.records, proposals(), what="import")
+        proposals = [
+            passes.Proposal("import", edit.path, "it was imported", (edit,), edit.shelf.place)
+            for edit in edits
+        ]
+        with watched(progress):
+            return passes.apply_proposals(self._work.records, proposals, what="import")
 
     def _kept_sessions(
         self,
@@ -350,7 +350,7 @@ def make_bundle(leaves: Iterable[BundleLeaf], *, redact: bool) -> tuple[dict[str
     texts: dict[str, str] = {}
     kinds: set[str] = set()
     ordered = sorted(leaves, key=lambda each: (str(each.record.place), each.record.key, each.record.path))
-    for record, content in ordered:
+    for record, content in counted(ordered, "export"):
         text = decode(content)
         given = frontmatter.parse(text).values
         # What a hand-made file does not say of itself, and would not be known elsewhere.
@@ -426,7 +426,7 @@ def _write_folder(path: Path, files: Mapping[str, str], *, force: bool) -> None:
         raise Collision(f"{path} is there already", hint="choose another name, or pass --force")
     staged = _staged(path)
     try:
-        for name, text in files.items():
+        for name, text in counted([*files.items()], "writing"):
             target = staged / name
             target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             with open(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
@@ -491,7 +491,7 @@ def render_page(
     writer = _Writer(redact)
     body = [
         *(part for each in documents for part in writer.document(each)),
-        *(part for each in records for part in writer.record(each)),
+        *(part for each in counted([*records], "export") for part in writer.record(each)),
         *(part for each in days for part in writer.day(each)),
     ]
     return "".join(page("Memory", body, what="this memory")), tuple(sorted(writer.kinds))

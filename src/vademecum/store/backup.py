@@ -18,19 +18,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import Collision, Malformed, NotFound, UsageError
+from vademecum.progress import counted, watched
 from vademecum.store import files
 from vademecum.store.files import DiskFolder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from typing import IO
 
+    from vademecum.progress import Step
     from vademecum.store.home import Home
 
 MANIFEST = "vade-backup.json"
-_DERIVED = frozenset({"index", "locks", "catalogue", "models"})  # below the home; made anew when needed
+_DERIVED = frozenset({"index", "locks"})  # below the home; made anew when needed
 _STATE = ("state.db", ".tmp")  # the beginning of a counter's file, and the ending of one half written
-_LARGEST_LIST = 256 * 1024 * 1024
 
 
 class Backup(NamedTuple):
@@ -43,9 +44,7 @@ class Backup(NamedTuple):
     problems: tuple[str, ...] = ()
 
 
-def write(
-    home: Home, path: Path, *, at: str, force: bool, progress: Callable[[str, int, int], None] | None
-) -> Backup:
+def write(home: Home, path: Path, *, at: str, force: bool, progress: Step | None) -> Backup:
     """Write all memory of a home to one file; nothing is there before all of it is."""
     if not home.path.is_dir():
         raise NotFound(f"{home.path} holds no memory yet", hint='`vade add "…"` saves the first')
@@ -61,13 +60,12 @@ def write(
     _clear_killed(path)
     try:
         with (
+            watched(progress),
             open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as raw,
             gzip.GzipFile(fileobj=raw, mode="wb", compresslevel=6, mtime=0) as packed,
             tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as bundle,
         ):
-            for done, name in enumerate(chosen):
-                if progress is not None:
-                    progress("backup", done, len(chosen))
+            for name in counted(chosen, "backup"):
                 content = _read(home.path / name)
                 if content is None:
                     continue  # it went while the backup was written: what went is in the archive below
@@ -95,18 +93,16 @@ def _clear_killed(path: Path) -> None:
             each.unlink(missing_ok=True)
 
 
-def verify(path: Path, *, progress: Callable[[str, int, int], None] | None = None) -> Backup:
+def verify(path: Path, *, progress: Step | None = None) -> Backup:
     """Read a backup to its end and compare every file in it with its list."""
     seen: dict[str, str] = {}
     size, manifest = 0, None
-    for name, content in _members(path):
+    for name, content in _members(path, progress, "verify"):
         if name == MANIFEST:
             manifest = _listed(path, content)
             continue
         seen[name] = hashlib.sha256(content).hexdigest()
         size += len(content)
-        if progress is not None and len(seen) % 100 == 0:
-            progress("verify", len(seen), 0)
     if manifest is None:
         raise Malformed(
             f"{path} is cut off or is no backup of vade: its list of files is missing", hint="write a new one"
@@ -120,24 +116,28 @@ def verify(path: Path, *, progress: Callable[[str, int, int], None] | None = Non
     return Backup(path, len(seen), size, str(manifest.get("at", "")), tuple(problems))
 
 
-def unpack(path: Path, home: Home, *, progress: Callable[[str, int, int], None] | None = None) -> Backup:
+def unpack(path: Path, home: Home, *, progress: Step | None = None) -> Backup:
     """Write what a backup holds to a home that is empty, after all of it was checked."""
     found = verify(path, progress=progress)
     if found.problems:
         raise Malformed(f"{path} is damaged: {found.problems[0]}", hint="`vade backup --verify` lists it all")
-    if home.path.is_dir() and any(home.path.iterdir()):
+    if any(names for _, _, names in os.walk(home.path)):
         raise Collision(
             f"{home.path} is not empty",
             hint="restore into another folder with `--home`, and look at it there",
         )
-    for done, (name, content) in enumerate(_members(path)):
-        if name == MANIFEST:
-            continue
-        if progress is not None:
-            progress("restore", done, found.files)
-        *folders, last = name.split("/")
-        with home.disk(*folders, create=True) as folder:
-            files.create(folder, last, content)
+    made: list[str] = []
+    try:
+        for name, content in _members(path, progress, "restore"):
+            if name != MANIFEST:
+                *folders, last = name.split("/")
+                with home.disk(*folders, create=True) as folder:
+                    made.append(name)
+                    files.create(folder, last, content)
+    except BaseException:  # a person who stops it, too: half a memory would look like a whole one
+        for name in made:
+            (home.path / name).unlink(missing_ok=True)
+        raise
     return found
 
 
@@ -168,15 +168,18 @@ def _add(bundle: tarfile.TarFile, name: str, content: bytes) -> None:
     bundle.addfile(entry, io.BytesIO(content))
 
 
-def _members(path: Path) -> Iterator[tuple[str, bytes]]:
+def _members(path: Path, progress: Step | None, what: str) -> Iterator[tuple[str, bytes]]:
     """The files of a backup, one at a time; a name that leads out of it is refused."""
     try:
+        size = path.stat().st_size
         with open(path, "rb") as raw, tarfile.open(fileobj=raw, mode="r|gz") as bundle:
             for entry in bundle:
                 parts = entry.name.split("/")
                 if not entry.isfile() or any(part in ("", ".", "..") or "\\" in part for part in parts):
                     raise Malformed(f"{path} holds {entry.name!r}, which no backup of vade does")
                 yield entry.name, _content(bundle.extractfile(entry), entry.size)
+                if progress is not None:
+                    progress(what, raw.tell(), size)
     except FileNotFoundError:
         raise NotFound(f"{path} is not there", hint="name a file that `vade backup` wrote") from None
     except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile) as error:
@@ -189,7 +192,7 @@ def _content(file: IO[bytes] | None, size: int) -> bytes:
 
 def _listed(path: Path, content: bytes) -> dict[str, Any]:
     try:
-        manifest = json.loads(content[:_LARGEST_LIST])
+        manifest = json.loads(content)
     except ValueError as error:
         raise Malformed(f"the list of files in {path} cannot be read") from error
     if not isinstance(manifest, dict) or not isinstance(manifest.get("files"), dict):

@@ -252,8 +252,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return result if isinstance(result, int) else OK
     except click.exceptions.Exit as leave:
         return leave.exit_code
-    except (click.Abort, KeyboardInterrupt):
-        output.error("stopped")
+    except (click.Abort, KeyboardInterrupt) as error:
+        told = error.__cause__ or error  # click makes its own of it
+        output.error(str(told) if isinstance(told, output.WorkStopped) else "stopped")
         return INTERRUPTED
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message())

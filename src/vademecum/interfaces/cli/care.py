@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vademecum.interfaces.cli.options import common, complete_keys, read_key, scope_option, settle
+from vademecum.interfaces.cli.options import (
+    NOTHING,
+    common,
+    complete_keys,
+    read_key,
+    scope_option,
+    settle,
+    stopped,
+)
 from vademecum.interfaces.present import output, to_json
 from vademecum.interfaces.present.to_text import ending, show_left, show_lint, show_outcome
 from vademecum.text import spelled
@@ -88,7 +96,7 @@ def undo(run: str | None, listed: bool, as_json: bool, door: Door) -> int:
         if not as_json:
             memory.care.saw_notices()
         return 0
-    with output.progress() as step:
+    with output.progress("what was brought back stays; `vade undo` with the same run does the rest") as step:
         undone, told = memory.care.undo(run, progress=step)
     if as_json:
         output.as_json(to_json.undone_json, run=undone, files=told)
@@ -139,7 +147,8 @@ def lint(
 
     Exits with 1 when there are errors.
     """
-    found = door().care.lint(scope=scope, seconds=seconds, model=model or llm)
+    with output.progress(NOTHING):
+        found = door().care.lint(scope=scope, seconds=seconds, model=model or llm)
     if as_json or form == "json":
         errors, warnings = (sum(each.severity == name for each in found) for name in ("error", "warning"))
         output.as_json(to_json.lint_json, findings=found, errors=errors, warnings=warnings)
@@ -164,7 +173,8 @@ def heal(scope: str | None, apply: bool, aggressive: bool, as_json: bool, door: 
 
     `vade undo` takes it back.
     """
-    outcome = door().care.heal(scope=scope, apply=apply, aggressive=aggressive)
+    with output.progress(stopped(apply)):
+        outcome = door().care.heal(scope=scope, apply=apply, aggressive=aggressive)
     show = partial(show_outcome, outcome, applied=apply, command="vade heal")
     output.tell(as_json, show, to_json.outcome_json, outcome)
     return int(any(not each.done for each in outcome.told))
@@ -215,7 +225,7 @@ def compact(
         if key is None or apply:
             raise click.UsageError("--reword goes with --key, and without --apply: you are asked instead.")
         return reword_record(door(), key, scope, model, as_json=as_json)
-    with output.progress() as step:
+    with output.progress(stopped(apply)) as step:
         found = door().care.compact(key, scope=scope, model=model, apply=apply, progress=step)
     output.tell(as_json, partial(show_compacted, found, applied=apply), to_json.compacted_json, found)
     failed = bool(found.refused) and not found.outcome.proposals
@@ -226,7 +236,7 @@ def reword_record(memory: Memory, key: str, scope: str | None, model: str | None
     """Show other words for a record, and write what a person accepts; where nobody is, they wait."""
     from vademecum.memory.opening import has_terminal
 
-    with output.progress():
+    with output.progress(NOTHING):
         found = memory.care.reword(key, scope=scope, model=model)
     waiting, run = "", ""
     if found.refused is not None:
@@ -292,7 +302,8 @@ def promote(scope: str | None, apply: bool, as_json: bool, door: Door) -> int:
 
     As records, or as lines of MEMORY.md.
     """
-    found = door().care.promote(scope=scope, apply=apply)
+    with output.progress(stopped(apply)):
+        found = door().care.promote(scope=scope, apply=apply)
     output.tell(as_json, partial(show_promoted, found, applied=apply), to_json.promoted_json, found)
     return int(bool(found.outcome.skipped))
 

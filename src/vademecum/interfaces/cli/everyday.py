@@ -15,6 +15,7 @@ import click
 
 from vademecum.errors import NotFound, VadeError
 from vademecum.interfaces.cli.options import (
+    NOTHING,
     SCOPES,
     common,
     complete_keys,
@@ -24,6 +25,7 @@ from vademecum.interfaces.cli.options import (
 )
 from vademecum.interfaces.present import output, to_json
 from vademecum.interfaces.present.to_text import diff_lines, short, show_left
+from vademecum.types import Scope
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -110,7 +112,7 @@ def _entries(text: str) -> list[str]:
 def _journals(memory: Memory) -> list[str]:
     """The scopes of the caller that have a journal."""
     has = memory.caller.project is not None
-    return [scope for scope in ("project", "agent", "global") if scope != "project" or has]
+    return [str(each) for each in Scope if each.rule.journal and (each is not Scope.PROJECT or has)]
 
 
 def _is_since(stamp: str | None, moment: datetime) -> bool:
@@ -371,7 +373,7 @@ def backup(path: str, *, verify: bool, restore: bool, force: bool, as_json: bool
     if verify and restore:
         raise click.UsageError("Give one of --verify and --restore.")
     transfer = door().transfer
-    with output.progress() as step:
+    with output.progress("no backup was written" if not (verify or restore) else NOTHING) as step:
         if verify:
             made = transfer.verify_backup(path, progress=step)
         elif restore:

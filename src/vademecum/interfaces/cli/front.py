@@ -14,12 +14,13 @@ from vademecum.interfaces.cli.options import (
     complete_keys,
     scope_option,
     settle,
+    stopped,
     words_argument,
 )
 from vademecum.interfaces.cli.write import TextCommand, save_note, save_record
 from vademecum.interfaces.present import output
 from vademecum.stand_ins import LazyModule
-from vademecum.types import LEARNED
+from vademecum.types import LEARNED, Scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -135,8 +136,8 @@ def tidy(
     failed = False
     made: dict[str, Any] = {}
     for part in [each for each in _PARTS if each in (only or _DONE_BY_ITSELF)]:
-        if scope not in (None, "project", "agent", "global") and part == "promote" and not only:
-            continue  # such a scope has no journal
+        if part == "promote" and not only and scope and not Scope(scope).rule.journal:
+            continue
         if not as_json:
             output.line(f"{part}:")
         show, bad, value = _run_part(memory, part, scope, apply=apply, yes=yes, model=model)
@@ -158,10 +159,11 @@ def _run_part(
 
     command = f"vade tidy --only {part}"
     if part == "promote":
-        found = memory.care.promote(scope=scope, apply=apply)
+        with output.progress(stopped(apply)):
+            found = memory.care.promote(scope=scope, apply=apply)
         return partial(care.show_promoted, found, applied=apply), bool(found.outcome.skipped), found
     if part == "compact":
-        with output.progress() as step:
+        with output.progress(stopped(apply)) as step:
             merged = memory.care.compact(None, scope=scope, model=model, apply=apply, progress=step)
         bad = bool(merged.refused) and not merged.outcome.proposals
         return partial(care.show_compacted, merged, applied=apply), bad, merged
@@ -171,7 +173,11 @@ def _run_part(
         "prune": memory.knowledge.prune,
     }
     run = partial(runs[part], scope=scope)
-    outcome = run(apply=apply) if part == "heal" else settle(run, apply=apply, yes=yes)
+    if part == "heal":
+        with output.progress(stopped(apply)):
+            outcome = run(apply=apply)
+    else:
+        outcome = settle(run, apply=apply, yes=yes)
     bad = any(not each.done for each in outcome.told)
     return partial(show_outcome, outcome, applied=apply, command=command), bad, outcome
 

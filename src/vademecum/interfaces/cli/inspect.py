@@ -538,7 +538,7 @@ def index(watch: bool, as_json: bool, door: Door, **given: Any) -> None:
     if watch:
         keep_watch(door(), as_json=as_json)
         return
-    with output.progress() as step:
+    with output.progress("what was indexed stays; the next search does the rest") as step:
         report = door().care.index(**given, progress=step)
     show_report(report, as_json=as_json)
 

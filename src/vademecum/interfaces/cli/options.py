@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 SCOPES = click.Choice([str(scope) for scope in Scope])
 JOURNALS = click.Choice([str(scope) for scope in Scope if scope.rule.journal])
 TYPES = click.Choice([str(kind) for kind in RecordType])
+NOTHING = "nothing was changed"  # by work that a person stopped
 
 
 def common(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -206,9 +207,16 @@ def read_key(offered: Collection[str]) -> str:
             return key
 
 
+def stopped(apply: bool) -> str:
+    """What became of a run that a person stopped."""
+    kept = "what was changed stays, and `vade undo` takes it back; run it again for the rest"
+    return kept if apply else NOTHING
+
+
 def settle(run: Callable[..., RunOutcome], *, apply: bool, yes: bool) -> RunOutcome:
     """What a run would do, or, once a person agrees to what is large or final, what it did."""
-    outcome = run()
+    with output.progress(NOTHING):
+        outcome = run()
     if not apply or not (outcome.proposals or outcome.deleted):
         return outcome
     if outcome.large:
@@ -216,4 +224,5 @@ def settle(run: Callable[..., RunOutcome], *, apply: bool, yes: bool) -> RunOutc
     if outcome.deleted:
         files = output.plural(len(outcome.deleted), "old file")
         confirmed(f"Delete {files} of the archive and audit for good?", yes=yes)
-    return run(apply=True, large=True)
+    with output.progress(stopped(True)):
+        return run(apply=True, large=True)

@@ -147,7 +147,7 @@ def import_(path: str | None, everything: bool, as_json: bool, door: Door) -> in
     """Keep copies of other agents' transcripts, at PATH or in their own folders; originals stay."""
     if (path is None) is not everything:
         raise click.UsageError("give a file or folder, or --all for the agents' own folders")
-    with output.progress() as step:
+    with output.progress("sessions that are in stay; run it again for the rest") as step:
         found = list(door().sessions.import_all(path, progress=step))
     output.tell(as_json, partial(show_imported, found), to_json.sessions_imported_json, imported=found)
     return 1 if any(each.outcome == "failed" for each in found) else 0

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vademecum.interfaces.cli.options import AgentName, NamesAgents, common, scope_option
+from vademecum.interfaces.cli.options import NOTHING, AgentName, NamesAgents, common, scope_option
 from vademecum.interfaces.present import output, to_json
 
 if TYPE_CHECKING:
@@ -32,7 +32,8 @@ def import_(*, system: str, path: str, dry: bool, scope: str | None, as_json: bo
     SYSTEM is {memories}; PATH is its folder, a file of it, or an archive.
     """
     memory = door()
-    with output.progress() as step:
+    kept = "what was imported stays, and `vade undo` takes it back; run it again for the rest"
+    with output.progress(NOTHING if dry else kept) as step:
         report = memory.transfer.import_from(system, path, scope=scope, apply=not dry, progress=step)
     if as_json:
         output.as_json(to_json.memory_imported_json, report)
@@ -63,7 +64,8 @@ def export(
 
     An okf PATH that ends in .tar.gz becomes an archive, any other a folder.
     """
-    made = door().transfer.export(path, format=form, scope=scope, redact=redact, force=force)
+    with output.progress("nothing was written"):
+        made = door().transfer.export(path, format=form, scope=scope, redact=redact, force=force)
     output.tell(as_json, partial(show_exported, made), to_json.exported_json, made)
 
 

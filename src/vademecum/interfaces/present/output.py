@@ -15,6 +15,7 @@ import click
 
 from vademecum.errors import InvalidText, VadeError
 from vademecum.interfaces.present.shape import VERSION
+from vademecum.progress import watched
 from vademecum.text import visible
 
 if TYPE_CHECKING:
@@ -74,32 +75,72 @@ def error(message: str) -> None:
     click.echo(f"vade: {' '.join(plain(message).splitlines())}", err=True)
 
 
+class WorkStopped(KeyboardInterrupt):
+    """A person stopped work that takes long; says what is done, and what is not."""
+
+
 @contextlib.contextmanager
-def progress() -> Iterator[Callable[[str, int, int], None]]:
-    """A bar for work that takes long, on a terminal and nowhere else; short work shows none."""
+def progress(stopped: str = "") -> Iterator[Callable[[str, int, int], None]]:
+    """A bar for work that takes long, on a terminal and nowhere else; short work shows none.
+
+    A person who stops it hears how far it was, and `stopped`: what became of it.
+    """
     begun = time.monotonic()
     bar: Any = None
     tasks: dict[str, Any] = {}
+    last: tuple[str, int, int] | None = None
 
     def step(what: str, done: int, total: int) -> None:
-        nonlocal bar
+        nonlocal bar, last
+        last = what, done, total
         if not sys.stderr.isatty() or time.monotonic() - begun < _PATIENCE:
             return
-        if bar is None:
-            from rich.console import Console
-            from rich.progress import Progress
-
-            bar = Progress(console=Console(stderr=True), transient=True)
-            bar.start()
+        bar = bar or _bar()
         if what not in tasks:
             tasks[what] = bar.add_task(what, total=total)
         bar.update(tasks[what], completed=done, total=total)
 
     try:
-        yield step
+        with watched(step):
+            yield step
+    except KeyboardInterrupt as error:
+        far = f" at {last[0]}, {last[1]:,} of {last[2]:,}" if last else ""
+        raise WorkStopped(f"stopped{far}{f': {stopped}' if stopped else ''}") from error
     finally:
         if bar is not None:
             bar.stop()
+
+
+def _bar() -> Any:
+    """A bar that has begun: what is done, how far, how fast, and how long it still takes."""
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        ProgressColumn,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+    from rich.text import Text
+
+    class Rate(ProgressColumn):
+        """How many a second."""
+
+        def render(self, task: Any) -> Text:
+            """The speed so far, or nothing before there is one."""
+            return Text(f"{task.finished_speed or task.speed or 0:,.0f}/s" if task.speed else "")
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        Rate(),
+        TimeRemainingColumn(),
+    )
+    bar = Progress(*columns, console=Console(stderr=True), transient=True)
+    bar.start()
+    return bar
 
 
 def choose_shape(old: Callable[[], bool] | None) -> None:
