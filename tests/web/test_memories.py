@@ -99,6 +99,73 @@ def test_the_keyboard_walks_opens_and_searches(web: Web) -> None:
     page.wait_for_url(re.compile(r"/search\?q=flaky"))
 
 
+def test_what_is_selected_is_archived_after_a_preview_and_undo_brings_it_back(web: Web) -> None:
+    page = web.open("/memories?tag=ports&sort=key")
+    page.keyboard.press("j")
+    page.keyboard.press("x")
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    page.keyboard.press("X")
+    assert page.inner_text("#picked") == "3"
+    chosen = keys_of(page)[:3]
+    page.keyboard.press("#")
+    assert chosen[0] in page.inner_text("#preview-list")
+    web.check_access(page, "the preview")
+    page.click("#preview-yes")
+    page.wait_for_selector("text=3 records archived")
+    web.until(page, f"document.querySelector('[data-row]').dataset.name !== '{chosen[0]}'")
+    memory = web.site.memory()
+    assert memory.browse.table().total == 24
+    page.keyboard.press("u")
+    page.wait_for_selector("text=Undone")
+    web.until(page, f"document.querySelector('[data-row]').dataset.name === '{chosen[0]}'")
+    assert memory.browse.table().total == 27
+    memory.close()
+
+
+def test_tags_of_several_are_changed_at_once(web: Web) -> None:
+    page = web.open("/memories?tag=tests")
+    page.keyboard.press("j")
+    page.keyboard.press("x")
+    page.click("[data-do=tag]")
+    page.fill("#bulk-add", "slow, ci")
+    page.click("#preview-yes")
+    page.wait_for_selector("text=1 record tagged")
+    page.wait_for_selector("a.tag >> text=slow")
+    page.click("[data-undo]")
+    page.wait_for_selector("text=Undone")
+    web.until(page, "!document.querySelector('.row-meta').textContent.includes('slow')")
+
+
+def test_what_another_program_saves_appears_and_the_selection_stays(web: Web) -> None:
+    page = web.open("/memories")
+    web.live(page)
+    page.keyboard.press("j")
+    page.keyboard.press("x")
+    chosen = page.evaluate("document.querySelector('.row.picked').dataset.name")
+    agent = web.site.memory(agent="codex 1")
+    agent.store("The cache is Redis, port 6380.", key="cache")
+    page.wait_for_selector("[data-name=cache]", timeout=5_000)
+    assert page.evaluate("document.querySelector('.row.picked').dataset.name") == chosen
+    agent.close()
+    person = web.site.memory()
+    person.forget("cache")
+    page.wait_for_selector("[data-name=cache]", state="detached", timeout=5_000)
+    person.close()
+
+
+def test_what_is_done_in_one_tab_appears_in_the_other(web: Web) -> None:
+    one, other = web.open("/memories"), web.open("/memories")
+    web.live(other)
+    one.keyboard.press("j")
+    name = one.evaluate("document.querySelector('.row.current').dataset.name")
+    one.keyboard.press("#")
+    one.click("#preview-yes")
+    other.wait_for_selector(f"[data-name={name}]", state="detached", timeout=5_000)
+    one.keyboard.press("u")
+    other.wait_for_selector(f"[data-name={name}]", timeout=5_000)
+
+
 def test_the_theme_that_was_chosen_stays(web: Web) -> None:
     page = web.open("/memories", color_scheme="light")
     light = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import html
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import nh3
 from markdown_it import MarkdownIt
@@ -13,7 +15,7 @@ from markupsafe import Markup, escape
 from vademecum.text import spelled, visible
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 LONGEST = 256 << 10  # characters that are rendered; what is longer is shown as it stands
 LONGEST_LINE = 20_000
@@ -38,6 +40,20 @@ def render(text: str) -> Markup:
         strip_comments=True,
     )
     return Markup(made)  # it was cleaned just now
+
+
+def link_records(made: Markup, related: Sequence[Mapping[str, Any]]) -> Markup:
+    """Rendered text whose `[[key]]` lead to the records they name; in code they stay as they are."""
+    known = {str(each["key"]): each for each in related}
+
+    def link(found: re.Match[str]) -> str:
+        target = known.get(html.unescape(found[1] or "").strip())
+        if target is None:
+            return found[0]
+        where = f"{quote(target['key'])}?scope={quote(target['scope'])}"
+        return str(Markup('<a href="{}">{}</a>').format(where, target["key"]))
+
+    return Markup(re.sub(r"(?s)<code.*?</code>|\[\[([^\[\]<>|]+)\]\]", link, str(made)))  # only links are new
 
 
 def show(value: object) -> object:

@@ -192,7 +192,9 @@ def _templates() -> jinja2.Environment:
         lstrip_blocks=True,
     )
     made.globals.update(static=static, version=__version__)
-    made.filters.update(markdown=markdown.render, spelled=markdown.spell, ago=output.ago)
+    made.filters.update(
+        markdown=markdown.render, spelled=markdown.spell, wiki=markdown.link_records, ago=output.ago
+    )
     return made
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from fastapi import Path, Query
 from pydantic import Field
 
 from vademecum.errors import Conflict, NotFound, Refused
+from vademecum.interfaces.http import markdown
 from vademecum.interfaces.http.api.base import (
     LONGEST_KEY,
     ApiReply,
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from vademecum.memory import Memory
 
 calls = Calls("records")
+_NO_PROSE = re.compile(r"(?s)\A---\n.*?\n---\n|^<!-- origin:[^\n]*-->\n?", re.MULTILINE)  # bookkeeping
 Key = Annotated[str, Path(min_length=1, max_length=LONGEST_KEY, description="A key, number or id.")]
 Texts = Annotated[list[str], Field(max_length=100)]
 Content = Annotated[str, Field(min_length=1, max_length=4 << 20)]
@@ -44,6 +47,7 @@ page_json = JsonShape(
     findings=many(to_json.finding_json),
 )
 text_json = JsonShape("text", "path text etag", editable=FLAG)
+preview_json = JsonShape("preview", "html")
 versions_json = JsonShape("versions", "key", versions=many(JsonShape("version", "id why at by text")))
 
 
@@ -244,6 +248,12 @@ def change_records(call: ApiCall, body: BulkChange, scope: ScopeQuery = None) ->
     gone = call.memory.archive.forget_all(body.keys, match=body.match, scope=scope)
     run = next((each.run for each in care.runs() if each.what == "clear"), "") if gone else ""
     return to_json.arranged_json(run=run, records=gone, told=[])
+
+
+@calls.add("POST", "/preview", preview_json, scope="read")
+def preview_text(call: ApiCall, body: WholeText) -> dict[str, Any]:
+    """Render a text that is being edited, as the page will show it; nothing is kept."""
+    return preview_json(html=str(markdown.render(_NO_PROSE.sub("", body.text))))
 
 
 @calls.add("GET", "/archive", to_json.forgotten_json, scope="read")

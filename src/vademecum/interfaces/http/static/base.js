@@ -29,7 +29,7 @@ export async function call(method, path, { body, etag, signal } = {}) {
   }
   const kind = answer.headers.get("Content-Type") ?? "";
   const told = kind.includes("json") ? await answer.json() : { detail: await answer.text() };
-  if (!answer.ok) throw new Problem(answer.status, told);
+  if (!answer.ok || answer.status === 202) throw new Problem(answer.status, told); // 202: it waits for review
   return Object.assign(told ?? {}, { etag: answer.headers.get("ETag") ?? undefined });
 }
 

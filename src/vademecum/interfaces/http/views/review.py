@@ -1,0 +1,65 @@
+"""Review: the one inbox of all that waits for a person, exactly as it stands."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlencode
+
+from vademecum.interfaces.http.pages import Ask, PageView
+from vademecum.interfaces.present.to_json import inbox_json
+from vademecum.memory.review import KINDS
+
+_SHOWN = 100  # things at once; the counts are of all
+_NAMES = {
+    "write": ("Writes agents asked for", "Write it", "Refuse it"),
+    "folder": ("Folders that are not trusted", "Trust it", "Not now"),
+    "text": ("Unverified texts", "Verify: agents are told it", "Keep it from agents"),
+    "contradiction": ("Contradictions", "The second replaces the first", "Both may stand"),
+    "conflict": ("Conflict copies", "Merge it", "Leave both"),
+    "promotion": ("Repeated in journals", "Save as a memory", "Leave it"),
+    "signal": ("Worth saving", "Save as a memory", "Leave it"),
+}
+
+
+def data(ask: Ask) -> dict[str, Any]:
+    """What waits: `?kind=` only one kind, `?declined=1` what was said no to."""
+    kind, declined = ask.query.get("kind", ""), bool(ask.query.get("declined"))
+    inbox = ask.memory.review.inbox([kind] if kind in KINDS else [], declined=declined)
+    told = inbox_json(inbox)
+    records = {each.id: getattr(each.about, "record", None) for each in inbox.items[:_SHOWN]}
+    items = [
+        {**each, **_words(each["kind"]), "key": getattr(records[each["id"]], "key", "")}
+        for each in told["items"][:_SHOWN]
+    ]
+    return {
+        "items": items,
+        "kinds": [
+            {
+                "name": name,
+                "title": _NAMES[name][0],
+                "count": count,
+                "on": name == kind,
+                "query": _query(name, declined=declined),
+            }
+            for name, count in told["counts"].items()
+        ],
+        "kind": kind,
+        "declined": declined,
+        "waiting": len(told["items"]),
+        "left": max(len(told["items"]) - _SHOWN, 0),
+        "notes": told["notes"],
+        "all": _query("", declined=declined),
+        "other": _query(kind, declined=not declined),
+    }
+
+
+def _words(kind: str) -> dict[str, str]:
+    title, yes, no = _NAMES[kind]
+    return {"title": title, "yes": yes, "no": no, "meaning": KINDS[kind]}
+
+
+def _query(kind: str, *, declined: bool) -> str:
+    return urlencode([*([("kind", kind)] if kind else []), *([("declined", "1")] if declined else [])])
+
+
+VIEW = PageView("/review", "Review", data, "review.html", icon="review", key="r")
