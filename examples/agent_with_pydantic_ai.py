@@ -11,9 +11,12 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from pydantic_ai import Agent
-from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
-from pydantic_ai.models.function import AgentInfo, FunctionModel
+try:
+    from pydantic_ai import Agent
+    from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
+    from pydantic_ai.models.function import AgentInfo, FunctionModel
+except ModuleNotFoundError as error:
+    raise SystemExit(f"{error.name} is not installed: pip install 'vademecum[pydantic-ai]'") from None
 
 from vademecum import Memory
 from vademecum.adapters.pydantic_ai import ContextWindow, memory_toolset

@@ -13,7 +13,10 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from anthropic.lib.tools import ToolError
+try:
+    from anthropic.lib.tools import ToolError
+except ModuleNotFoundError as error:
+    raise SystemExit(f"{error.name} is not installed: pip install 'vademecum[anthropic]'") from None
 
 from vademecum import Memory
 from vademecum.adapters.anthropic_memory import MemoryTool

@@ -11,9 +11,12 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from langgraph.graph import END, START, StateGraph
-from langgraph.store.base import BaseStore  # noqa: TC002  # LangGraph reads a node's annotations
-from typing_extensions import TypedDict
+try:
+    from langgraph.graph import END, START, StateGraph
+    from langgraph.store.base import BaseStore  # noqa: TC002  # LangGraph reads a node's annotations
+    from typing_extensions import TypedDict
+except ModuleNotFoundError as error:
+    raise SystemExit(f"{error.name} is not installed: pip install 'vademecum[langgraph]'") from None
 
 from vademecum import Memory
 from vademecum.adapters.langgraph_store import RecordStore

@@ -13,11 +13,14 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agents import Agent, RunConfig, Runner
-from agents.items import ModelResponse
-from agents.models.interface import Model
-from agents.usage import Usage
-from openai.types.responses import ResponseOutputMessage, ResponseOutputText
+try:
+    from agents import Agent, RunConfig, Runner
+    from agents.items import ModelResponse
+    from agents.models.interface import Model
+    from agents.usage import Usage
+    from openai.types.responses import ResponseOutputMessage, ResponseOutputText
+except ModuleNotFoundError as error:
+    raise SystemExit(f"{error.name} is not installed: pip install 'vademecum[openai-agents]'") from None
 
 from vademecum import Memory
 from vademecum.adapters.openai_agents import TranscriptSession

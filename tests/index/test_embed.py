@@ -438,7 +438,7 @@ def test_a_missing_runtime_is_named_with_its_command(tmp_path: Path) -> None:
     (tmp_path / "vocab.txt").write_text("a\n")
     with pytest.raises(EmbedderFailed) as caught:
         select_embedder("local", path=tmp_path)
-    assert "pip install onnxruntime" in caught.value.hint
+    assert "pip install 'vademecum[rerank]'" in str(caught.value)
     assert "\n" not in str(caught.value)
 
 

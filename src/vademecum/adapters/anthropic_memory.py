@@ -14,8 +14,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
-from anthropic.lib.tools import ToolError
-from anthropic.tools.memory import BetaAbstractMemoryTool, BetaAsyncAbstractMemoryTool
+try:
+    from anthropic.lib.tools import ToolError
+    from anthropic.tools.memory import BetaAbstractMemoryTool, BetaAsyncAbstractMemoryTool
+except ModuleNotFoundError as error:
+    raise ImportError(f"{error.name} is not installed: pip install 'vademecum[anthropic]'") from error
 
 from vademecum import Audience, Finding, PersonsText, Scope, VadeError
 from vademecum.adapters.base import alone, as_agent, told

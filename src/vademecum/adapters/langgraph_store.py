@@ -16,17 +16,20 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from langgraph.store.base import (
-    BaseStore,
-    GetOp,
-    InvalidNamespaceError,
-    Item,
-    ListNamespacesOp,
-    PutOp,
-    SearchItem,
-    SearchOp,
-    validate_op_namespace,
-)
+try:
+    from langgraph.store.base import (
+        BaseStore,
+        GetOp,
+        InvalidNamespaceError,
+        Item,
+        ListNamespacesOp,
+        PutOp,
+        SearchItem,
+        SearchOp,
+        validate_op_namespace,
+    )
+except ModuleNotFoundError as error:
+    raise ImportError(f"{error.name} is not installed: pip install 'vademecum[langgraph]'") from error
 
 from vademecum import Malformed, NotFound, Scope
 from vademecum.adapters.base import as_agent

@@ -11,8 +11,11 @@ import contextlib
 import threading
 from typing import TYPE_CHECKING, Any, cast
 
-from agents.exceptions import UserError
-from agents.memory import SessionSettings
+try:
+    from agents.exceptions import UserError
+    from agents.memory import SessionSettings
+except ModuleNotFoundError as error:
+    raise ImportError(f"{error.name} is not installed: pip install 'vademecum[openai-agents]'") from error
 
 from vademecum import InvalidText, UsageError, shape
 from vademecum.adapters.base import alone, as_agent, opened, told

@@ -13,14 +13,17 @@ from dataclasses import dataclass, field, replace
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from pydantic_ai import FunctionToolset, RetryModelRequest
-from pydantic_ai.capabilities import AbstractCapability
-from pydantic_ai.direct import model_request
-from pydantic_ai.exceptions import ModelContextWindowExceededError, ToolFailed, UserError
-from pydantic_ai.messages import ModelMessagesTypeAdapter
-from pydantic_ai.models import ModelRequestParameters
-from pydantic_ai.tools import AgentDepsT, ToolDefinition
-from pydantic_ai.tools import Tool as Offered
+try:
+    from pydantic_ai import FunctionToolset, RetryModelRequest
+    from pydantic_ai.capabilities import AbstractCapability
+    from pydantic_ai.direct import model_request
+    from pydantic_ai.exceptions import ModelContextWindowExceededError, ToolFailed, UserError
+    from pydantic_ai.messages import ModelMessagesTypeAdapter
+    from pydantic_ai.models import ModelRequestParameters
+    from pydantic_ai.tools import AgentDepsT, ToolDefinition
+    from pydantic_ai.tools import Tool as Offered
+except ModuleNotFoundError as error:
+    raise ImportError(f"{error.name} is not installed: pip install 'vademecum[pydantic-ai]'") from error
 
 from vademecum import Message, Role, Scope, Text, Used, VadeError, WindowFull, is_overflow, shape
 from vademecum.adapters.base import as_agent, opened, told

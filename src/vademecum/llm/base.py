@@ -301,7 +301,7 @@ class AnswerKind(Generic[T]):
         except ImportError as error:
             raise ModelFailed(
                 "typed answers need a library that is not installed",
-                hint="install the extra of a provider, such as `pip install vademecum[openai]`",
+                hint="install the extra of a provider, such as `pip install 'vademecum[openai]'`",
             ) from error
         try:
             self._adapter: TypeAdapter[T] = TypeAdapter(kind)

@@ -374,8 +374,8 @@ def _imported(place: ModelEndpoint) -> None:
     except ImportError as error:
         extra = PROVIDERS[place.provider].extra
         raise ModelFailed(
-            f"{place.name} needs a library that is not installed",
-            hint=f"run `pip install vademecum[{extra}]`; nothing else depends on it",
+            f"{place.name} needs a library that is not installed: pip install 'vademecum[{extra}]'",
+            hint="nothing else depends on it",
         ) from error
 
 

@@ -423,7 +423,8 @@ ONNX_REVISION = 2
 BERT_TOKENS = 512
 ONNX_PART = 16  # texts after which others get their turn: a fifth of a second
 
-_HINT = "run `pip install onnxruntime`, or choose another embedder; keyword search still answers"
+_MISSING = "ONNX Runtime is not installed: pip install 'vademecum[rerank]'"
+_HINT = "or choose another embedder; keyword search still answers"
 
 
 def own(folder: Path) -> Onnx:
@@ -431,7 +432,7 @@ def own(folder: Path) -> Onnx:
     from importlib.util import find_spec
 
     if find_spec("onnxruntime") is None:
-        raise EmbedderFailed(f"{folder}: an ONNX model needs ONNX Runtime", hint=_HINT)
+        raise EmbedderFailed(f"{folder}: {_MISSING}", hint=_HINT)
     # The tokenizer is the whole truth where there is one: a vocabulary says nothing of case and accents.
     words = next((each for each in ("tokenizer.json", "vocab.txt") if (folder / each).is_file()), None)
     if words is None:
@@ -457,7 +458,7 @@ def onnx_session(path: Path) -> Any:
         options.log_severity_level = 3
         return runtime.InferenceSession(str(path), sess_options=options, providers=["CPUExecutionProvider"])
     except ImportError as error:
-        raise EmbedderFailed("ONNX Runtime cannot be loaded", hint=_HINT) from error
+        raise EmbedderFailed(_MISSING, hint=_HINT) from error
     # The library's own errors share no class but this.
     except Exception as error:
         raise unreadable(path.parent, error) from error

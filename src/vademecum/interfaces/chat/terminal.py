@@ -263,6 +263,7 @@ def prompt(offer: Offer, history: Path | None) -> Prompt:
     try:
         return rich_prompt(offer, history)
     except ImportError:
+        output.error("history and completion need prompt-toolkit: pip install 'vademecum[chat]'")
         return Simple()
 
 
