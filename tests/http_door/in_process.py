@@ -77,3 +77,13 @@ def made(top: Path) -> Place:
     pool = MemoryPool(opener({"home": home, "cwd": folder}))
     site = Site(pool, Gate(), lambda shown: find_token(opened, shown), VIEWS, PORT, FileChanges(home, folder))
     return Place(site, guarded(create_app(site)), home, folder)
+
+
+def said(place: Place, text: str) -> str:
+    """A session in which a text was said; its id."""
+    from vademecum.transcripts import Message, Role, Text
+
+    with connect(home=place.home, cwd=place.folder, session="s1") as memory:
+        log = memory.sessions.new(id="s1", name="talk")
+        memory.sessions.record(log, [Message(Role.USER, (Text(text),))])
+        return log.session

@@ -39,6 +39,7 @@ class Visitor:
     name: str = ""
     scopes: frozenset[str] = _ALL
     session: PageSession | None = None
+    shown: str = field(default="", repr=False)  # the token itself, to look it up again
 
     def may(self, scope: str) -> bool:
         """Whether this is within their scopes; whoever may write or review may read as well."""
@@ -85,6 +86,10 @@ class Gate:
         """End a session."""
         with self._lock:
             self._sessions.pop(session.door, None)
+
+    def holds(self, session: PageSession) -> bool:
+        """Whether a session goes on."""
+        return self._sessions.get(session.door) is session
 
     def session_of(self, door: str, cookies: Iterable[str]) -> PageSession | None:
         """The session of a door, for whoever brings its cookie."""

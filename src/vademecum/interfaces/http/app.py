@@ -24,6 +24,7 @@ from vademecum.interfaces.http.problems import (
     render_problem,
     wants_html,
 )
+from vademecum.interfaces.mcp.http import HEADERS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -80,7 +81,7 @@ async def _described() -> Response:
 
 async def _failed(request: Request, error: Exception) -> Response:
     told = problem_of(error)
-    headers = {"WWW-Authenticate": 'Bearer realm="vade"'} if told["status"] == 401 else None
+    headers = HEADERS.get(told["status"]) if told["status"] == 401 else None
     return answer_problem(told, html=wants_html(request), headers=headers)
 
 

@@ -20,7 +20,7 @@ from vademecum.interfaces.http.problems import HttpProblem
 from vademecum.interfaces.http.site import site_of, visitor_of, whose
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator
     from pathlib import Path
 
     from anyio.streams.memory import MemoryObjectSendStream
@@ -123,7 +123,8 @@ async def follow_changes(request: Request) -> Response:
     if not visitor.may("read"):
         raise HttpProblem(403, "this token has no scope read")
     seen = None if visitor.kind == "person" else await site.pool.run(whose(request), _in_sight)
-    return StreamingResponse(_stream(site.changes, seen), media_type="text/event-stream")
+    stream = _stream(site.changes, seen, lambda: site.is_let_in(visitor))
+    return StreamingResponse(stream, media_type="text/event-stream")
 
 
 def _in_sight(memory: Memory) -> tuple[str, ...]:
@@ -132,10 +133,14 @@ def _in_sight(memory: Memory) -> tuple[str, ...]:
     return tuple(f"{work.home.shelf(place).label}/" for place in work.places(None))
 
 
-async def _stream(changes: FileChanges, seen: tuple[str, ...] | None) -> AsyncIterator[bytes]:
+async def _stream(
+    changes: FileChanges, seen: tuple[str, ...] | None, may_go_on: Callable[[], bool]
+) -> AsyncIterator[bytes]:
     yield b"retry: 1000\nevent: hello\ndata: {}\n\n"
     try:
         async for told in changes.listen():
+            if not may_go_on():  # its token was revoked meanwhile
+                return
             if told is None:
                 yield b": still here\n\n"
             elif seen is None or told["path"].startswith(seen):

@@ -9,8 +9,8 @@ from starlette.datastructures import Headers, MutableHeaders
 
 from vademecum.interfaces.http import access
 from vademecum.interfaces.http.problems import answer_problem, render_problem
+from vademecum.interfaces.mcp.http import HEADERS, Guard
 from vademecum.interfaces.mcp.http import PATH as MCP_PATH
-from vademecum.interfaces.mcp.http import Guard
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -43,7 +43,7 @@ SAFE = {
     "permissions-policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
 }
 _SIGHT = ("same-origin", "none")  # what a browser says of a request that no other site set off
-HOW_IN = "open the page with `vade open` in a terminal, or send a token of `vade token add`"
+HOW_IN = "open the link that `vade serve` shows in a terminal, or send a token of `vade token add`"
 
 
 class PageGuard(Guard):
@@ -107,8 +107,7 @@ class PageGuard(Guard):
 
     def refuse(self, status: int, why: str) -> ASGIApp:
         """The answer to what is not served."""
-        headers = {"WWW-Authenticate": 'Bearer realm="vade"'} if status == 401 else None
-        return answer_problem(render_problem(status, why), html=False, headers=headers)
+        return answer_problem(render_problem(status, why), html=False, headers=HEADERS.get(status))
 
 
 def is_prefetch(headers: Headers) -> bool:

@@ -85,7 +85,7 @@ def find_token(home: Home, shown: str, *, for_mcp: str = "") -> Visitor | None:
     if for_mcp and hmac.compare_digest(shown.encode("utf-8", "replace"), for_mcp.encode()):
         return Visitor("token", "mcp", frozenset({"mcp"}))
     token = tokens.find(home, shown)
-    return token and Visitor("token", token.name, frozenset(token.scopes))
+    return token and Visitor("token", token.name, frozenset(token.scopes), shown=shown)
 
 
 def _mcp_token(home: Home) -> str:

@@ -30,6 +30,13 @@ class Site:
     port: int
     changes: FileChanges
 
+    def is_let_in(self, visitor: Visitor) -> bool:
+        """Whether who was let in still is: a token can be revoked, and ends."""
+        if visitor.session is not None:
+            return self.gate.holds(visitor.session)
+        found = self.find_token(visitor.shown)
+        return found is not None and found.scopes == visitor.scopes
+
 
 def site_of(request: Request) -> Site:
     """The server that a request came to."""

@@ -16,6 +16,7 @@ import socket
 import sys
 import threading
 import time
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -45,6 +46,10 @@ CONNECTIONS = 128  # at once; beyond, who has waited longest without having aske
 LARGEST_HEAD, LARGEST_BODY = 16 << 10, 4 << 20  # bytes of a request
 PATIENCE = 8.0  # seconds from a connection, or the first byte of a request, to its last
 _NAMES = ("127.0.0.1", "localhost", "[::1]")
+# What a refusal says besides; where a request ends is not known for sure after some, so nothing may follow.
+HEADERS: Mapping[int, Mapping[str, str]] = MappingProxyType(
+    {401: {"WWW-Authenticate": 'Bearer realm="vade"'}, 400: {"Connection": "close"}}
+)
 
 
 def token_of(home: Home) -> str:
@@ -251,7 +256,7 @@ class Guard:
 
     def refuse(self, status: int, why: str) -> ASGIApp:
         """The answer to what is not served."""
-        headers = {"WWW-Authenticate": 'Bearer realm="vade"'} if status == 401 else None
+        headers = HEADERS.get(status)
         error = {"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": why}}
         return JSONResponse(error, status, headers)
 
@@ -260,6 +265,8 @@ class Guard:
         too_large = _too_large(headers)
         if too_large is not None:
             return too_large
+        if "content-length" in headers and "transfer-encoding" in headers:
+            return 400, "a request says its length once"  # who is asked in between may read another one
         hosts, origins = headers.getlist("host"), headers.getlist("origin")
         if len(hosts) != 1 or hosts[0].lower() not in self._hosts:
             return 421, "this server answers to its own address on this machine only"

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from fastapi import APIRouter, Header, Query, Request
+from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict
 from starlette.responses import Response
 
@@ -21,13 +22,14 @@ from vademecum.interfaces.present.safe import clean_value
 from vademecum.types import RecordType, Scope
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Coroutine, Mapping
 
     from vademecum.interfaces.http.access import Visitor
     from vademecum.interfaces.present.shape import JsonShape
     from vademecum.memory import Memory
 
 ROOT = "/api/v1"
+SCOPE_FIELD = "x-vade-scope"  # by which the description says who may make a call
 LONGEST_KEY = 200
 _CHANGES = ("PUT", "PATCH", "DELETE")
 
@@ -96,12 +98,27 @@ class ApiOperation(NamedTuple):
     once: bool  # takes a key by which a retried call happens once
 
 
+class ScopedRoute(APIRoute):
+    """A route that looks at who asks before it reads anything of what they sent."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """What answers a request."""
+        answer = super().get_route_handler()
+        scope = str((self.openapi_extra or {})[SCOPE_FIELD])
+
+        async def checked(request: Request) -> Response:
+            check_scope(request, scope)
+            return await answer(request)
+
+        return checked
+
+
 @dataclass
 class Calls:
     """The calls of one noun."""
 
     noun: str
-    router: APIRouter = field(default_factory=APIRouter)
+    router: APIRouter = field(default_factory=lambda: APIRouter(route_class=ScopedRoute))
     operations: list[ApiOperation] = field(default_factory=list)
 
     def add(
@@ -131,6 +148,7 @@ class Calls:
                 tags=[self.noun],
                 response_model=None,
                 status_code=status,
+                openapi_extra={SCOPE_FIELD: scope},
             )
             return do
 
@@ -144,7 +162,7 @@ def _endpoint(operation: ApiOperation, do: Callable[..., Any], name: str) -> Cal
     async def endpoint(**given: Any) -> Response:
         request: Request = given.pop("request")
         key, matches = given.pop("idempotency_key", None), given.pop("if_match", None)
-        visitor = check_scope(request, operation.scope)
+        visitor = visitor_of(request)
         known = request.headers.get("if-none-match")
         given.pop("project", None)  # which memory it is was decided by it
 

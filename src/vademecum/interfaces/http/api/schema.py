@@ -101,7 +101,6 @@ def _complete(told: dict[str, Any], operation: ApiOperation, known: dict[str, An
         told["responses"]["202"] = {"description": waiting, "content": {TYPE: {"schema": _ref("problem")}}}
     if operation.method == "GET":
         told["responses"]["304"] = {"description": "The version that If-None-Match names."}
-    told["x-vade-scope"] = operation.scope
 
 
 def _schema(shapes: tuple[JsonShape, ...], known: dict[str, Any]) -> dict[str, Any]:
