@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent.parent
 MOST_MEGABYTES, MOST_PACKAGES = 190, 42
+TODAY_PACKAGES = 44  # docs/decisions.md says which two are too many, and for what they stay
 MOST = {"vade --help": 6, "vade add": 8}  # times a bare interpreter
 MOST_COMMANDS, MOST_SECONDS = 3, 60
 ROUNDS = 15

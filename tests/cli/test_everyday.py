@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import sys
 import tarfile
 from typing import TYPE_CHECKING
 
@@ -238,3 +239,19 @@ def test_a_backup_is_not_written_into_the_home_nor_by_an_agent(tmp_path: Path) -
         agent.transfer.backup(tmp_path / "c.tar.gz")
     memory.close()
     agent.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have other openers")
+@pytest.mark.parametrize(("code", "said"), [(0, "opened "), (3, "vade edit heron")])
+def test_open_says_whether_a_program_has_the_file(
+    vade: Vade, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, said: str
+) -> None:
+    opener = tmp_path / "bin" / "xdg-open"
+    opener.parent.mkdir()
+    opener.write_text(f"#!/bin/sh\nexit {code}\n")
+    opener.chmod(0o755)
+    monkeypatch.setenv("PATH", str(opener.parent), prepend=":")
+    vade("add", "The heron nests.", "--key", "heron")
+    shown = vade("open", "heron")
+    assert vade.code == (1 if code else 0)
+    assert said in shown + vade.err

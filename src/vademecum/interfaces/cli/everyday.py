@@ -230,8 +230,12 @@ def open_(key: str, scope: str | None, as_json: bool, door: Door) -> None:
     if as_json:
         output.as_json(to_json.path_json, path=path)
         return
-    code = click.launch(str(path))
-    output.line(f"opened {path}" if code == 0 else str(path))
+    # xdg-open is the one that returns as soon as a program has the file, and says whether one has.
+    if click.launch(str(path), wait=sys.platform not in ("darwin", "win32", "cygwin")):
+        raise NotFound(
+            f"no program on this machine opens {path}", hint=f"`vade edit {key}` opens it in your editor"
+        )
+    output.line(f"opened {path}")
 
 
 def _file(memory: Memory, key: str, scope: str | None) -> Path:
