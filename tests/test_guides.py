@@ -244,6 +244,20 @@ def test_a_migration_does_what_it_says_and_can_be_taken_back(system: str, machin
     assert waiting(machine) == 0
 
 
+@pytest.mark.parametrize(
+    ("system", "words"), [("chatgpt", "terrier"), ("claude-ai", "tide"), ("letta", "Kiel")]
+)
+def test_imported_conversations_are_found_in_their_folder_and_with_all_anywhere(
+    system: str, words: str, machine: Machine
+) -> None:
+    MIGRATIONS[system](machine)
+    machine.run(commands(f"migrate/{system}.md", "Import it")[0])
+    search = f"vade sessions search {words}"
+    assert words in machine.run(search)
+    assert words not in machine.run(f"cd ~ && mkdir elsewhere && cd elsewhere && {search}")
+    assert words in machine.run(f"cd ~/elsewhere && {search} --all")
+
+
 def runs_of(machine: Machine, imports: list[str]) -> list[str]:
     """Make imports, each of which brings something, and name their runs."""
     runs = []
@@ -258,6 +272,37 @@ def runs_of(machine: Machine, imports: list[str]) -> list[str]:
 def waiting(machine: Machine) -> int:
     """How many texts wait for a person."""
     return int(json.loads(machine.run("vade review --json"))["counts"].get("text", 0))
+
+
+SAID = {"role": "user", "content": [{"type": "text", "text": "Where is the harbour crane?"}]}
+OPENCLAW = [
+    {
+        "type": "session",
+        "version": 3,
+        "id": "p-1",
+        "timestamp": "2026-03-01T10:00:00Z",
+        "cwd": "/home/ada/api",
+    },
+    {"type": "message", "id": "m1", "parentId": None, "timestamp": "2026-03-01T10:00:01Z", "message": SAID},
+]
+TRANSCRIPTS = {
+    "openclaw": ".openclaw/agents/main/sessions/p-1.jsonl",
+    "claude-code": ".claude/projects/-home-ada-api/s-1.jsonl",
+    "codex": ".codex/sessions/2026/03/01/rollout-2026-03-01T10-00-00-s-1.jsonl",
+}
+
+
+@pytest.mark.parametrize("system", TRANSCRIPTS)
+def test_past_sessions_are_copied_and_found_as_the_page_says(system: str, machine: Machine) -> None:
+    recorded = Path(__file__).parent / "fixtures" / "agents" / system / "transcript.jsonl"
+    made = "".join(json.dumps(each) + "\n" for each in OPENCLAW)
+    said = made if system == "openclaw" else recorded.read_text("utf-8")
+    samples.write(machine.person, {TRANSCRIPTS[system]: said})
+    before = machine.everything()
+    for line in commands(f"migrate/{system}.md", "Past sessions"):
+        machine.run(line)
+    assert "harbour crane" in machine.run("vade sessions search --all harbour crane --json")
+    assert machine.everything() == before
 
 
 def test_what_a_page_about_migrating_names_is_what_the_importer_reads() -> None:

@@ -6,7 +6,6 @@ import functools
 import http.server
 import os
 import re
-import shutil
 import subprocess
 import sys
 import threading
@@ -17,6 +16,7 @@ from urllib.parse import unquote, urljoin, urlsplit
 
 import pytest
 import yaml
+from tools.page_picture import PICTURE, SIZE, chromium, take
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -188,7 +188,23 @@ def test_markdown_of_the_pages_is_rendered_whole(site: Path, pages: dict[str, Pa
             assert "\\|" not in cell, name
 
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+CHROMIUM = chromium()
+FLAGS = ["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
+
+
+def size_of(picture: Path) -> tuple[int, int]:
+    """The width and height that a PNG says it has."""
+    head = picture.read_bytes()[:24]
+    assert head[:8] == b"\x89PNG\r\n\x1a\n"
+    return int.from_bytes(head[16:20]), int.from_bytes(head[20:24])
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
+def test_the_picture_of_the_web_page_is_taken_by_its_script(tmp_path: Path) -> None:
+    taken = tmp_path / "page.png"
+    take(tmp_path, taken)
+    assert size_of(taken) == size_of(PICTURE) == (SIZE["width"], SIZE["height"])
+    assert "docs/pictures/page.png" in (ROOT / "README.md").read_text()
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
@@ -202,7 +218,7 @@ def test_in_a_browser_search_and_dark_mode_work_and_no_request_leaves_the_machin
     asked: list[str] = []
     try:
         with sync_playwright() as play:
-            browser = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+            browser = play.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
             page = browser.new_page()
             page.on("request", lambda request: asked.append(request.url))
             page.goto(f"{top}index.html")
