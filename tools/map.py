@@ -25,6 +25,7 @@ ROWS = [
         "interfaces.mcp",
         "interfaces.chat",
         "interfaces.hooks",
+        "interfaces.hub",
         "interfaces.install",
         "adapters",
     ],

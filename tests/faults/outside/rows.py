@@ -349,6 +349,9 @@ ELSEWHERE = {
     "review trust": "is `trust`",
     "review verify": "is `verify`",
     "open": "starts another program",
+    "hub create": "writes to PostgreSQL alone, in one transaction; tests/hub kills that",
+    "hub migrate": "writes to PostgreSQL alone, in one transaction each; tests/hub fails them half way",
+    "hub serve": "runs until it is stopped; tests/hub kills it",
     "serve": "runs until it is stopped; its writes are those of memory, and tests/http_door cuts them off",
     "demo": "works in a folder of its own that it deletes",
 }

@@ -70,6 +70,7 @@ Sessions and agents
   inject     agents    Show or write what agents are told at start.
   mcp        agents    Serve memory over MCP.
   serve      web       Serve memory as a page and an API.
+  hub        hub       Run a hub, or join one.
   token      web       Make and revoke tokens for the API.
   hook       agents    Answer an agent's hook.
   uninstall  agents    Disconnect an agent from memory.

@@ -660,6 +660,9 @@ source_removed_json = JsonShape("source_removed", "removed")
 completion_json = JsonShape("completion", "shell script")
 _check = JsonShape("check", "check=name state said hint")
 checks_json = JsonShape("checks", checks=many(_check))
+hub_migrated_json = JsonShape("hub_migrated", "schema:int ran:list")
+hub_serving_json = JsonShape("hub_serving", "url")
+hub_invited_json = JsonShape("hub_invited", "workspace name code minutes:int")
 _step = JsonShape("demo_step", "step shown")
 demo_json = JsonShape("demo", "steps seconds:float", steps=many(prepared(_step)))
 _failure = JsonShape("failure", "kind message hint")
@@ -744,6 +747,9 @@ _COMMANDS: dict[str, tuple[JsonShape, ...]] = {
     "completion": (completion_json,),
     "doctor": (checks_json,),
     "demo": (demo_json,),
+    "hub migrate": (hub_migrated_json,),
+    "hub serve": (hub_serving_json,),
+    "hub create": (hub_invited_json,),
     "error": (error_json, postponed_json),
 }
 OUTPUTS = {name: shapes for names, shapes in _COMMANDS.items() for name in names.split(", ")}

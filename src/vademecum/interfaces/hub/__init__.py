@@ -1,0 +1,1 @@
+"""The hub: where machines and members meet, on PostgreSQL."""

@@ -1,0 +1,349 @@
+"""Members, their tokens, the codes they join with, and the log of who let whom in."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import re
+import uuid
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from vademecum.interfaces.hub.access import (
+    DEVICE_MINUTES,
+    INVITE_DAYS,
+    ROLES,
+    SCOPES,
+    TOKEN_DAYS,
+    HubCaller,
+    HubKeys,
+    enter,
+    new_code,
+    new_token,
+    read_code,
+)
+from vademecum.interfaces.hub.rejections import Rejection, absent, forbidden, wrong
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from psycopg import Connection
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,39}")
+_REPLICA = re.compile(r"[0-9a-hjkmnp-tv-z]{8,32}")
+_EVERYTHING = frozenset({"read", "write", "person"})
+
+
+def check_name(name: object) -> str:
+    """A member's name, which stands in files and logs."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name) or name in ("external", "me"):
+        raise wrong("a member's name is 1 to 40 of a-z, 0-9, `.`, `_` and `-`")
+    return name
+
+
+def make_workspace(connection: Connection[Any], name: str, *, kind: str) -> tuple[int, str]:
+    """A new, empty workspace; only who owns the database can make one."""
+    public = str(uuid.uuid4())
+    ws = int(connection.execute("SELECT nextval('hub.workspaces')").fetchone()[0])  # type: ignore[index]  # a sequence answers
+    enter(connection, ws)
+    connection.execute(
+        "INSERT INTO hub.workspace (ws, public, name, kind) VALUES (%s, %s, %s, %s)", (ws, public, name, kind)
+    )
+    return ws, public
+
+
+def list_members(connection: Connection[Any], caller: HubCaller) -> list[dict[str, Any]]:
+    """Who belongs to the workspace."""
+    caller.need("reader", scope="read")
+    rows = connection.execute(
+        "SELECT member, name, role, added_at FROM hub.member"
+        " WHERE ws = %s AND removed_at IS NULL ORDER BY name",
+        (caller.ws,),
+    ).fetchall()
+    return [
+        {"member": str(member), "name": name, "role": role, "since": added.isoformat()}
+        for member, name, role, added in rows
+    ]
+
+
+def change_member(
+    connection: Connection[Any], caller: HubCaller, name: str, *, role: str | None
+) -> dict[str, Any]:
+    """Give a member another role, or remove them; the last owner stays."""
+    if role is not None and role not in ROLES:
+        raise wrong("there is no such role")
+    if not (role is None and name == caller.name and caller.person):  # who leaves needs no owner
+        caller.need("owner", person=True)
+    found = connection.execute(
+        "SELECT member, role FROM hub.member WHERE ws = %s AND name = %s AND removed_at IS NULL FOR UPDATE",
+        (caller.ws, name),
+    ).fetchone()
+    if found is None:
+        raise absent()
+    member, before = found
+    owners = connection.execute(
+        "SELECT member FROM hub.member WHERE ws = %s AND role = 'owner' AND removed_at IS NULL FOR UPDATE",
+        (caller.ws,),
+    ).fetchall()
+    if before == "owner" and role != "owner" and len(owners) == 1:
+        raise forbidden("a workspace keeps at least one owner")
+    if role is None:
+        connection.execute(
+            "UPDATE hub.member SET removed_at = now() WHERE ws = %s AND member = %s", (caller.ws, member)
+        )
+        connection.execute(
+            "UPDATE hub.token SET revoked_at = coalesce(revoked_at, now()) WHERE ws = %s AND member = %s",
+            (caller.ws, member),
+        )
+    else:
+        connection.execute(
+            "UPDATE hub.member SET role = %s WHERE ws = %s AND member = %s", (role, caller.ws, member)
+        )
+    log(connection, caller.ws, caller.name, "removed" if role is None else "role", member=name, role=role)
+    return {"name": name, "role": role}
+
+
+# ------------------------------------------------------------------------------- tokens
+
+
+def read_scopes(given: object) -> frozenset[str]:
+    """The scopes that somebody asks for."""
+    if not isinstance(given, list) or not given or not all(isinstance(each, str) for each in given):
+        raise wrong("scopes are a list of read, write and person")
+    if not set(given) <= SCOPES:
+        raise wrong("there is no such scope")
+    return frozenset(given)
+
+
+def make_token(
+    connection: Connection[Any],
+    keys: HubKeys,
+    *,
+    ws: int,
+    member: str,
+    scopes: Iterable[str],
+    label: str,
+    replica: str | None,
+) -> tuple[str, str]:
+    """A new token and its id; the token itself is kept nowhere."""
+    token, number = new_token(), str(uuid.uuid4())
+    connection.execute(
+        "INSERT INTO hub.token (ws, token, member, hash, scopes, label, replica, expires)"
+        " VALUES (%s, %s, %s, %s, %s, %s, %s, now() + make_interval(days => %s))",
+        (ws, number, member, keys.hash_token(token), sorted(scopes), label, replica, TOKEN_DAYS),
+    )
+    return token, number
+
+
+def add_token(
+    connection: Connection[Any], caller: HubCaller, keys: HubKeys, asked: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Another token of the caller's own, with no more rights than they have: an agent's, or the next one."""
+    caller.need("reader", scope="read", person=True)
+    scopes = read_scopes(asked.get("scopes"))
+    if not scopes <= caller.scopes:
+        raise forbidden("a token cannot give more than it has")
+    label = str(asked.get("label") or "")[:80]
+    token, number = make_token(
+        connection, keys, ws=caller.ws, member=caller.member, scopes=scopes, label=label, replica=None
+    )
+    log(connection, caller.ws, caller.name, "token", token=number, scopes=sorted(scopes))
+    return {"token": token, "id": number, "scopes": sorted(scopes), "days": TOKEN_DAYS}
+
+
+def list_tokens(connection: Connection[Any], caller: HubCaller) -> list[dict[str, Any]]:
+    """The caller's tokens that are valid; an owner sees everybody's."""
+    caller.need("reader", scope="read", person=True)
+    rows = connection.execute(
+        "SELECT t.token, m.name, t.scopes, t.label, t.replica, t.created_at, t.expires FROM hub.token t"
+        " JOIN hub.member m ON m.ws = t.ws AND m.member = t.member"
+        " WHERE t.ws = %s AND t.revoked_at IS NULL AND t.expires > now() AND (%s OR t.member = %s)"
+        " ORDER BY t.created_at",
+        (caller.ws, caller.at_least("owner"), caller.member),
+    ).fetchall()
+    return [
+        {
+            "id": str(token), "member": name, "scopes": sorted(scopes), "label": label, "replica": replica,
+            "since": created.isoformat(), "expires": expires.isoformat(),
+        }
+        for token, name, scopes, label, replica, created, expires in rows
+    ]  # fmt: skip
+
+
+def revoke_token(connection: Connection[Any], caller: HubCaller, number: str) -> None:
+    """Make a token invalid from the next request on: one's own, or anybody's as an owner."""
+    caller.need("reader", scope="read", person=True)
+    try:
+        uuid.UUID(number)
+    except ValueError:
+        raise absent() from None
+    done = connection.execute(
+        "UPDATE hub.token SET revoked_at = now() WHERE ws = %s AND token = %s AND revoked_at IS NULL"
+        " AND (%s OR member = %s)",
+        (caller.ws, number, caller.at_least("owner"), caller.member),
+    )
+    if not done.rowcount:
+        raise absent()
+    log(connection, caller.ws, caller.name, "revoked", token=number)
+
+
+# ------------------------------------------------------------------------------- joining
+
+
+def make_invite(
+    connection: Connection[Any],
+    keys: HubKeys,
+    *,
+    ws: int,
+    by: str | None,
+    member: str | None = None,
+    name: str = "",
+    role: str = "",
+    scopes: Iterable[str] = _EVERYTHING,
+) -> dict[str, Any]:
+    """A code to join with: for a machine of the same member, ten minutes; for somebody new, seven days."""
+    finds, opens = new_code(strong=member is None)
+    lasts = timedelta(minutes=DEVICE_MINUTES) if member is not None else timedelta(days=INVITE_DAYS)
+    connection.execute(
+        "INSERT INTO hub.invite (ws, invite, hash, member, name, role, scopes, made_by, expires)"
+        " VALUES (%s, %s, %s, %s, %s, %s, %s, %s, now() + %s)",
+        (
+            ws,
+            finds,
+            keys.hash_token(finds + opens),
+            member,
+            name or None,
+            role or None,
+            sorted(scopes),
+            by,
+            lasts,
+        ),
+    )
+    whole = finds + opens
+    code = "-".join(whole[at : at + 4] for at in range(0, len(whole), 4))
+    return {"code": code, "minutes": int(lasts.total_seconds() // 60)}
+
+
+def invite(
+    connection: Connection[Any], caller: HubCaller, keys: HubKeys, asked: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Let another machine of the caller's in, or a new member."""
+    if not asked.get("name"):
+        caller.need("reader", scope="read", person=True)
+        made = make_invite(
+            connection, keys, ws=caller.ws, by=caller.member, member=caller.member, scopes=caller.scopes
+        )
+        log(connection, caller.ws, caller.name, "invited", member=caller.name)
+        return made
+    caller.need("owner", person=True)
+    if caller.kind == "personal":
+        raise forbidden("a personal workspace has one member; make a team workspace to share")
+    name, role = check_name(asked["name"]), asked.get("role") or "writer"
+    if role not in ROLES:
+        raise wrong("there is no such role")
+    taken = connection.execute(
+        "SELECT 1 FROM hub.member WHERE ws = %s AND name = %s AND removed_at IS NULL", (caller.ws, name)
+    ).fetchone()
+    if taken:
+        raise Rejection(409, "taken", "there is a member of that name")
+    made = make_invite(connection, keys, ws=caller.ws, by=caller.member, name=name, role=str(role))
+    log(connection, caller.ws, caller.name, "invited", member=name, role=role)
+    return made
+
+
+def wrong_code() -> Rejection:
+    """The one answer for a code that is wrong, used, too old or was tried too often."""
+    return Rejection(404, "code", "this code is not valid (any more): ask for a new one")
+
+
+def count_try(connection: Connection[Any], code: str) -> tuple[int, tuple[Any, ...]] | None:
+    """Find what a code may open, and count the try; the count must be kept whatever happens next."""
+    finds, _ = read_code(code)
+    found = connection.execute("SELECT ws FROM hub.find_invite(%s)", (finds,)).fetchone()
+    if found is None:
+        return None
+    enter(connection, found[0])
+    row = connection.execute(
+        "UPDATE hub.invite SET tries = tries + 1"
+        " WHERE ws = %s AND invite = %s AND used_at IS NULL AND tries < 5"
+        " RETURNING hash, member, name, role, scopes",
+        (found[0], finds),
+    ).fetchone()
+    return None if row is None else (int(found[0]), row)
+
+
+def join(
+    connection: Connection[Any], keys: HubKeys, ws: int, row: tuple[Any, ...], asked: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Open the workspace to whoever typed the right code, once."""
+    code, replica = str(asked.get("code") or ""), str(asked.get("replica") or "")
+    hashed, member, name, role, scopes = row
+    if not hmac.compare_digest(bytes(hashed), keys.hash_token("".join(read_code(code)))):
+        raise wrong_code()
+    if not _REPLICA.fullmatch(replica):
+        raise wrong("a replica's name is 8 to 32 characters of a-z and 0-9")
+    enter(connection, ws)
+    used = connection.execute(
+        "UPDATE hub.invite SET used_at = now() WHERE ws = %s AND invite = %s AND used_at IS NULL"
+        " AND expires > now()",
+        (ws, read_code(code)[0]),
+    )
+    if not used.rowcount:
+        raise wrong_code()
+    if member is None:
+        member = uuid.uuid4()
+        taken = connection.execute(
+            "INSERT INTO hub.member (ws, member, name, role) VALUES (%s, %s, %s, %s) ON CONFLICT DO NOTHING",
+            (ws, member, name, role),
+        )
+        if not taken.rowcount:
+            raise wrong_code()
+    told = connection.execute(
+        "SELECT w.public, w.name, w.kind, m.name, m.role"
+        " FROM hub.workspace w JOIN hub.member m ON m.ws = w.ws"
+        " WHERE w.ws = %s AND m.member = %s AND m.removed_at IS NULL",
+        (ws, member),
+    ).fetchone()
+    if told is None:
+        raise wrong_code()
+    label = str(asked.get("label") or "")[:80]
+    token, number = make_token(
+        connection, keys, ws=ws, member=str(member), scopes=scopes, label=label, replica=replica
+    )
+    log(connection, ws, told[3], "joined", token=number, replica=replica)
+    names = ("workspace", "name", "kind", "member", "role")
+    return {"token": token, **dict(zip(names, (str(told[0]), *told[1:]), strict=True)), "days": TOKEN_DAYS}
+
+
+# ------------------------------------------------------------------------------- log
+
+
+def log(connection: Connection[Any], ws: int, by: str, did: str, **more: Any) -> None:
+    """Add a line to the workspace's chained log; the row of the workspace keeps two from adding at once."""
+    connection.execute("SELECT 1 FROM hub.workspace WHERE ws = %s FOR UPDATE", (ws,))
+    last = connection.execute(
+        "SELECT seq, hash FROM hub.admin_log WHERE ws = %s ORDER BY seq DESC LIMIT 1", (ws,)
+    ).fetchone()
+    seq, prev = last or (0, bytes(32))
+    line = {"at": datetime.now(UTC).isoformat(timespec="seconds"), "by": by, "did": did, **more}
+    text = json.dumps(line, sort_keys=True)
+    hashed = hashlib.sha256(prev + text.encode()).digest()
+    connection.execute(
+        "INSERT INTO hub.admin_log (ws, seq, line, prev, hash) VALUES (%s, %s, %s, %s, %s)",
+        (ws, seq + 1, text, prev, hashed),
+    )
+
+
+def read_log(connection: Connection[Any], caller: HubCaller) -> dict[str, Any]:
+    """The newest lines of the log, and whether the chain of all of them holds."""
+    caller.need("owner", scope="read", person=True)
+    rows = connection.execute(
+        "SELECT line, prev, hash FROM hub.admin_log WHERE ws = %s ORDER BY seq", (caller.ws,)
+    ).fetchall()
+    chain, whole = bytes(32), True
+    for line, prev, hashed in rows:
+        text = json.dumps(line, sort_keys=True)
+        whole = whole and prev == chain and hashlib.sha256(prev + text.encode()).digest() == hashed
+        chain = hashed
+    return {"whole": whole, "lines": [line for line, _, _ in rows[-1000:]]}
