@@ -113,7 +113,7 @@ def test_a_flush_lands_in_todays_journal_as_the_agents_word_whoever_opened_the_m
     # 23:30 in a zone two hours ahead: the date is the wall clock's, not that of UTC.
     text = journal(tmp_path, "2026-11-15")
     assert text.count(FACT) == 1
-    assert "<!-- origin: agent -->" in text
+    assert "<!-- origin: agent | id: " in text
     assert outcomes(log)[0] == "written"
     assert memory.audit.lines()[-1]["actor"] == "process:main"
     found = memory.search("where is the staging database?").results[0]

@@ -160,6 +160,7 @@ class Entry:
     stale: str | None = None  # what it cites that is no longer there
     part: str | None = None  # the record it was an entry of, when that was consolidated with others
     contradicts: str | None = None  # the time of a person's entry that it would have replaced
+    id: str | None = field(default=None, compare=False)  # in its document; none of one typed by hand
 
     @property
     def live(self) -> bool:

@@ -66,6 +66,11 @@ class Ground:
         self._id += 1
         return f"00000000-0000-7000-8000-{self._id:012x}"
 
+    def next_mark(self, length: int = 10) -> str:
+        """As `next_id`, for an entry."""
+        self._id += 1
+        return f"{self._id:0{length}d}"
+
     def lay(self) -> None:
         """Begin anew: a project with a git folder, a vault with a note, no home."""
         self.put({"project": None, "project/.git": None, "vault": None, "vault/note.md": b"# A note\n"})
@@ -112,6 +117,7 @@ def ground() -> Iterator[Ground]:
         with (
             mock.patch.dict(os.environ, clean, clear=True),
             mock.patch.object(names, "new_id", here.next_id),
+            mock.patch.object(names, "new_mark", here.next_mark),
             mock.patch.object(tombstones, "new_key", return_value=bytes(range(32))),
         ):
             here.lay()

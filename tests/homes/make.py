@@ -1,8 +1,8 @@
-"""Make the home that `tests/fixtures/home_v1` holds: one of every kind of thing, as format 1 wrote it.
+"""Make a home that `tests/fixtures/home_vN` holds: one of every kind of thing, as format N wrote it.
 
 Run once, with the code that is to be remembered, and never again for the same format:
 
-    PYTHONPATH=<that code>/src:tests python -m homes.make tests/fixtures/home_v1
+    PYTHONPATH=<that code>/src:tests python -m homes.make tests/fixtures/home_vN
 
 What it writes is not the same byte for byte each time (ids are random), but every file of it was written by
 that code and by nobody else. Machine paths and the names made from them are put as placeholders, which
@@ -330,7 +330,7 @@ def tidied(maker: Maker) -> None:
     crowded = maker.door(agent="crowded", environ={"VADE_DECAY_MAX_COUNT": "10"})
     topics = ("apples", "bridges", "clocks", "doors", "engines", "forests", "gates", "harbours", "islands")
     for topic in (*topics, "jackets", "kettles", "lamps"):
-        crowded.store(f"# {topic}\n\n- a list about {topic}\n- of two lines", key=topic, scope="agent")
+        crowded.store(f"{topic}\n\n- a list about {topic}\n- of two lines", key=topic, scope="agent")
     capped = crowded.care.sweep(scope="agent", apply=True)
     assert len(capped.told) > 2, capped
     old = maker.clock.moment

@@ -67,6 +67,18 @@ def test_a_home_that_says_no_number_is_of_the_first_format_and_gets_it_with_the_
     assert (tmp_path / "home/format").read_text() == f"{FORMAT}\n"
 
 
+def test_a_home_of_an_earlier_format_is_read_as_it_is_and_raised_with_the_next_write(tmp_path: Path) -> None:
+    opened(tmp_path).store("Use pytest.", key="testing")
+    (tmp_path / "home/format").write_text("1\n")
+    before = truth(tmp_path / "home")
+    assert opened(tmp_path).show("testing").text == "Use pytest."
+    assert truth(tmp_path / "home") == before
+    opened(tmp_path).note("A note.")
+    assert (tmp_path / "home/format").read_text() == f"{FORMAT}\n"
+    changed = {name for name, mark in truth(tmp_path / "home").items() if before.get(name, mark) != mark}
+    assert not [name for name in changed if name.startswith("memory/")]
+
+
 WRITES: dict[str, Callable[[Memory], object]] = {
     "store": lambda memory: memory.store("Use tox.", key="tox"),
     "append": lambda memory: memory.store("Use tox.", key="testing"),
@@ -92,7 +104,7 @@ WRITES: dict[str, Callable[[Memory], object]] = {
 def test_a_newer_format_is_refused_for_writing_with_the_way_on(tmp_path: Path, name: str) -> None:
     memory = newer(tmp_path)
     before = truth(tmp_path / "home")
-    with pytest.raises(NewerFormat, match=r"newer vade \(format 2") as refused:
+    with pytest.raises(NewerFormat, match=rf"newer vade \(format {FORMAT + 1}") as refused:
         WRITES[name](memory)
     assert "upgrade" in refused.value.hint
     assert truth(tmp_path / "home") == before
@@ -167,7 +179,7 @@ def test_the_command_line_says_it_in_one_line(
     assert run(["store", "Use tox."]) == 1
     said = capsys.readouterr().err
     assert said.count("\n") == 1
-    assert "newer vade (format 2" in said
+    assert f"newer vade (format {FORMAT + 1}" in said
     assert "uv tool upgrade vademecum" in said
     assert run(["list"]) == 0
     assert "testing" in capsys.readouterr().out
@@ -179,7 +191,7 @@ def test_an_agent_is_told_and_can_still_search(tmp_path: Path) -> None:
     folder = tmp_path / "project"
     folder.mkdir()
     connect(home=home_of(folder), cwd=folder, origin=Origin.USER).store("Use pytest.", key="testing")
-    (home_of(folder) / "format").write_text("2\n")
+    (home_of(folder) / "format").write_text(f"{FORMAT + 1}\n")
 
     async def conversation() -> None:
         async with in_process(folder) as client:
@@ -197,7 +209,7 @@ def test_hooks_answer_and_what_they_would_keep_is_refused_and_logged(
     world = World.at(tmp_path)
     monkeypatch.setenv("HOME", str(world.person))
     world.memory().store("Use pytest.", key="testing")
-    (world.home / "format").write_text("2\n")
+    (world.home / "format").write_text(f"{FORMAT + 1}\n")
     before = truth(world.home)
     assert "Use pytest." in world.call("claude-code", "session-start", {"session_id": "s"}).context
     said = world.call(

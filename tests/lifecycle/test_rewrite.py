@@ -142,7 +142,8 @@ def test_a_persons_words_stay_a_persons_and_nothing_else_becomes_theirs(
     assert isinstance(proposal, Proposal)
     after = (proposal.edits[0].after or b"").decode()
     articles = after.split("## 2026-11-15T12:00:00Z\n")[1:]
-    assert [each.rstrip().rpartition("origin: ")[2] for each in articles] == ["user -->", "agent -->"]
+    signed = [each.rstrip().rpartition("origin: ")[2].partition(" |")[0] for each in articles]
+    assert signed == ["user", "agent"]
     assert "Alice" in articles[0]
     assert "Fridays" not in articles[0]
     assert "40 connections" not in "".join(articles)  # the only one of its origin stays as it is

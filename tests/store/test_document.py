@@ -151,7 +151,8 @@ def join_problems(doc: Made, mode: str, spoil: Callable[[str], str] = str) -> li
         problems.append("the frontmatter")
     else:
         rest, newline = after[frame:], frontmatter.line_ending(after)
-        expected = f"## {LATER}\n{NEW}\n<!-- origin: agent -->\n".replace("\n", newline)
+        mark = document.parse(after).entries[-1].id
+        expected = f"## {LATER}\n{NEW}\n<!-- origin: agent | id: {mark} -->\n".replace("\n", newline)
         body = _body_with_mark(doc, before, mode, rest, newline)
         if not rest.endswith(expected):
             problems.append("the new entry")
@@ -269,10 +270,14 @@ def test_an_entry_put_where_its_time_belongs_changes_nothing_else_in_three_thous
     for _ in range(3_000):
         source = made(rng).text
         entry = Entry(
-            NEW, rng.choice(("2001-01-01T00:00:00Z", "2026-04-16T10:30:00Z", LATER)), Origin.TOOL, LATER
+            NEW,
+            rng.choice(("2001-01-01T00:00:00Z", "2026-04-16T10:30:00Z", LATER)),
+            Origin.TOOL,
+            LATER,
+            id="7k3m9q2x4w",
         )
         text = document.insert(source, entry)
-        block = f"## {entry.time}\n{NEW}\n<!-- origin: tool | superseded: {LATER} -->\n"
+        block = f"## {entry.time}\n{NEW}\n<!-- origin: tool | id: 7k3m9q2x4w | superseded: {LATER} -->\n"
         block = block.replace("\n", frontmatter.line_ending(source))
         before, found, after = text.partition(block)
         entries = [each.text for each in document.parse(source).entries]

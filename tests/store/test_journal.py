@@ -10,6 +10,7 @@ import pytest
 from vademecum.errors import InvalidText, Malformed, NotVisible, ScopeUnresolved, UnknownName
 from vademecum.memory import Memory, connect
 from vademecum.store.journal import is_day
+from vademecum.text import names
 from vademecum.types import Origin
 
 if TYPE_CHECKING:
@@ -28,7 +29,8 @@ def journal(base: Path, path: str) -> str:
     return (base / "home" / path).read_text()
 
 
-def test_a_note_stands_under_its_local_time(tmp_path: Path) -> None:
+def test_a_note_stands_under_its_local_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(names, "new_mark", lambda: "7k3m9q2x4w")
     memory = opened(tmp_path, origin=Origin.USER, now=lambda: LATE)
     noted = memory.note("Talked about the release.\n\n- on Friday")
     assert noted.time == "2026-11-15T23:59:58+01:00"
@@ -37,7 +39,7 @@ def test_a_note_stands_under_its_local_time(tmp_path: Path) -> None:
         "# 2026-11-15\n\n"
         "## 2026-11-15T23:59:58+01:00\n"
         "Talked about the release.\n\n- on Friday\n"
-        "<!-- origin: user -->\n"
+        "<!-- origin: user | id: 7k3m9q2x4w -->\n"
     )
 
 
@@ -61,7 +63,7 @@ def test_notes_follow_each_other_and_none_is_merged(tmp_path: Path) -> None:
     text = journal(tmp_path, noted.path)
     assert text.count("\nthe same words\n") == 3
     assert memory.status().notes == 4
-    assert text.count("\n<!-- origin: agent -->") == 4
+    assert text.count("\n<!-- origin: agent | id: ") == 4
 
 
 @pytest.mark.parametrize("scope", ["project", "agent", "global"])
@@ -104,7 +106,10 @@ def test_the_journal_of_a_project_with_its_own_folder_stays_in_the_home(tmp_path
     assert not (tmp_path / "work" / ".vade" / "journal").exists()
 
 
-def test_a_days_file_that_a_person_began_is_continued(tmp_path: Path) -> None:
+def test_a_days_file_that_a_person_began_is_continued(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(names, "new_mark", lambda: "7k3m9q2x4w")
     memory = opened(tmp_path, now=lambda: LATE)
     path = tmp_path / "home" / "memory" / "global" / "journal" / "2026-11-15.md"
     path.parent.mkdir(parents=True)
@@ -112,7 +117,7 @@ def test_a_days_file_that_a_person_began_is_continued(tmp_path: Path) -> None:
     memory.note("and worked", scope="global")
     assert path.read_bytes() == (
         b"My day\r\n\r\nslept long\r\n\r\n"
-        b"## 2026-11-15T23:59:58+01:00\r\nand worked\r\n<!-- origin: agent -->\r\n"
+        b"## 2026-11-15T23:59:58+01:00\r\nand worked\r\n<!-- origin: agent | id: 7k3m9q2x4w -->\r\n"
     )
     assert memory.status().notes == 2
 

@@ -29,7 +29,7 @@ def opened(base: Path, origin: Origin = Origin.USER, **given: Any) -> Memory:
 
 @pytest.mark.parametrize(
     "wanted",
-    ["origin: agent", "agent", "<!-- origin: agent -->", "superseded", "## 20", "num: ", "type", "id:"],
+    ["origin: agent", "agent", "<!-- origin: agent | id: ", "superseded", "## 20", "num: ", "type", "id:"],
 )
 def test_a_text_that_only_stands_in_structure_changes_nothing_and_is_reported(
     tmp_path: Path, wanted: str

@@ -84,6 +84,11 @@ def by_hand(base: Path, name: str, text: str, *, scope: str = "global") -> Path:
 # --- joining ------------------------------------------------------------------------------------------------
 
 
+def stored_id(text: str) -> str:
+    [found] = re.findall(r" \| id: ([0-9a-z]{10}) -->", text)
+    return str(found)
+
+
 def test_a_new_record_is_written_as_the_design_shows_it(tmp_path: Path, clock: Clock) -> None:
     memory = opened(tmp_path, now=clock, origin=Origin.USER)
     stored = memory.store(
@@ -116,7 +121,7 @@ def test_a_new_record_is_written_as_the_design_shows_it(tmp_path: Path, clock: C
         "# testing-framework\n\n"
         "## 2026-11-14T08:00:00Z\n"
         "Always use pytest.\n"
-        "<!-- origin: user -->\n"
+        f"<!-- origin: user | id: {stored_id(text)} -->\n"
     )
 
 
@@ -706,7 +711,9 @@ def test_a_signature_alone_raises_no_origin(
     opened(tmp_path, origin=given).store("text", key="topic")
     memory = opened(tmp_path, origin=caller)
     _, text = memory.care.editable("topic")
-    memory.care.edited("topic", text, text.replace(f"<!-- origin: {given} -->", claim))
+    signed = re.search(rf"<!-- origin: {given}[^\n]* -->", text)
+    assert signed
+    memory.care.edited("topic", text, text.replace(signed[0], claim))
     assert [entry.origin for entry in memory.show("topic").entries] == [origin]
 
 

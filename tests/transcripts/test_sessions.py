@@ -321,7 +321,7 @@ def test_the_note_has_the_last_fifteen_messages_of_user_and_assistant(tmp_path: 
     assert "output" not in text
     assert "/new" not in text
     assert log.session in text
-    assert "<!-- origin: tool -->" in text
+    assert "<!-- origin: tool | id: " in text
     assert [change.path for change in heard] == [over.note]
     assert list(log.events())[-1] == over
 

@@ -26,7 +26,7 @@ from vademecum.knowledge.graph import LINK, WIKI, import_paths, without_code
 from vademecum.knowledge.statements import first_line
 from vademecum.lifecycle.passes import SeenRecord, beside_record, is_beside, is_countable
 from vademecum.progress import counted
-from vademecum.store import Marks, archive, listing, scopes, short_numbers, sources
+from vademecum.store import Marks, archive, document, listing, scopes, short_numbers, sources
 from vademecum.store.document import decode
 from vademecum.store.records import in_folder, key_of
 from vademecum.text import fences, may_cite, names, secrets
@@ -371,7 +371,7 @@ COPIES = "copy"
 
 
 def check_copies(material: Material) -> Iterator[Finding]:
-    """Each record whose number or id is another one's."""
+    """Each record or entry whose number or id is that of another one."""
     places = {each.record.path: each.record.place for each in material.seen}
     labels = [_label(each) for each in material.seen if each.shelf.trusted]
     for copy in short_numbers.find_copies(labels):
@@ -379,6 +379,13 @@ def check_copies(material: Material) -> Iterator[Finding]:
         why = f"has the {' and the '.join(same)} of {copy.keeper.path}; the next write gives it its own"
         mend = f"compare both; `vade forget {copy.label.path}` archives this one"
         yield Finding(COPIES, copy.label.path, why, mend, WARNING, places[copy.label.path])
+    for each in (*material.seen, *material.beside):
+        record = each.record
+        for first, second in document.shared_ids(record.entries):
+            why = f"has the id of the entry in line {first.start}: one is a copy of the other"
+            where = cite(record.path, second.start, second.end)
+            mend = "take one of the two away, or the `id` out of its last line"
+            yield Finding(COPIES, where, why, mend, WARNING, record.place)
 
 
 def _label(seen: SeenRecord) -> short_numbers.Label:

@@ -222,6 +222,8 @@ def _log(home: Home, shelf: Shelf, kind: str, name: str, state: Kept) -> None:
         line["superseded"] = entry.superseded
     if entry.part is not None:
         line["of"] = entry.part
+    if entry.id is not None:
+        line["id"] = entry.id
     if state.taken:
         line["taken"] = True
     if state.said:
@@ -244,6 +246,7 @@ def _states(home: Home, shelf: Shelf, kind: str, name: str) -> dict[tuple[str | 
                 parse_origin(line["origin"]),
                 line.get("superseded"),
                 part=line.get("of"),
+                id=line.get("id"),
             )
             known = found.get((line["record"], fingerprint(entry)))
             told = dict.fromkeys([*(known.said if known else ()), *map(str, line.get("said") or ())])

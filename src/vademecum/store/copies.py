@@ -358,6 +358,7 @@ def merge(versions: Iterable[bytes], *, vouched: Callable[[Entry], Origin] | Non
     base = _chosen(parsed)
     pieces = [joined[mark] for mark in order]
     text = _marked(_assembled(base, pieces), pieces, vouched)
+    text = document.without_shared_ids(text)
     merged = frontmatter.edit(text, _fields(base.front.values, [each.front.values for each in parsed]))
     _check(merged, order)
     return merged.encode()

@@ -8,6 +8,7 @@ entry. Whatever stands before the first dated heading is an undated entry: a par
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from vademecum.errors import InvalidText, Malformed, SecretFound, UsageError
@@ -91,6 +92,7 @@ class Document(NamedTuple):
             stale=signed.get("stale"),
             part=signed.get("of"),
             contradicts=signed.get("contradicts"),
+            id=signed.get("id"),
         )
 
 
@@ -135,7 +137,7 @@ def append(text: str, entry: Entry) -> str:
     if text and not text.endswith("\n"):
         text += newline
     gap = "" if not text or text.endswith((newline * 2, "---" + newline)) else newline
-    return text + gap + _render(entry).replace("\n", newline)
+    return text + gap + _render(_identified(entry, text)).replace("\n", newline)
 
 
 def insert(text: str, entry: Entry) -> str:
@@ -145,7 +147,7 @@ def insert(text: str, entry: Entry) -> str:
         other = clock.parse(section.time)
         if other is not None and moment is not None and other > moment:
             newline = frontmatter.line_ending(text)
-            block = f"{_render(entry)}\n".replace("\n", newline)
+            block = f"{_render(_identified(entry, text))}\n".replace("\n", newline)
             return text[: section.start] + block + text[section.start :]
     return append(text, entry)
 
@@ -231,8 +233,41 @@ def _section(text: str, start: int, text_start: int, end: int, time: str | None)
     return Section(start, text_start, last, stripped, end, time, signature[1])
 
 
+def _identified(entry: Entry, text: str) -> Entry:
+    """The entry with an id that no other entry of this text has: its own if it can be, else a new one."""
+    mark = entry.id or names.new_mark()
+    while f"id: {mark}" in text:
+        mark = names.new_mark()
+    return replace(entry, id=mark)
+
+
+def shared_ids(entries: Iterable[Entry]) -> list[tuple[Entry, Entry]]:
+    """Entries that have the id of an earlier one in their document, each with that one."""
+    first: dict[str, Entry] = {}
+    pairs = ((first.setdefault(each.id, each), each) for each in entries if each.id)
+    return [(earlier, each) for earlier, each in pairs if earlier is not each]
+
+
+def without_shared_ids(text: str) -> str:
+    """A text in which each id is one entry's: of several with the same one the first keeps it."""
+    parsed = parse(text)
+    first: set[str] = set()
+    doubled = []
+    for section in parsed.sections:
+        mark = _fields(section.signed).get("id")
+        if mark and mark in first:
+            doubled.append(section)
+        first.add(mark or "")
+    for section in reversed(doubled):  # from the end, so that earlier places stay
+        signed = _with(section.signed or "", "id", "")
+        text = f"{text[: section.text_end]}<!-- {signed} -->{text[section.signature_end :]}"
+    return text
+
+
 def _render(entry: Entry) -> str:
     signed = f"origin: {entry.origin or Origin.USER}"
+    if entry.id:
+        signed = _with(signed, "id", entry.id)
     if entry.superseded is not None:
         signed = _with(signed, "superseded", entry.superseded)
     marks = (("contradicts", entry.contradicts), ("cites", entry.cites), ("stale", entry.stale))

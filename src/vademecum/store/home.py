@@ -18,10 +18,15 @@ if TYPE_CHECKING:
     from vademecum.store.backend import Backend, Directory
     from vademecum.types import Place
 
-FORMAT = 1  # how this version keeps things; raised when an older version could no longer write beside it
+FORMAT = 2  # how this version keeps things; raised when an older version could no longer write beside it
 FORMAT_FILE = "format"
 AUDIT_STARTED = "audit-started"  # that there is an audit, known outside of its folder
 _RENUMBER = f"write {FORMAT} into it if this version wrote this home, and the newer number if a newer one did"
+
+
+def _raised(number: bytes | None) -> bytes:
+    """A format's number as this version writes it, unless a newer one was quicker."""
+    return f"{max(int(number or 1), FORMAT)}\n".encode()
 
 
 class Shelf(NamedTuple):
@@ -98,9 +103,12 @@ class Home(NamedTuple):
             )
 
     def _mark_format(self) -> None:
-        """Say in which format this version writes, where nothing says it yet."""
+        """Say in which format this version writes, where nothing or an earlier version says it."""
         with self.folder() as top:
             if top.stat(FORMAT_FILE) is not None:
+                if self.format < FORMAT:
+                    with self.folder("locks") as locks, locks.lock(FORMAT_FILE, seconds=self.lock_seconds):
+                        top.update(FORMAT_FILE, _raised)
                 return
             # Looked at before the number is there: whoever writes for the first time has put it there first.
             without_audit = top.stat("last-number") is not None and top.stat("audit") is None

@@ -51,7 +51,7 @@ class Journal:
         purged = tombstones.check(self.home, self.caller, text)
         name = f"{at:%Y-%m-%d}{f'-{names.check_key(slug)}' if slug else ''}.md"
         path = shelf.name_of(archive.JOURNAL, name)
-        entry = Entry(text, clock.local_stamp(at), self.caller.origin)
+        entry = Entry(text, clock.local_stamp(at), self.caller.origin, id=names.new_mark())
 
         def add(content: bytes | None) -> bytes:
             before = f"# {at:%Y-%m-%d}\n\n" if content is None else decode(content)

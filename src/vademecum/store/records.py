@@ -492,7 +492,12 @@ class Records:
         stamp = clock.stamp(at)
         purged = tombstones.check(self.home, self.caller, draft.text)
         entry = Entry(
-            draft.text, stamp, self.caller.origin, stamp if yields else None, cites=draft.cites or None
+            draft.text,
+            stamp,
+            self.caller.origin,
+            stamp if yields else None,
+            cites=draft.cites or None,
+            id=names.new_mark(),
         )
         seen = _no_copies(short_numbers.read_labels(self._numbered_shelves(), wanted=is_record))
         with self.locked(shelf, name), self._folder(shelf, create=True) as folder:

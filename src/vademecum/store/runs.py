@@ -609,7 +609,8 @@ class Staged(Records):
         # A text that brings the time at which it was first said is dated with it.
         told = draft.labels({}) if draft.labels is not None and current is None else {}
         first = clock.parse(told.get("created"))
-        entry = Entry(draft.text, clock.stamp(first or self.now()), self.caller.origin)
+        at = clock.stamp(first or self.now())
+        entry = Entry(draft.text, at, self.caller.origin, id=names.new_mark())
         join = Joining(
             draft,
             entry,

@@ -179,6 +179,15 @@ def new_id() -> str:
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
+_CROCKFORD = "0123456789abcdefghjkmnpqrstvwxyz"  # no letter that is taken for another, and no `u`
+
+
+def new_mark(length: int = 10) -> str:
+    """Random letters and digits that a person can read out: the id of an entry, or of a machine's home."""
+    drawn = int.from_bytes(os.urandom((length * 5 + 7) // 8), "big")
+    return "".join(_CROCKFORD[drawn >> 5 * place & 31] for place in range(length))
+
+
 def is_id(text: str) -> bool:
     """Whether this is written as an id is."""
     return bool(_UUID.fullmatch(text))
