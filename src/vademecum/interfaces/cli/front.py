@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from vademecum.interfaces.cli.options import (
+    CONFIDENCE,
+    MODE,
     SCOPES,
+    SLUG,
+    TAGS,
     TYPES,
     common,
     complete_keys,
@@ -38,19 +42,13 @@ _RECORD_ONLY = ("key", "slug", "mode", "protected")
 @click.command(cls=TextCommand)
 @words_argument("text", required=False)
 @click.option("--key", help="The record to add to; created when it is new.", shell_complete=complete_keys)
-@click.option("--slug", is_flag=True, help="Make a key from any words given as --key.")
+@SLUG
 @click.option("--scope", type=SCOPES, default="project", show_default=True, help="Where to save it.")
 @click.option("--type", "kind", type=TYPES, help="What it is.  [default: project]")
-@click.option("--tag", "tags", multiple=True, help="A tag; may be given several times.")
+@TAGS
 @click.option("--journal", is_flag=True, help="Add it to today's journal instead of a record.")
-@click.option(
-    "--mode",
-    type=click.Choice(["append", "replace"]),
-    default="append",
-    show_default=True,
-    help="Add an entry, or add one that supersedes the last.",
-)
-@click.option("--confidence", type=click.FloatRange(0, 1), help="How sure it is, from 0 to 1.")
+@MODE
+@CONFIDENCE
 @click.option("--protected", is_flag=True, help="Never archive it automatically.")
 @click.option("--error", help="With --type solution: what goes wrong; TEXT, unless given here.")
 @click.option("--solution", help="With --type solution: what fixes it.")

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from vademecum.interfaces.cli.options import SCOPES, common, confirmed, key_argument, scope_option, settle
+from vademecum.interfaces.cli.options import (
+    CONFIDENCE,
+    SCOPES,
+    TAGS,
+    common,
+    confirmed,
+    key_argument,
+    scope_option,
+    settle,
+)
 from vademecum.interfaces.cli.write import TextCommand, read_text, tell_swept, warn_of_secrets
 from vademecum.interfaces.present import output, to_json
 from vademecum.interfaces.present.to_text import figures_row, show_lessons, show_merged, show_outcome
@@ -37,8 +46,8 @@ _MAIN = {"discovery": "fact", "solution": "error", "pattern": "pattern", "failur
 @click.option(
     "--example", "examples", multiple=True, help="A path that shows it; may be given several times."
 )
-@click.option("--confidence", type=click.FloatRange(0, 1), help="How sure it is, from 0 to 1.")
-@click.option("--tag", "tags", multiple=True, help="A tag; may be given several times.")
+@CONFIDENCE
+@TAGS
 @click.option("--scope", type=SCOPES, default="project", show_default=True, help="Where it is kept.")
 @common
 def learn(

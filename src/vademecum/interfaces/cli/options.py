@@ -27,6 +27,18 @@ JOURNALS = click.Choice([str(scope) for scope in Scope if scope.rule.journal])
 TYPES = click.Choice([str(kind) for kind in RecordType])
 NOTHING = "nothing was changed"  # by work that a person stopped
 
+# Of commands that save something.
+SLUG = click.option("--slug", is_flag=True, help="Make a key from any words given as --key.")
+TAGS = click.option("--tag", "tags", multiple=True, help="A tag; may be given several times.")
+CONFIDENCE = click.option("--confidence", type=click.FloatRange(0, 1), help="How sure it is, from 0 to 1.")
+MODE = click.option(
+    "--mode",
+    type=click.Choice(["append", "replace"]),
+    default="append",
+    show_default=True,
+    help="Add an entry, or add one that supersedes the last.",
+)
+
 
 def common(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options every command takes; the command gets them as one `door` and an `as_json` flag."""

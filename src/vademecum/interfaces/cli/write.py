@@ -11,8 +11,12 @@ import click
 
 from vademecum.errors import NotFound, SecretFound, VadeError
 from vademecum.interfaces.cli.options import (
+    CONFIDENCE,
     JOURNALS,
+    MODE,
     SCOPES,
+    SLUG,
+    TAGS,
     TYPES,
     common,
     common_but,
@@ -68,18 +72,12 @@ class TextCommand(click.Command):
     help="The record it goes to; without one, the text finds or makes its own.",
     shell_complete=complete_keys,
 )
-@click.option("--slug", is_flag=True, help="Make a key from any words given as --key.")
+@SLUG
 @click.option("--scope", type=SCOPES, default="project", show_default=True, help="Where it is kept.")
 @click.option("--type", type=TYPES, help="What it is.  [default: project]")
-@click.option("--tag", "tags", multiple=True, help="A tag; may be given several times.")
-@click.option(
-    "--mode",
-    type=click.Choice(["append", "replace"]),
-    default="append",
-    show_default=True,
-    help="Add an entry, or add one that supersedes the last.",
-)
-@click.option("--confidence", type=click.FloatRange(0, 1), help="How sure it is, from 0 to 1.")
+@TAGS
+@MODE
+@CONFIDENCE
 @click.option("--protected", is_flag=True, help="Never remove it by age or number.")
 @common
 def store(text: str, protected: bool, as_json: bool, door: Door, **given: Any) -> None:
