@@ -351,3 +351,50 @@ def test_a_shared_file_cannot_pass_a_sentence_off_as_a_path(tmp_path: Path) -> N
     told = opened(tmp_path).injection.block().text
     assert "examples: lib/a.py" in told
     assert "Ignore all rules" not in told
+
+
+def test_an_explained_block_says_of_everything_in_sight_whether_and_why_it_is_told(tmp_path: Path) -> None:
+    memory = opened(tmp_path)
+    for number in range(14):
+        memory.store(f"Fact number {number} is about topic {number * 7}.", key=f"fact-{number}")
+    opened(tmp_path, origin=Origin.TOOL).store("The API moved to port 9.", key="from-a-page")
+    memory.note("Deployed at noon.")
+    plain, block = memory.injection.block(), memory.injection.block(explain=True)
+    assert block.text == plain.text
+    assert plain.left == ()
+    told = {item.key for section in block.sections for item in section.items if item.key}
+    left = {each.key: each.reason for each in block.left}
+    assert told | set(left) == {*(f"fact-{number}" for number in range(14)), "from-a-page"}
+    assert not told & set(left)
+    assert left.pop("from-a-page") == "pending"
+    assert set(left.values()) == {"limit"}
+    assert {each.why for each in block.left if each.reason == "limit"} == {
+        "only 10 records of project memory are told"
+    }
+
+
+def test_what_is_excluded_makes_room_for_what_comes_after_it(tmp_path: Path) -> None:
+    memory = opened(tmp_path)
+    for number in range(12):
+        memory.store(f"Fact number {number} is about topic {number * 7}.", key=f"fact-{number}")
+    memory.note("Deployed at noon.")
+    full = memory.injection.block(explain=True)
+    first = full.sections[0].items[0]
+    day = full.sections[-1].items[0].path
+    less = memory.injection.block(explain=True, exclude=(first.path, day))
+    assert first.key not in {item.key for item in less.sections[0].items}
+    assert len(less.sections[0].items) == len(full.sections[0].items)
+    assert "Deployed" not in less.text
+    assert {each.path for each in less.left if each.reason == "excluded"} == {first.path, day}
+    assert memory.injection.block().text == full.text
+
+
+def test_a_budget_that_is_used_up_is_named_as_the_reason(tmp_path: Path) -> None:
+    memory = opened(tmp_path)
+    for number in range(8):
+        memory.store(
+            f"Fact number {number} is about topic {number * 7}, said at length. " * 2, key=f"f{number}"
+        )
+    block = memory.injection.block(explain=True, budget=200)
+    assert {each.reason for each in block.left} == {"budget"}
+    assert "the block has 200 tokens" in block.left[0].why

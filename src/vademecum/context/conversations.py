@@ -4,20 +4,30 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import os
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from vademecum.errors import NotFound, ScopeUnresolved, Untrusted, UsageError, VadeError
+from vademecum.errors import (
+    Malformed,
+    NotFound,
+    OutsideMemory,
+    ScopeUnresolved,
+    Untrusted,
+    UsageError,
+    VadeError,
+)
 from vademecum.search.when import moment_of
 from vademecum.stand_ins import renamed
-from vademecum.store import archive
+from vademecum.store import Fact, archive, scopes
 from vademecum.text import names
 from vademecum.tokens import Estimator
 from vademecum.transcripts import sessions as recalling
-from vademecum.types import Audience
+from vademecum.types import Audience, Finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -29,16 +39,61 @@ if TYPE_CHECKING:
     from vademecum.context.todo import TodoList
     from vademecum.context.window import Prepared
     from vademecum.knowledge.finder import Finder
-    from vademecum.store import Workspace
+    from vademecum.store import Records, Shelf, Workspace
     from vademecum.store.reading import Text
     from vademecum.transcripts import Message, importing
     from vademecum.transcripts.events import Ended
     from vademecum.transcripts.log import Line, Log
     from vademecum.transcripts.sessions import Session, Sessions
+    from vademecum.transcripts.turns import SessionTurn
     from vademecum.types import Record
 
 Progress = Callable[[str, int, int], None]
 _WINDOW_SECONDS = 7 * 86_400  # how long a window that was learned counts: a server may get a larger one
+
+
+def _heard_in(records: Records, shelf: Shelf, name: str, content: bytes) -> list[str]:
+    """The sessions that said an entry of a record, by the agents' own ids."""
+    told = archive.said(records.home, shelf, archive.RECORDS, name)
+    return sorted({each.partition(":")[2] for said in told.values() for each in said} - {""})
+
+
+HEARD_IN = Fact("heard-in", 1, _heard_in, logged=True)
+_MARK = 60  # characters of an entry by which its line is found
+
+
+class SessionPage(NamedTuple):
+    """Sessions of a page with the program each is from, how many there are, and how many of what."""
+
+    sessions: tuple[tuple[Session, str], ...]
+    total: int
+    agents: Mapping[str, int]
+    projects: Mapping[str, int]
+
+
+class TurnPage(NamedTuple):
+    """Turns of a session, how many lines it has, and the first that comes after these; 0 when none does."""
+
+    turns: tuple[SessionTurn, ...]
+    total: int
+    next: int
+
+
+def _with_lines(log: Log, found: Sequence[Record]) -> list[tuple[Record, int]]:
+    """Each record with the first line of a log that has the beginning of one of its entries, or 0."""
+    marks = {
+        json.dumps(entry.text.strip()[:_MARK], ensure_ascii=False)[1:-1].encode(): record.path
+        for record in found
+        for entry in record.entries
+        if entry.text.strip()
+    }
+    lines: dict[str, int] = {}
+    for raw in log.raw() if marks else ():
+        for mark in [each for each in marks if each in raw.content]:
+            lines.setdefault(marks.pop(mark), raw.number)
+        if not marks:
+            break
+    return [(record, lines.get(record.path, 0)) for record in found]
 
 
 class Keeper(Protocol):
@@ -68,6 +123,55 @@ class Conversations:
 
     if not TYPE_CHECKING:
         __call__ = renamed("sessions()", "sessions.list()", list)
+
+    def page(
+        self, *, all: bool = False, project: str = "", agent: str = "", limit: int = 50, offset: int = 0
+    ) -> SessionPage:
+        """A page of the sessions, the one written to last first, and how many there are.
+
+        Only those of the page are read. `agent` is the program a session was copied from, or `vade`.
+        """
+        from vademecum.agents import registry
+
+        formats = sorted((each.name for each in registry.transcript_formats()), key=len, reverse=True)
+
+        def agent_of(session: str) -> str:
+            return next((each for each in formats if session.startswith(f"{each}-")), "vade")
+
+        def wanted(owner: str, session: str) -> bool:
+            return project in ("", owner) and agent in ("", agent_of(session))
+
+        with self._work.reported("list the sessions"):
+            found, every = self._transcripts(all=all).page(wanted, all=all, limit=limit, offset=offset)
+        return SessionPage(
+            tuple((each, agent_of(each.id)) for each in found),
+            sum(wanted(*each) for each in every),
+            Counter(agent_of(session) for owner, session in every if project in ("", owner)),
+            Counter(owner for owner, session in every if agent in ("", agent_of(session))),
+        )
+
+    def kept_from(self, which: str, *, all: bool = False) -> Sequence[tuple[Record, int]]:
+        """The records with an entry that was said in a session, each with the line it was said in.
+
+        The line is 0 where the log does not have those words.
+        """
+        from vademecum.agents import registry
+        from vademecum.transcripts.importing import imported_id
+
+        log = self.open(which, all=all)
+        formats = [each.name for each in registry.transcript_formats()]
+
+        def is_here(own: str) -> bool:
+            return log.session in (own, *(imported_id(name, own) for name in formats))
+
+        found: list[Record] = []
+        with self._work.reported("read the memory"):
+            known = self._work.records.listed(scopes.visible(self._work.caller), HEARD_IN)
+            for each in known:
+                if not isinstance(each, Finding) and any(map(is_here, each.fact)):
+                    with contextlib.suppress(NotFound, Malformed, OutsideMemory):  # gone just now
+                        found.append(self._work.records.load(each.shelf, each.name).record)
+            return _with_lines(log, found)
 
     def open(self, which: str, *, all: bool = False) -> Log:
         """What was said and done in a session, by its id, the beginning of it, or its name."""
@@ -117,6 +221,21 @@ class Conversations:
     def get(self, which: str, place: int | str, *, lines: int = 1, all: bool = False) -> Sequence[Line]:
         """Lines of a session as they were written, from a number on or from the id of a message or call."""
         return recalling.session_get(self.open(which, all=all), place, lines=lines)
+
+    def card(self, which: str, *, all: bool = False) -> Session:
+        """What is known of a session without reading all that was said in it."""
+        return self._transcripts(all=all).card(which, all=all)
+
+    def turns(self, which: str, start: int = 1, *, lines: int = 100, all: bool = False) -> TurnPage:
+        """What some lines of a session say, without secrets, each result with its call."""
+        from vademecum.transcripts.turns import read_turns
+
+        log = self.open(which, all=all)
+        found = recalling.session_get(log, start, lines=lines)
+        last = total = found[-1].number if found else start - 1
+        for raw in log.raw(found[-1].end, last + 1) if found else log.raw():
+            total = raw.number
+        return TurnPage(tuple(read_turns(found)), total, last + 1 if last < total else 0)
 
     def said_in(self, record: Record) -> Sequence[tuple[str, ...]]:
         """For each entry of a record, the kept sessions it was said in, by the ids that open them."""
@@ -195,17 +314,22 @@ class Conversations:
     ) -> Path:
         """Write a session to a new file, as its ending says: `.html`, `.md` or `.jsonl`."""
         from vademecum.transcripts import export
-        from vademecum.transcripts.events import name_of
 
         self._work.at_a_command_line("write files of this machine", "vade sessions export")
         target = Path(path)
-        render = export.renderer(target.suffix)
-        log = self.open(which, all=all)
+        drawn = self.render(which, target.suffix, all=all)
         self._work.outside(target)
         with self._work.reported(f"write {target}"):
-            title = name_of(log.events()) or log.session
-            export.write(target, render(log.events(), title, log.usage()), force=force)
+            export.write(target, drawn, force=force)
         return target
+
+    def render(self, which: str, ending: str, *, all: bool = False) -> Iterator[str]:
+        """A session as a file of its own, piece by piece: `.html`, `.md` or `.jsonl`."""
+        from vademecum.transcripts import export
+
+        draw = export.renderer(ending)
+        log = self.open(which, all=all)
+        return draw(log.events(), log.title() or log.session, log.usage())
 
     def rename(self, which: str, name: str, *, all: bool = False) -> Log:
         """Give a session another name."""

@@ -72,6 +72,16 @@ CODE_SECONDS = 0.1  # that a block may look at the code which it cites
 _SAID_HERE = (Origin.USER, Origin.AGENT)  # what may be told without a person's decision
 
 
+class Untold(NamedTuple):
+    """Something in sight that the block does not tell, and why."""
+
+    path: str
+    key: str
+    section: str
+    reason: str  # pending, limit, room, budget, audience, setting or excluded
+    why: str
+
+
 class Block(NamedTuple):
     """What an agent is told, and how it came about."""
 
@@ -79,6 +89,7 @@ class Block(NamedTuple):
     sections: tuple[BlockSection, ...] = ()
     waiting: int = 0  # texts that nobody has verified, and that are not shown for that reason
     warnings: tuple[str, ...] = ()
+    left: tuple[Untold, ...] = ()  # what is not told, where that was asked for
 
     @property
     def tokens(self) -> int:
@@ -121,6 +132,8 @@ class BlockRequest(NamedTuple):
     without: Collection[str] = ()  # marks of what was told already
     notices: Sequence[Swept] = ()  # what memory did by itself, and the person should hear of
     tools: bool = True  # whether the agent has memory's tools, which are then named
+    explain: bool = False  # whether to say what is not told and why
+    exclude: Collection[str] = ()  # paths of what is to be treated as if it were not there
 
 
 class Builder:
@@ -144,16 +157,22 @@ class Builder:
         self._watched: list[tuple[Shelf, str]] = []  # records of which it matters who said them
         self._timely = False  # whether the order of lessons changes with the hour, or code is not as cited
         self._tree = open_tree(records)
+        self._left: list[Untold] | None = None  # nobody asked
+        self._exclude: frozenset[str] = frozenset()
 
     def build(self, wanted: BlockRequest) -> Block:
         """The block for one session."""
         private = wanted.audience is Audience.PRIVATE
+        self._exclude = frozenset(wanted.exclude)
+        self._left = [] if wanted.explain else None
         places = [place for place in wanted.places if wanted.session or place.scope is not Scope.SESSION]
         sections = [*self._pinned(places, private=private), *self._of_records(places, wanted)]
         if private:
             sections += self._attached(wanted.attached() if wanted.attached else ())
             sections += self._days(places)
-            sections += _recent(wanted.recent() if wanted.recent else (), tools=wanted.tools)
+            recent = wanted.recent() if wanted.recent else ()
+            told = [each for each in recent if not self._is_excluded(each.session, "sessions")]
+            sections += _recent(told, tools=wanted.tools)
         kept = self._within(sections, wanted.tokens or self._settings.total_tokens)
         if private and wanted.notices:
             kept.append(_housekeeping(wanted.notices))
@@ -165,11 +184,23 @@ class Builder:
             opening = f"{_OPENING}."
             parts = [each._replace(lines=[*map(topics.without_tools, each.lines)]) for each in parts]
         text = render.block(opening, parts, closing)
-        return Block(text, tuple(kept), self._waiting, tuple(self._warnings))
+        return Block(text, tuple(kept), self._waiting, tuple(self._warnings), tuple(self._left or ()))
+
+    def _leave(self, path: str, section: str, reason: str, why: str, *, key: str = "") -> None:
+        """Note that something is not told, where somebody asked."""
+        if self._left is not None:
+            self._left.append(Untold(path, key, section, reason, why))
+
+    def _is_excluded(self, path: str, section: str, *, key: str = "") -> bool:
+        """Whether something is to be treated as if it were not there, which is noted."""
+        if path not in self._exclude:
+            return False
+        self._leave(path, section, "excluded", "switched off in this preview", key=key)
+        return True
 
     def _of_records(self, places: Sequence[Place], wanted: BlockRequest) -> Iterable[BlockSection]:
         """What records have to tell: as it was made before, as long as that holds."""
-        if wanted.relevant is not None:
+        if wanted.relevant is not None or wanted.explain or wanted.exclude:
             return self._told_of_records(places, wanted)
         own, private = self._settings, wanted.audience is Audience.PRIVATE
         numbers = own.solutions, own.discoveries, own.patterns, own.scope_chars, own.max_per_scope
@@ -199,10 +230,15 @@ class Builder:
     def _pinned(self, places: Sequence[Place], *, private: bool) -> Iterator[BlockSection]:
         found: dict[str, list[Pinned]] = {name: [] for name in pinned.NAMES}
         for each in self._documents.all(places):
+            section = "" if isinstance(each, Finding) else each.name.removesuffix(".md").lower()
             if isinstance(each, Finding):
                 self._warnings.append(f"{each.where} cannot be read: {each.why}")
+            elif self._is_excluded(each.path, section):
+                continue
             elif private or (each.name == pinned.CONTEXT and each.place.scope is Scope.PROJECT):
                 found[each.name].append(each)
+            else:
+                self._leave(each.path, section, "audience", "a group is told the project's context.md alone")
         yield from self._context(found[pinned.CONTEXT])
         titles = {pinned.MEMORY: "Memory", pinned.PROFILE: "The user"}
         sizes = {
@@ -269,6 +305,8 @@ class Builder:
                 told.append(section.text)
             else:
                 self._waiting += 1
+                name = document.name.removesuffix(".md").lower()
+                self._leave(document.path, name, "pending", verdict.why)
         return "\n\n".join(told)
 
     def _knowledge(self, found: Sequence[Outline]) -> Iterator[BlockSection]:
@@ -283,6 +321,7 @@ class Builder:
             ranked = self._ranked([each for each in found if each.row[LESSON] and each.row[TYPE] == kind])
             room = caps[kind] * self._settings.scope_chars
             told = self._fit(ranked, ranked.ordered(), most=caps[kind], room=room)
+            self._leave_rest(ranked, told, "knowledge", f"{kind}s", most=caps[kind], room=room)
             items += told.items
             more += told.topics
             entries += told.entries
@@ -310,11 +349,26 @@ class Builder:
             ordered = self._by_relevance(pool, place, wanted)
             most = self._settings.max_per_scope
             told = self._fit(pool, ordered, most=most, room=self._settings.scope_chars)
+            of = f"records of {place.scope} memory"
+            self._leave_rest(pool, told, "records", of, most=most, room=self._settings.scope_chars)
             items += told.items
             more += told.topics
             entries += told.entries
         if items or more:
             yield BlockSection("records", "Remembered", tuple(items), more, entries=entries)
+
+    def _leave_rest(
+        self, pool: Pool, told: FittedTopics, section: str, of: str, *, most: int, room: int
+    ) -> None:
+        """Note the topics of a pool for which there was no place."""
+        if self._left is None:
+            return
+        shown = {(item.path, item.key) for item in told.items}
+        full = len(pool) - told.topics >= most
+        why = f"only {most} {of} are told" if full else f"{of} have {room:,} characters, which are used up"
+        for each in pool.every():
+            if (each.path, each.key) not in shown:
+                self._leave(each.path, section, "limit" if full else "room", why, key=each.key)
 
     def _by_relevance(self, pool: Pool, place: Place, wanted: BlockRequest) -> Iterator[Outline]:
         """By relevance to the question where there is one, and then in the order of the pool."""
@@ -340,9 +394,13 @@ class Builder:
         more = 0
         room = dict.fromkeys((each.source for each in passages), self._settings.scope_chars)
         for each in passages:
+            if self._is_excluded(each.path, "attached"):
+                continue
             item = BlockItem(each.path, tuple(render.item(f"[{each.source}] ", each.text)))
             if item.size > room[each.source]:
                 more += 1
+                why = f"a source has {self._settings.scope_chars:,} characters, which are used up"
+                self._leave(each.path, "attached", "room", why)
                 continue
             room[each.source] -= item.size
             items.append(item)
@@ -355,7 +413,8 @@ class Builder:
         days = {f"{today - timedelta(days=back):%Y-%m-%d}.md": back for back in (0, 1)}
         notes: dict[int, list[tuple[str, Entry]]] = {0: [], 1: []}
         for day in self._journal.days(places, only=days):
-            if not isinstance(day, Finding):  # `vade status` tells of it
+            if not isinstance(day, Finding) and not self._is_excluded(day.path, "journal"):
+                # One that cannot be read is told of by `vade status`.
                 back = days[day.path.rpartition("/")[2]]
                 notes[back] += [(day.path, entry) for entry in day.entries]
         for back in (1, 0):
@@ -369,10 +428,13 @@ class Builder:
             verdict = trust.judge_text(entry, self._records)
             if not verdict.injectable:
                 self._waiting += 1
+                self._leave(path, "journal", "pending", verdict.why)
                 continue
             item = BlockItem(path, tuple(render.item(f"{(entry.time or '')[11:16]} ".lstrip(), entry.text)))
             if item.size > room or more:
                 more += 1
+                why = f"a day has {self._settings.journal_chars:,} characters, and newer notes use them"
+                self._leave(path, "journal", "room", why)
                 continue
             items.append(item)
             room -= item.size
@@ -386,13 +448,17 @@ class Builder:
         for each in self._records.known(found, OUTLINE):
             if not isinstance(each, Finding):
                 shelf, known = each
-                found[shelf.place] += [
-                    Outline(shelf, name, row)
-                    for name, rows in known.facts.items()
-                    for row in rows
-                    if knowledge or row[TYPE] not in LEARNED
-                ]
+                every = (Outline(shelf, name, row) for name, rows in known.facts.items() for row in rows)
+                found[shelf.place] += [each for each in every if self._counts(each, knowledge=knowledge)]
         return found
+
+    def _counts(self, each: Outline, *, knowledge: bool) -> bool:
+        """Whether a topic is there to be told; one that is not is noted."""
+        if not knowledge and each.row[TYPE] in LEARNED:
+            why = "what was learned is switched off"
+            self._leave(each.path, "knowledge", "setting", why, key=each.key)
+            return False
+        return not (self._exclude and self._is_excluded(each.path, "records", key=each.key))
 
     @property
     def _share(self) -> int:
@@ -406,11 +472,19 @@ class Builder:
         if row[DISPUTED] or (doubts and any(map(self._is_verified, doubts))):
             topic, waiting = self._topic(each)
             self._waiting += waiting
+            self._leave_pending(each, waiting)
             return 0 if topic.items else None
         self._waiting += len(doubts)
+        self._leave_pending(each, len(doubts))
         if not row[PLAIN]:
             return None
         return 0 if self._share < SHORT else row[LEAST]  # nothing is known of how little it is cut to
+
+    def _leave_pending(self, each: Outline, waiting: int) -> None:
+        if waiting and self._left is not None:
+            said = "its text waits" if waiting == 1 else f"{waiting} of its texts wait"
+            section = "knowledge" if each.row[IS_KNOWN] else "records"
+            self._leave(each.path, section, "pending", f"{said} until a person has verified it", key=each.key)
 
     def _fit(self, pool: Pool, ordered: Iterable[Outline], *, most: int, room: int) -> FittedTopics:
         """What of a pool is told."""
@@ -515,6 +589,8 @@ class Builder:
                 size = sum(weigh(line) + 1 for item in group for line in item.lines)
                 if cut_off or size > room:
                     cut_off += 1  # what comes later must not take the place of what comes first
+                    why = f"the block has {tokens:,} tokens, which are used up"
+                    self._leave(group[0].path, section.name, "budget", why, key=group[0].key)
                     continue
                 items += group
                 room -= size

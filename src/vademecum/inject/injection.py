@@ -33,6 +33,16 @@ if TYPE_CHECKING:
     from vademecum.store import Found, Home, Workspace
     from vademecum.transcripts.pointers import Pointer
 
+
+class Delivery(NamedTuple):
+    """How a hook hands the block to an agent."""
+
+    agent: str
+    moment: str  # the agent's own name for it
+    at_start: bool  # when a session begins; else with its first prompt
+    at_prompt: bool  # whether each prompt brings back what answers it
+
+
 _REMINDERS = 8  # hits that one prompt is held against
 _REMINDER_TOKENS = 600
 _TO_READ = 0.5  # seconds in which a process that just began has loaded what reads, and read
@@ -57,12 +67,16 @@ class Injection:
         recent: bool = False,
         without: Collection[str] = (),
         tools: bool = True,
+        explain: bool = False,
+        exclude: Collection[str] = (),
     ) -> injecting.Block:
         """What an agent is told before it begins: with a question, the records that answer it come first.
 
         `audience` may narrow who listens, never widen it; without `session` its own records stay out; with
         `notices` the agent is asked to pass on what memory moved by itself; with `recent` it is told of the
         last sessions here. `without` are marks of what was told already; with `tools` off none is named.
+
+        With `explain` it says what it leaves out and why; `exclude` are paths to treat as if not there.
         """
         if self._work.settings.incognito or not self._work.settings.inject.enabled:
             return injecting.Block("")
@@ -70,18 +84,14 @@ class Injection:
         if self._work.caller.audience is Audience.GROUP:
             listening = Audience.GROUP
         places = scopes.visible(self._work.caller._replace(audience=listening))
-        own = self._work.settings.inject
-        work, half_life = self._work, self._work.settings.knowledge.half_life_days
-        given = work.records, work.documents, work.journal, own
-        builder = injecting.Builder(*given, half_life_days=half_life, now=work.now)
         look = self._work.records.catalogue.one_look()
         with self._work.reported("read the memory"), look, outgoing.noticing() as hidden:
-            block = builder.build(
+            block = self._builder().build(
                 injecting.BlockRequest(
                     places,
                     listening,
                     session=session,
-                    knowledge=knowledge and own.knowledge,
+                    knowledge=knowledge and self._work.settings.inject.knowledge,
                     tokens=budget,
                     relevant=functools.partial(self._relevant, query) if query.strip() else None,
                     attached=functools.partial(self._attached, query),
@@ -89,9 +99,16 @@ class Injection:
                     recent=self.recent if recent else None,
                     without=without,
                     tools=tools,
+                    explain=explain,
+                    exclude=exclude,
                 )
             )
         return _with_warning(block, hidden, *self._work.hidden_note(places))
+
+    def _builder(self) -> injecting.Builder:
+        work, half_life = self._work, self._work.settings.knowledge.half_life_days
+        given = work.records, work.documents, work.journal, work.settings.inject
+        return injecting.Builder(*given, half_life_days=half_life, now=work.now)
 
     def recent(self) -> Sequence[Pointer]:
         """The last sessions of this project that hooks of this machine kept, but for the one that asks."""
@@ -167,6 +184,30 @@ class Injection:
                     return found._replace(record=part, part=part.key)
             return found
         return None
+
+    def deliveries(self) -> Sequence[Delivery]:
+        """The agents that are told by a hook, and at which moment of theirs."""
+        from vademecum.agents import registry
+        from vademecum.agents.base import HookEvent
+
+        found = []
+        for name, agent in registry.having("hooks").items():
+            moments = agent.hooks.moments if agent.hooks else {}
+            start, prompt = moments.get(HookEvent.SESSION_START, ""), moments.get(HookEvent.USER_PROMPT, "")
+            if start or prompt:
+                found.append(Delivery(name, start or prompt, bool(start), bool(prompt)))
+        return found
+
+    def deliver(self, agent: str, text: str) -> str:
+        """A block as the hook of an agent hands it over, with what that agent wants around it."""
+        from vademecum.agents import registry
+
+        found = registry.find(agent)
+        moment = next((each.moment for each in self.deliveries() if each.agent == agent), "")
+        if found is None or found.hooks is None or not moment:
+            listed = ", ".join(each.agent for each in self.deliveries())
+            raise UnknownName(f"{names.shown(agent)} has no hook that is answered", hint=f"one of {listed}")
+        return found.hooks.render(moment, outgoing.clean_text(text)) if text else ""
 
     def write_file(
         self, agent: str, *, query: str = "", budget: int | None = None, audience: str | Audience = "group"

@@ -25,7 +25,9 @@ from vademecum.inject.render import cut_document
 from vademecum.knowledge import lessons, trust
 from vademecum.store import Fact, archive, catalogue, decisions, merge
 from vademecum.store.merge import is_consolidation
+from vademecum.store.records import key_of
 from vademecum.text import clock, may_cite
+from vademecum.tokens import DEFAULT_RATIO, Size, count, weigh
 from vademecum.types import LEARNED, Origin, RecordType, Scope
 
 if TYPE_CHECKING:
@@ -53,6 +55,11 @@ class BlockItem(NamedTuple):
     def size(self) -> int:
         """Its length in characters, line ends included."""
         return sum(len(line) + 1 for line in self.lines)
+
+    @property
+    def tokens(self) -> int:
+        """About how many tokens it takes."""
+        return count(Size(sum(weigh(line) + 1 for line in self.lines)), DEFAULT_RATIO)
 
 
 class RecordTopic(NamedTuple):
@@ -238,6 +245,11 @@ class Outline(NamedTuple):
         return self.shelf.name_of(archive.RECORDS, self.name)
 
     @property
+    def key(self) -> str:
+        """The key it is told under."""
+        return self.row[PART] or key_of(self.name)
+
+    @property
     def lesson(self) -> Rank:
         """How it stands among the lessons of its type."""
         return Rank(*self.row[LESSON])
@@ -259,6 +271,10 @@ class Pool:
         self.least = min(self.least, least)
         self._keys.append((*order, found.shelf.label, found.name, len(self._found)))
         self._found.append(found)
+
+    def every(self) -> Sequence[Outline]:
+        """The topics as they came."""
+        return self._found
 
     def ordered(self) -> Iterator[Outline]:
         """The topics in their order; all of them are put into it only when the first few do not do."""

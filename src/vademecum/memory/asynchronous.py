@@ -112,6 +112,8 @@ class AsyncArchive(_Noun):
 class AsyncAudit(_Noun):
     """`Memory.audit`, awaited."""
 
+    day = _awaited(AuditLog.day)
+    days = _awaited(AuditLog.days)
     lines = _awaited(AuditLog.lines)
     verify = _awaited(AuditLog.verify)
 
@@ -166,6 +168,8 @@ class AsyncInjection(_Noun):
     """`Memory.injection`, awaited."""
 
     block = _awaited(Injection.block)
+    deliver = _awaited(Injection.deliver)
+    deliveries = _awaited(Injection.deliveries)
     recent = _awaited(Injection.recent)
     remind = _awaited(Injection.remind)
     write_file = _awaited(Injection.write_file)
@@ -225,11 +229,14 @@ class AsyncReview(_Noun):
 class AsyncSessions(_Noun):
     """`Memory.sessions`, awaited."""
 
+    card = _awaited(Conversations.card)
     context = _awaited(Conversations.context)
     current = _awaited(Conversations.current)
     end = _awaited(Conversations.end)
     export = _awaited(Conversations.export)
     get = _awaited(Conversations.get)
+    kept_from = _awaited(Conversations.kept_from)
+    page = _awaited(Conversations.page)
     import_all = _iterated(Conversations.import_all)
     import_transcript = _awaited(Conversations.import_transcript)
     list = _awaited(Conversations.list)
@@ -237,11 +244,13 @@ class AsyncSessions(_Noun):
     new = _awaited(Conversations.new)
     open = _awaited(Conversations.open)
     rename = _awaited(Conversations.rename)
+    render = _awaited(Conversations.render)
     said_in = _awaited(Conversations.said_in)
     search = _awaited(Conversations.search)
     todo = _awaited(Conversations.todo)
     trial = _awaited(Conversations.trial)
     trim = _awaited(Conversations.trim)
+    turns = _awaited(Conversations.turns)
 
 
 class AsyncSources(_Noun):

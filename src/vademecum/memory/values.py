@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from vademecum.context.window import Sections as Sections
     from vademecum.index.sync import Survey as Survey
     from vademecum.index.sync import SyncReport as SyncReport
+    from vademecum.inject.build import Block as Block
+    from vademecum.inject.injection import Delivery as Delivery
+    from vademecum.inject.topics import BlockItem as BlockItem
+    from vademecum.inject.topics import BlockSection as BlockSection
     from vademecum.knowledge.graph import Graph as Graph
     from vademecum.knowledge.intake import ImportReport as ImportReport
     from vademecum.knowledge.signals import Signal as Signal
@@ -42,3 +46,5 @@ if TYPE_CHECKING:
     from vademecum.transcripts.events import Usage as Usage
     from vademecum.transcripts.importing import ImportedSession as ImportedSession
     from vademecum.transcripts.log import Line as Line
+    from vademecum.transcripts.turns import SessionTurn as SessionTurn
+    from vademecum.transcripts.turns import TurnPart as TurnPart

@@ -25,7 +25,7 @@ from vademecum.text import clock
 from vademecum.types import Finding
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from vademecum.store.backend import Directory
@@ -305,6 +305,23 @@ class AuditLog:
         """The audit, oldest line first."""
         self._work.not_in_group("read the audit")
         return [] if self._work.settings.incognito else list(lines(self._work.home))
+
+    def days(self) -> Mapping[str, int]:
+        """How many changes each day has, by its date; the lines are counted and not read."""
+        self._work.not_in_group("read the audit")
+        home = self._work.home
+        names = [] if self._work.settings.incognito else _log_names(home)
+        return {
+            name[:10]: sum(1 for _ in home.lines("audit", name)) for name in names if _DAY.fullmatch(name)
+        }
+
+    def day(self, date: str) -> Sequence[dict[str, Any]]:
+        """The lines of one day, oldest first."""
+        self._work.not_in_group("read the audit")
+        home, name = self._work.home, f"{date}.jsonl"
+        if self._work.settings.incognito or not _DAY.fullmatch(name) or name not in _log_names(home):
+            return []
+        return [line for _, line in _parsed(home.lines("audit", name)) if line is not None]
 
     def verify(self) -> Report:
         """Check the audit for edits, deletions and a cut-off end."""

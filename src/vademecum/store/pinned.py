@@ -248,7 +248,7 @@ class Documents:
         text = decode(content)
         front = frontmatter.parse(text)
         body = text[front.body :]
-        size, budget = self._measure(shelf.place.scope, name, body)
+        size, budget = self.measure(shelf.place.scope, name, body)
         updated = front.values.get("updated")
         return Pinned(
             shelf.place,
@@ -277,7 +277,8 @@ class Documents:
             found.append(replace(section, origin=origin))
         return tuple(found)
 
-    def _measure(self, scope: Scope, name: str, body: str) -> tuple[int, int]:
+    def measure(self, scope: Scope, name: str, body: str) -> tuple[int, int]:
+        """How large a document is and may be, in its own unit."""
         if name == CONTEXT:
             kib = (
                 self.budgets.project_context_kib

@@ -179,6 +179,10 @@ class Sessions:
         found = self._find(which, all=all)
         return self._log(found.project, found.id)
 
+    def card(self, which: str, *, all: bool = False) -> Session:
+        """What is known of the session with this id, beginning of an id, or name."""
+        return self._find(which, all=all)
+
     def read(self, session: Session) -> Log:
         """The log of a session that was listed."""
         return self._log(session.project, session.id)
@@ -216,6 +220,19 @@ class Sessions:
         """The sessions of this project and agent, newest first; `all`, those of every project and agent."""
         found = [self._card(project, session) for project, session in self._visible(all=all)]
         return _newest_first(each for each in found if all or self._mine(each) or each.trouble)
+
+    def page(
+        self, wanted: Callable[[str, str], bool], *, all: bool = False, limit: int, offset: int = 0
+    ) -> tuple[Sequence[Session], Sequence[tuple[str, str]]]:
+        """Some of the sessions, the one written to last first, and project and id of each that is `wanted`.
+
+        Only the logs of the page are read: whose a session is, is looked at among those alone.
+        """
+        marks = {each: self._mark(*each) for each in self._visible(all=all)}
+        found = sorted(marks, key=lambda each: (marks[each][1:2], each[1]), reverse=True)
+        fitting = [each for each in found if wanted(*each)]
+        cards = [self._card(*each) for each in fitting[offset : offset + limit]]
+        return [each for each in cards if all or self._mine(each) or each.trouble], found
 
     def ids(self, *, all: bool = False) -> frozenset[str]:
         """The ids of the sessions that may be looked at, without a look into any."""
