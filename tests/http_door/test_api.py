@@ -157,6 +157,43 @@ def test_a_pinned_document_is_written_with_its_version(page: Client) -> None:
     assert "Be brief." in page("GET", "/pinned").json()["documents"][0]["text"]
 
 
+def test_an_earlier_version_of_a_pinned_document_comes_back_and_no_other_file_does(page: Client) -> None:
+    at = "/pinned/MEMORY.md/text?scope=global"
+    for text in ("# One\n", "# Two\n"):
+        assert page("PUT", at, {"text": text}, If_Match=page("GET", at).headers["etag"]).status_code == 200
+    first = page("GET", "/pinned/MEMORY.md/versions?scope=global").json()["versions"][0]
+    back = "/pinned/MEMORY.md/restore?scope=global"
+    assert page("POST", back, {"version": first["id"]}).status_code == 428
+    assert page("POST", back, {"version": first["id"]}, If_Match='"stale"').status_code == 409
+    now = page("GET", at).headers["etag"]
+    page("POST", "/records", {"text": "Use ruff.", "key": "lint"})
+    tag = page("GET", "/records/lint").headers["etag"]
+    assert page("DELETE", "/records/lint", If_Match=tag).status_code == 200
+    other = page("GET", "/archive").json()["forgotten"][0]
+    assert page("POST", back, {"version": other["key"]}, If_Match=now).status_code == 404
+    assert page("POST", back, {"version": first["id"]}, If_Match=now).status_code == 200
+    assert "# One" in page("GET", at).json()["text"]
+    assert page("GET", "/records/lint").status_code == 404
+
+
+def test_a_session_is_exported_whole_and_a_secret_stays_here(page: Client, place: Place) -> None:
+    from vademecum.memory import connect
+    from vademecum.transcripts import Message, Role, Text
+    from vademecum.transcripts.events import Said
+
+    secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    with connect(home=place.home, cwd=place.folder, environ={}) as memory:
+        log = memory.sessions.new(id="s1", name="Deploys")
+        log.append(Said(Message(Role.USER, (Text(f"When do we deploy? {secret}"),))))
+    for kind in ("html", "md", "jsonl"):
+        found = page("GET", f"/sessions/s1/export?kind={kind}").json()
+        assert found["name"] == f"s1.{kind}"
+        assert "When do we deploy?" in found["text"]
+        assert secret not in found["text"]
+    assert page("GET", "/sessions/s1/export?kind=exe").status_code == 422
+    assert page("GET", "/sessions/none/export").status_code == 404
+
+
 def test_a_token_that_reviews_decides_in_the_name_of_who_made_it(
     place: Place, program: Client, page: Client
 ) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import Path, Query
 
+from vademecum.errors import NotFound
 from vademecum.interfaces.http.api.base import (
     ApiReply,
     Body,
@@ -18,6 +19,7 @@ from vademecum.interfaces.http.api.base import (
 )
 from vademecum.interfaces.http.api.records import (
     Content,
+    WhichVersion,
     WholeText,
     edit_text,
     text_json,
@@ -100,6 +102,17 @@ def get_pinned_text(call: ApiCall, name: Name, scope: ScopeQuery = None) -> ApiR
 def replace_pinned_text(call: ApiCall, name: Name, body: WholeText, scope: ScopeQuery = None) -> ApiReply:
     """Put an edited text in the place of a pinned document; the old one goes to the archive."""
     return edit_text(call, name, body.text, scope)
+
+
+@calls.add("POST", "/pinned/{name}/restore", text_json, scope="write", tagged=True)
+def restore_pinned(call: ApiCall, name: Name, body: WhichVersion, scope: ScopeQuery = None) -> ApiReply:
+    """Bring back an earlier version of a pinned document, by its id; the one that is there is archived."""
+    care, archive = call.memory.care, call.memory.archive
+    call.match(care.editable(name, scope=scope)[1])
+    if body.version not in (None, *(each.id for each in archive.versions(name, scope=scope))):
+        raise NotFound(f"{name} has no such version", hint="list its versions again")
+    archive.restore(body.version or name, scope=scope)
+    return told_text(call, *care.editable(name, scope=scope))
 
 
 @calls.add("GET", "/pinned/{name}/versions", versions_json, scope="read")

@@ -15,6 +15,7 @@ from vademecum.interfaces.http.api.base import (
     read_cursor,
     write_cursor,
 )
+from vademecum.interfaces.http.problems import HttpProblem
 from vademecum.interfaces.present import to_json
 from vademecum.interfaces.present.shape import COUNT, TEXT, JsonShape, many, maybe
 
@@ -28,6 +29,8 @@ sessions_json = JsonShape("session_page", sessions=many(to_json.session_json), t
 transcript_json = JsonShape(
     "transcript", "session path", usage=to_json.usage_json, lines=to_json.SESSION_LINES, next=maybe(TEXT)
 )
+exported_json = JsonShape("session_export", "name text")
+_LARGEST = 32 << 20  # characters of an export that is sent as a whole
 
 
 @calls.add("GET", "/search", to_json.found_json, to_json.explained_found_json, scope="read")
@@ -100,6 +103,23 @@ def get_session(
             lines.append(line)
     after = write_cursor(start + limit, start + limit + more)
     return transcript_json(session=log.session, path=log.path, usage=log.usage(), lines=lines, next=after)
+
+
+@calls.add("GET", "/sessions/{session}/export", exported_json, scope="read")
+def export_session(
+    call: ApiCall, session: SessionId, kind: Literal["html", "md", "jsonl"] = "md"
+) -> dict[str, Any]:
+    """Read a session as a file to keep or hand on."""
+    found = call.memory.sessions.card(session, all=call.is_person)
+    pieces: list[str] = []
+    left = _LARGEST
+    for each in call.memory.sessions.render(found.id, f".{kind}", all=call.is_person):
+        left -= len(each)
+        if left < 0:
+            hint = f"run `vade sessions export {found.id} FILE.{kind}`"
+            raise HttpProblem(413, "this session is too long to be sent as a whole", hint=hint)
+        pieces.append(each)
+    return exported_json(name=f"{found.id}.{kind}", text="".join(pieces))
 
 
 @calls.add("GET", "/graph", to_json.graph_json, scope="read")

@@ -1,0 +1,173 @@
+"""Check and tidy: what is wrong, what would be tidied up and how, and the way back from each run."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from vademecum.interfaces.http.pages import Ask, PageView
+from vademecum.interfaces.http.views.query import read_number
+from vademecum.interfaces.present.safe import clean_text
+from vademecum.interfaces.present.to_json import finding_json
+from vademecum.interfaces.present.to_text import diff_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from vademecum.memory import Memory
+    from vademecum.memory.values import Proposal, RunOutcome
+
+SECONDS = 10.0  # that a look at everything may take
+PAGE = 50  # findings, proposals or runs at once
+LINES = 60  # of one difference
+EDITS = 10  # of one proposal that are drawn
+_LABELS = re.compile(r"\A---\n.*?\n---\n+", re.DOTALL)
+PASSES: dict[str, str] = {
+    "sweep": "Archive old, expired and duplicate memories",
+    "heal": "Repair what needs no decision",
+    "merge": "Merge second copies that sync tools left",
+    "promote": "Save what the journal repeats",
+}
+
+
+def check(memory: Memory, *, severity: str = "", what: str = "", after: int = 0) -> dict[str, Any]:
+    """What is wrong with memory, the worst first."""
+    found = [finding_json(each) for each in memory.care.lint(seconds=SECONDS)]
+    fitting = [each for each in found if severity in ("", each["severity"]) and what in ("", each["what"])]
+    for each in fitting[after : after + PAGE]:
+        each["key"] = _key_of(each["path"])
+    return {
+        "show": "findings",
+        "findings": fitting[after : after + PAGE],
+        "matching": len(fitting),
+        "total": len(found),
+        "severities": _counted(each["severity"] for each in found),
+        "kinds": _counted(each["what"] for each in found if severity in ("", each["severity"])),
+        "severity": severity,
+        "what": what,
+        **_paged(after, len(fitting)),
+    }
+
+
+def _counted(names: Any) -> list[dict[str, Any]]:
+    return [{"name": name, "count": count} for name, count in Counter(names).most_common()]
+
+
+def _paged(after: int, total: int) -> dict[str, Any]:
+    return {
+        "after": after,
+        "next": after + PAGE if after + PAGE < total else None,
+        "previous": max(after - PAGE, 0) if after else None,
+    }
+
+
+def _key_of(path: str) -> str:
+    """The key of the record in a file; empty for what is no record's."""
+    folder, _, name = path.rpartition("/")
+    return name.removesuffix(".md") if folder.endswith("records") and name.endswith(".md") else ""
+
+
+def tidy(memory: Memory, *, after: int = 0, only: str = "") -> dict[str, Any]:
+    """What each pass would change, as differences; nothing is changed."""
+    passes = []
+    for name, title in PASSES.items():
+        outcome = _outcome(memory, name)
+        passes.append(
+            {
+                "name": name,
+                "title": title,
+                "count": len(outcome.proposals),
+                "large": outcome.large,
+                "proposals": [_proposal(each) for each in outcome.proposals[after : after + PAGE]]
+                if only in ("", name)
+                else [],
+                "unreadable": [finding_json(each) for each in outcome.findings],
+                **_paged(after, len(outcome.proposals)),
+            }
+        )
+    return {
+        "show": "tidy",
+        "passes": passes,
+        "total": sum(each["count"] for each in passes),
+        "only": only,
+        "after": after,
+    }
+
+
+def _outcome(memory: Memory, name: str) -> RunOutcome:
+    if name == "promote":
+        return memory.care.promote().outcome
+    passes: dict[str, Callable[[], RunOutcome]] = {
+        "sweep": memory.care.sweep,
+        "heal": memory.care.heal,
+        "merge": memory.care.merge,
+    }
+    return passes[name]()
+
+
+def _proposal(proposal: Proposal) -> dict[str, Any]:
+    edits = []
+    for edit in proposal.edits[:EDITS]:
+        whole = edit.before is not None and edit.after is not None
+        before, after = (_text(each, whole=whole) for each in (edit.before, edit.after))
+        diff = diff_lines(before, after)
+        edits.append(
+            {
+                "path": edit.path,
+                "archives": edit.after is None,
+                "creates": edit.before is None,
+                "diff": diff[:LINES],
+                "cut": max(len(diff) - LINES, 0),
+            }
+        )
+    return {
+        "what": proposal.what,
+        "where": proposal.where,
+        "key": _key_of(proposal.where.partition("#")[0]),
+        "why": proposal.why,
+        "scope": str(proposal.place.scope) if proposal.place else "",
+        "edits": edits,
+        "more": max(len(proposal.edits) - EDITS, 0),
+    }
+
+
+def _text(content: bytes | None, *, whole: bool) -> str:
+    """A file as it is shown: without secrets, and when it comes or goes as a whole, without its labels."""
+    text = clean_text((content or b"").decode(errors="replace"))
+    return text if whole else _LABELS.sub("", text)
+
+
+def list_runs(memory: Memory, *, after: int = 0) -> dict[str, Any]:
+    """The runs that changed something, the newest first."""
+    found: Sequence[Any] = memory.care.runs()
+    return {
+        "show": "runs",
+        "runs": [
+            {
+                "run": each.run,
+                "what": each.what,
+                "at": each.at,
+                "edits": each.edits,
+                "undone": each.undone,
+                "tried": each.tried,
+            }
+            for each in found[after : after + PAGE]
+        ],
+        "total": len(found),
+        **_paged(after, len(found)),
+    }
+
+
+def data(ask: Ask) -> dict[str, Any]:
+    """`?show=findings|tidy|runs`, with `severity`, `what`, `only` and `after`."""
+    query, after = ask.query, read_number(ask.query.get("after"))
+    show = query.get("show", "findings")
+    if show == "tidy":
+        return tidy(ask.memory, after=after, only=query.get("only", ""))
+    if show == "runs":
+        return list_runs(ask.memory, after=after)
+    return check(ask.memory, severity=query.get("severity", ""), what=query.get("what", ""), after=after)
+
+
+VIEW = PageView("/check", "Check and tidy", data, "check.html", icon="check", key="c")

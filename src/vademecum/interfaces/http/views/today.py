@@ -1,0 +1,177 @@
+"""Today: what was added and by which agent, what waits, how memory is, and a year of activity."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from datetime import date, timedelta
+from typing import TYPE_CHECKING, Any
+
+from vademecum.errors import VadeError
+from vademecum.interfaces.http.pages import Ask, PageView
+from vademecum.interfaces.present.safe import clean_text
+from vademecum.interfaces.present.to_json import finding_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from vademecum.memory import Memory
+
+SHOWN = 30  # records and notes that are named
+LOOKED_AT = 200  # records of today that are opened: most may be of other projects
+WEEKS = 53
+LEVELS = 4
+_KINDS = {
+    "write": ("write", "writes"),
+    "folder": ("folder", "folders"),
+    "text": ("unverified text", "unverified texts"),
+    "contradiction": ("contradiction", "contradictions"),
+    "conflict": ("conflict", "conflicts"),
+    "promotion": ("promotion", "promotions"),
+    "signal": ("suggestion", "suggestions"),
+}
+
+
+def today(memory: Memory) -> dict[str, Any]:
+    """What happened today, what is pending, and how the last year went."""
+    now = memory.workspace.now()
+    day = f"{now:%Y-%m-%d}"
+    lines = memory.audit.day(day)
+    status = memory.status()
+    problems = [each for each in status.findings if each.severity != "info"]
+    return {
+        "date": day,
+        "heading": f"{now:%A}, {now.day} {now:%B %Y}",
+        "changed": _changed(memory, lines),
+        "notes": _notes(memory, day),
+        "by": _by(lines),
+        "changes": len(lines),
+        "pending": _pending(memory),
+        "health": _health(status, problems),
+        "problems": [finding_json(each) for each in problems[:SHOWN]],
+        "activity": _activity(memory.audit.days(), date.fromisoformat(day)),
+    }
+
+
+def _changed(memory: Memory, lines: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The records that were written today and are in sight, the newest first."""
+    changes: dict[str, list[Mapping[str, Any]]] = {}
+    for line in lines:
+        if line.get("record") and line.get("after"):
+            earlier = changes.pop(line["record"], [])  # so that the newest change comes last
+            changes[line["record"]] = [*earlier, line]
+    found: list[dict[str, Any]] = []
+    for id, made in [*reversed(changes.items())][:LOOKED_AT]:
+        if len(found) == SHOWN:
+            break
+        try:
+            record = memory.show(id)
+        except VadeError:  # of another project, or gone since
+            continue
+        found.append(
+            {
+                "key": record.key,
+                "scope": str(record.place.scope),
+                "type": str(record.type),
+                "text": clean_text(record.text)[:200],
+                "at": str(made[-1].get("at") or ""),
+                "by": [*dict.fromkeys(map(_who, made))],
+                "new": made[0].get("before") is None,
+            }
+        )
+    return found
+
+
+def _who(line: Mapping[str, Any]) -> str:
+    """Who made a change, as a person says it: the program it came through, or the actor."""
+    actor = str(line.get("actor") or "")
+    kind, _, name = actor.partition(":")
+    return str(line.get("client") or "") or ("you" if kind == "human" else name or kind or "unknown")
+
+
+def _by(lines: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    counts = Counter(_who(line) for line in lines)
+    total = sum(counts.values()) or 1
+    return [
+        {"name": name, "value": str(count), "share": 100 * count / total}
+        for name, count in counts.most_common(8)
+    ]
+
+
+def _notes(memory: Memory, day: str) -> list[dict[str, Any]]:
+    from vademecum.interfaces.http.views.journal import notes_of
+
+    return notes_of(memory, day)[-SHOWN:]
+
+
+def _pending(memory: Memory) -> list[dict[str, Any]]:
+    """How much waits for a person, by kind; an agent is not told."""
+    try:
+        counts = memory.review.inbox().counts
+    except VadeError:
+        return []
+    return [
+        {"kind": kind, "count": count, "label": _KINDS.get(kind, (kind, f"{kind}s"))[count != 1]}
+        for kind, count in counts.items()
+        if count
+    ]
+
+
+def _health(status: Any, problems: Sequence[Any]) -> dict[str, str]:
+    """How memory is, in one line."""
+    errors = sum(each.severity == "error" for each in problems)
+    if errors:
+        return {"tone": "bad", "text": f"{errors} error{'s' if errors > 1 else ''} to look at"}
+    if problems:
+        count = len(problems)
+        return {"tone": "warn", "text": f"{count} warning{'s' if count > 1 else ''} to look at"}
+    waits = status.coverage.pending if status.coverage else 0
+    if waits:
+        return {"tone": "", "text": f"all files can be read; {waits:,} still to be indexed"}
+    return {"tone": "good", "text": "all files can be read, and the index is up to date"}
+
+
+# ---------------------------------------------------------------- a year
+
+
+def _activity(counts: Mapping[str, int], last: date) -> dict[str, Any]:
+    """The changes of each day of the last year, in weeks that begin on Monday."""
+    monday = last - timedelta(days=last.weekday() + 7 * (WEEKS - 1))
+    days = [monday + timedelta(days=at) for at in range((last - monday).days + 1)]
+    most = max((counts.get(day.isoformat(), 0) for day in days), default=0)
+    cells: list[dict[str, Any]] = [
+        {"date": day.isoformat(), "count": counts.get(day.isoformat(), 0)}
+        | {"level": _level(counts.get(day.isoformat(), 0), most), "week": at // 7, "weekday": at % 7}
+        for at, day in enumerate(days)
+    ]
+    months = [
+        {"name": f"{day:%b}", "week": at // 7}
+        for at, day in enumerate(days)
+        if day.day <= 7 and day.weekday() == 0
+    ]
+    by_month: Counter[str] = Counter()
+    for each in cells:
+        by_month[each["date"][:7]] += each["count"]
+    return {
+        "cells": cells,
+        "months": months,
+        "by_month": [{"month": name, "count": count} for name, count in by_month.items()],
+        "total": sum(each["count"] for each in cells),
+        "days": sum(each["count"] > 0 for each in cells),
+        "most": most,
+    }
+
+
+def _level(count: int, most: int) -> int:
+    """From 0 for nothing to 4 for the busiest days; the root lets quiet days be seen beside a busy one."""
+    if not count:
+        return 0
+    return max(1, round(LEVELS * math.sqrt(count / most)))
+
+
+def data(ask: Ask) -> dict[str, Any]:
+    """Today, in this memory."""
+    return today(ask.memory)
+
+
+VIEW = PageView("/today", "Today", data, "today.html", icon="today", key="t")
