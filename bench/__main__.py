@@ -29,6 +29,7 @@ from bench import (
     retrieval,
     same,
     scale,
+    serve,
     signals,
     small_sets,
     speed,
@@ -68,6 +69,7 @@ WITH_OPTIONS: dict[str, Callable[[argparse.Namespace], dict[str, Rows]]] = {
     "nothing": lambda chosen: {"nothing": nothing.measure(chosen)},
     "scale": scale.measure,
     "catalogue": catalogue.measure,
+    "serve": serve.measure,
     "speed": speed.measure,
     "clone": clone.measure,
     "context": context.measure,
@@ -133,6 +135,10 @@ def _parser() -> argparse.ArgumentParser:
         "reading", parents=[common], description=reading.__doc__, help="what the model that reads costs"
     )
     reading.arguments(slow)
+    served = names.add_parser(
+        "serve", parents=[common], description=serve.__doc__, help="the page and the API under load"
+    )
+    serve.arguments(served)
     everyday = names.add_parser(
         "realistic", parents=[common], description=realistic.__doc__, help="one developer's memory, as asked"
     )

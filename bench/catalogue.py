@@ -198,7 +198,7 @@ def _answered(home: Home, rounds: int) -> dict[str, object]:
 # -------------------------------------------------------------------- homes
 
 
-def made(folder: Path, size: int) -> Home:
+def made(folder: Path, size: int, *, indexed: bool = True) -> Home:
     """A home of so many records, made unless it is there."""
     (folder / "home").mkdir(parents=True, exist_ok=True)
     memory = connect(home=folder / "home", cwd=folder, origin=Origin.USER, actor="human:bench")
@@ -217,7 +217,8 @@ def made(folder: Path, size: int) -> Home:
         (folder / "home" / "config.toml").write_text('embedder = "static"\n[decay]\nmax_count = 1000000\n')
         memory.note("Looked at the payload parser.")
         time.sleep(1.5)  # what was written just now is not in the catalogue yet
-        memory.care.index()
+        if indexed:
+            memory.care.index()
         done.write_text(f"{size + 10}\n")
     memory.close()
     middle = range(size // 2, size // 2 + 40)

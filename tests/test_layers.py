@@ -180,18 +180,22 @@ def loaded_by(*words: str, home: Path) -> set[str]:
     return set(done.stdout.split("\n")[-2].split())
 
 
+WEB = {"fastapi", "starlette", "jinja2", "nh3", "markdown_it", "uvicorn"}  # of `vade serve` alone
+
+
 @pytest.mark.parametrize(
     ("words", "absent"),
     [
         (
             ("--version",),
-            {"numpy", "onnxruntime", "mcp", "pydantic_ai", "apsw", "rich", "yaml", "vademecum.memory"},
+            {"numpy", "onnxruntime", "mcp", "pydantic_ai", "apsw", "rich", "yaml", "vademecum.memory", *WEB},
         ),
         (
             ("store", "hello", "--key", "hello"),
-            {"numpy", "apsw", "rich", "rapidfuzz", "subprocess", "asyncio"},
+            {"numpy", "apsw", "rich", "rapidfuzz", "subprocess", "asyncio", *WEB},
         ),
-        (("list",), {"numpy", "apsw", "rich", "rapidfuzz"}),
+        (("list",), {"numpy", "apsw", "rich", "rapidfuzz", *WEB}),
+        (("token", "list"), {"numpy", "apsw", "rich", "rapidfuzz", *WEB}),
     ],
 )
 def test_a_command_loads_only_what_it_needs(words: tuple[str, ...], absent: set[str], tmp_path: Path) -> None:

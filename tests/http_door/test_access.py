@@ -192,3 +192,32 @@ def test_an_agent_makes_no_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_who_writes_or_reviews_reads_as_well(scopes: set[str], may: set[str]) -> None:
     visitor = Visitor("token", "t", frozenset(scopes))
     assert {each for each in ("read", "write", "review") if visitor.may(each)} == may
+
+
+def test_mcp_answers_on_the_same_port_to_its_own_token_and_to_one_that_writes(server: Served) -> None:
+    allow(server.home)
+    greeting = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "initialize",
+        "params": {
+            "protocolVersion": "2025-11-25",
+            "capabilities": {},
+            "clientInfo": {"name": "client", "version": "1"},
+        },
+    }
+    writer = vade(server.home, "token", "add", "writer", "--scope", "write")[1].strip()
+    own = (server.home / "mcp-token").read_text().strip()
+    headers = {"Accept": "application/json, text/event-stream"}
+    for token in (writer, own):
+        got = server.ask("/mcp", method="POST", body=greeting, Authorization=f"Bearer {token}", **headers)
+        assert got.status == 200, got.text
+        assert "protocolVersion" in got.text
+    assert server.ask("/mcp", method="POST", body=greeting, **headers).status == 401
+    assert server.ask("/api/v1/records", Authorization=f"Bearer {own}").status == 403  # it opens /mcp alone
+
+
+def test_a_problem_inside_of_a_session_keeps_the_menu(browser: Browser) -> None:
+    got = browser.read("/no-such-page")
+    assert got.status == 404
+    assert f'href="{browser.door}/memories"' in got.text

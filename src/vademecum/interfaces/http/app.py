@@ -27,7 +27,7 @@ from vademecum.interfaces.http.problems import (
 from vademecum.interfaces.mcp.http import HEADERS
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Mapping
 
     from starlette.responses import Response
     from starlette.types import ASGIApp
@@ -82,14 +82,14 @@ async def _described() -> Response:
 async def _failed(request: Request, error: Exception) -> Response:
     told = problem_of(error)
     headers = HEADERS.get(told["status"]) if told["status"] == 401 else None
-    return answer_problem(told, html=wants_html(request), headers=headers)
+    return _told(request, told, headers)
 
 
 async def _refused(request: Request, error: Exception) -> Response:
     """What the framework itself refuses: an address that is not there, a method that is not done."""
     assert isinstance(error, HTTPException)
     told = render_problem(error.status_code, f"{request.method} {request.scope['path']}: {error.detail}")
-    return answer_problem(told, html=wants_html(request), headers=error.headers)
+    return _told(request, told, error.headers)
 
 
 async def _invalid(request: Request, error: Exception) -> Response:
@@ -99,13 +99,12 @@ async def _invalid(request: Request, error: Exception) -> Response:
         {"where": ".".join(map(str, each["loc"])), "why": str(each["msg"])} for each in error.errors()[:20]
     ]
     said = "; ".join(f"{each['where']}: {each['why']}" for each in wrong)
-    return answer_problem(
-        render_problem(
-            422,
-            said,
-            hint="look at the API's description, /api/v1/openapi.json",
-            kind="UsageError",
-            errors=wrong,
-        ),
-        html=wants_html(request),
-    )
+    hint = "look at the API's description, /api/v1/openapi.json"
+    return _told(request, render_problem(422, said, hint=hint, kind="UsageError", errors=wrong))
+
+
+def _told(request: Request, told: dict[str, Any], headers: Mapping[str, str] | None = None) -> Response:
+    """A problem: as a page with the menu to whoever was let in, as one without to another, or as data."""
+    visitor = request.scope.get("state", {}).get("visitor")
+    around = pages.page_parts(request) if visitor is not None and visitor.session is not None else None
+    return answer_problem(told, html=wants_html(request), headers=headers, around=around)

@@ -162,17 +162,18 @@ def _static() -> dict[str, tuple[bytes, str]]:
 
 def render_page(view: PageView, data: Mapping[str, Any], request: Request) -> str:
     """A view's data as a page."""
-    site, session = site_of(request), visitor_of(request).session
-    return render_template(
-        view.template,
-        title=view.title,
-        view=view,
-        data=data,
-        query=request.query_params,
-        menu=[each for each in site.views if each.menu],
-        door=session.door if session else "",
-        secret=session.secret if session else "",
-    )
+    return render_template(view.template, title=view.title, view=view, data=data, **page_parts(request))
+
+
+def page_parts(request: Request) -> dict[str, Any]:
+    """What every page of a session has: its menu, its door and its secret."""
+    session = visitor_of(request).session
+    return {
+        "query": request.query_params,
+        "menu": [each for each in site_of(request).views if each.menu],
+        "door": session.door if session else "",
+        "secret": session.secret if session else "",
+    }
 
 
 def render_template(name: str, **given: Any) -> str:

@@ -110,14 +110,22 @@ def render_problem(
     }
 
 
-def answer_problem(told: dict[str, Any], *, html: bool, headers: Mapping[str, str] | None = None) -> Response:
-    """A problem as whoever asked can read it."""
+def answer_problem(
+    told: dict[str, Any],
+    *,
+    html: bool,
+    headers: Mapping[str, str] | None = None,
+    around: Mapping[str, Any] | None = None,
+) -> Response:
+    """A problem as whoever asked can read it; `around` it is what every page of theirs has."""
     status = int(told["status"])
     if html:
         from vademecum.interfaces.http.pages import render_template
 
         return HTMLResponse(
-            render_template("problem.html", title=told["title"], problem=told), status, headers
+            render_template("problem.html", title=told["title"], problem=told, **(around or {})),
+            status,
+            headers,
         )
     return JsonAnswer(told, status, headers, media_type=TYPE)
 
