@@ -17,6 +17,7 @@ from bench import (
     context,
     copies,
     hooks,
+    hub,
     imports,
     install,
     lifecycle,
@@ -59,6 +60,7 @@ BENCHES: dict[str, Callable[[], Rows]] = {
     "mcp": mcp.measure,
     "start": start.measure,
     "hooks": hooks.measure,
+    "hub": hub.measure,
     "chat": chat.measure,
 }
 

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 
-from hub.hubs import ask
+from allowing import allow
+from hub.hubs import Writer, ask
+from vademecum.interfaces.cli import hub as hub_commands
 from vademecum.interfaces.cli.app import run
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from hub.databases import Server
+    from hub.hubs import World
+
+ROOT = Path(__file__).parent.parent.parent
 
 
 @pytest.fixture
@@ -120,3 +126,105 @@ def test_without_the_extra_the_hub_says_how_to_install_it(
         told = refused(capsys, tmp_path, "hub", *words, "--database", "postgresql://x")
         assert told["message"] == "the hub needs psycopg"
         assert "pip install 'vademecum[hub]'" in told["hint"]
+
+
+def invited(world: World, kind: str = "team") -> str:
+    """A code for the first member of a new workspace."""
+    from vademecum.interfaces.hub import operate
+
+    made = operate.create_workspace(
+        world.postgres.as_role(world.database, "hub_migrate"), world.keys, "ours", kind=kind, owner="anna"
+    )
+    return str(made["code"])
+
+
+@pytest.fixture
+def homes(tmp_path: Path) -> tuple[Path, Path]:
+    for name in ("one", "two"):
+        allow(tmp_path / name)
+    return tmp_path / "one", tmp_path / "two"
+
+
+def test_a_person_joins_invites_another_and_removes_them(
+    world: World, homes: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    one, two = homes
+    joined = vade(capsys, one, "hub", "join", world.url, "--code", invited(world))
+    assert (joined["name"], joined["kind"], joined["member"], joined["key"]) == ("ours", "team", "anna", None)
+    code = vade(capsys, one, "hub", "invite", "bert", "--role", "editor")["code"]
+    assert vade(capsys, two, "hub", "join", world.url, "--code", code)["role"] == "editor"
+    assert [each["name"] for each in vade(capsys, two, "hub", "members")["members"]] == ["anna", "bert"]
+    state = vade(capsys, two, "hub", "status")["workspaces"]
+    assert [(each["name"], each["member"], each["problem"]) for each in state] == [("ours", "bert", "")]
+    assert "needs the role owner" in refused(capsys, two, "hub", "revoke", "anna")["message"]
+    assert vade(capsys, one, "hub", "revoke", "bert") == {"revoked": "bert", "schemaVersion": 1}
+    assert "join again" in vade(capsys, two, "hub", "status")["workspaces"][0]["problem"]
+    folder = two / "hub" / joined["workspace"]
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert (folder / "token").stat().st_mode & 0o777 == 0o600
+
+
+def test_the_key_of_a_personal_workspace_is_made_once_and_needed_on_the_next_machine(
+    world: World, homes: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    from vademecum.store.home import Home
+    from vademecum.sync import facts, membership
+
+    one, two = homes
+    joined = vade(capsys, one, "hub", "join", world.url, "--code", invited(world, "personal"))
+    key = joined["key"]
+    assert len(key.replace("-", "")) == 26
+    here = membership.find_membership(Home(one))
+    assert membership.key_of(Home(one), here) == key.replace("-", "").encode()
+    writer = Writer(joined["replica"])
+    sealed = facts.seal(writer.fact(), key.replace("-", "").encode())
+    token = (one / "hub" / joined["workspace"] / "token").read_text().strip()
+    assert world.push(writer, sealed, token=token).status == 200
+    assert world.pull(token=token).lines[0]["fact"]["seal"] == sealed.seal
+    code = vade(capsys, one, "hub", "invite")["code"]
+    wrong = "0" * 26
+    told = refused(capsys, two, "hub", "join", world.url, "--code", code, "--key", wrong)
+    assert "not the key" in told["message"]
+    code = vade(capsys, one, "hub", "invite")["code"]
+    assert vade(capsys, two, "hub", "join", world.url, "--code", code, "--key", key.lower())["key"] is None
+    everything = str(world.sql("SELECT * FROM hub.fact, hub.token, hub.workspace"))
+    assert key.replace("-", "") not in everything
+
+
+def test_a_backup_takes_neither_the_token_nor_the_keys(
+    world: World, homes: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import tarfile
+
+    one, _ = homes
+    vade(capsys, one, "hub", "join", world.url, "--code", invited(world, "personal"))
+    (one / "hub.key").write_text("x" * 64)
+    vade(capsys, one, "backup", str(tmp_path / "kept.tar.gz"))
+    with tarfile.open(tmp_path / "kept.tar.gz") as archive:
+        names = {each.rsplit("/", 1)[-1] for each in archive.getnames()}
+    assert "workspace.json" in names
+    assert not names & {"token", "key", "hub.key"}
+
+
+def test_an_agent_joins_no_hub_and_a_home_without_one_says_so(
+    world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = refused(capsys, tmp_path / "three", "hub", "join", world.url, "--code", "x")
+    assert "only a person can join a hub" in told["message"]
+    assert vade(capsys, tmp_path / "three", "hub", "status")["workspaces"] == []
+    assert "has joined no hub" in refused(capsys, tmp_path / "three", "hub", "members")["message"]
+
+
+DEPLOY = ROOT / "docs" / "deploy"
+
+
+@pytest.mark.parametrize("name", ["compose.yaml", "kubernetes.yaml"])
+def test_the_sketches_of_a_deployment_are_yaml_and_start_the_hub_with_options_that_exist(name: str) -> None:
+    text = (DEPLOY / name).read_text()
+    documents = list(yaml.safe_load_all(text))
+    assert all(isinstance(each, dict) for each in documents)
+    command = re.search(r"vade (hub serve[^\"]*)\"", text)
+    assert command is not None
+    known = {option for each in hub_commands.serve.params for option in each.opts}
+    assert {word for word in command[1].split() if word.startswith("--")} <= known
+    assert "not run by our tests" in text

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 MANIFEST = "vade-backup.json"
 _DERIVED = frozenset({"index", "locks"})  # below the home; made anew when needed
+_SECRET = frozenset({"token", "key"})  # of a hub: they belong to this machine, and not to who gets the backup
 _STATE = ("state.db", ".tmp")  # the beginning of a counter's file, and the ending of one half written
 
 
@@ -151,6 +152,7 @@ def _memory_files(top: Path) -> Iterator[str]:
         # What says how long the audit is goes first: lines that come meanwhile are then no cut-off end.
         for name in sorted(names, key=lambda each: (each != "head", each)):
             derived = name.startswith(_STATE[0]) or name.endswith(_STATE[1])
+            derived = derived or name == "hub.key" or (below.parts[:1] == ("hub",) and name in _SECRET)
             if not derived and not os.path.islink(os.path.join(folder, name)):
                 yield (below / name).as_posix()
 

@@ -127,11 +127,173 @@ def create(
     tell_code(made)
 
 
-def tell_code(made: dict[str, Any]) -> None:
+_workspace = click.option(
+    "--workspace", metavar="NAME", default="", help="Which one, where there are several."
+)
+
+
+@hub.command()
+@click.argument("url")
+@click.option("--code", metavar="CODE", help="The code that `vade hub invite` or `vade hub create` showed.")
+@click.option("--key", metavar="KEY", help="The key of a personal workspace that other machines share.")
+@common
+def join(url: str, code: str | None, key: str | None, as_json: bool, door: Door) -> None:
+    """Join a hub with a code.
+
+    The first machine of a personal workspace makes its key and shows it once; further ones are asked for it.
+    The hub never sees the key: it cannot make up texts of yours. Nothing is sent before you sync.
+    """
+    from vademecum.sync import membership
+
+    memory = door()
+    memory.workspace.may_decide("join a hub", "vade hub join")
+    home = memory.home
+    typed = code or click.prompt("Code", err=True)
+    joined = membership.join_hub(home, url, typed, label=_machine())
+    made = ""
+    if joined.kind == "personal":
+        if key is None and membership.is_empty(home, joined):
+            made = key = membership.new_key()
+        key = key or click.prompt("Key of this workspace", err=True)
+        membership.keep_key(home, joined, membership.read_key(key))
+    if as_json:
+        output.as_json(to_json.hub_joined_json, joined, key=membership.spell_key(made) or None)
+        return
+    output.line(f"joined the {joined.kind} workspace {joined.name} as {joined.member} ({joined.role})")
+    if made:
+        with output.revealed():
+            output.line(f"its key, which your other machines need: {membership.spell_key(made)}")
+
+
+@hub.command()
+@common
+def status(as_json: bool, door: Door) -> None:
+    """Show which hubs were joined, and whether they answer."""
+    from vademecum.sync import membership
+
+    home = door().home
+    told = [_state(home, each) for each in membership.list_memberships(home)]
+    if as_json:
+        output.as_json(to_json.hub_status_json, workspaces=told)
+        return
+    for each in told:
+        output.line(f"{each['name']} ({each['kind']}) at {each['url']}, as {each['member']} ({each['role']})")
+        output.line(f"  {each['problem']}" if each["problem"] else f"  {each['facts']} facts")
+    if not told:
+        output.line("no hub joined; `vade hub join URL` joins one")
+
+
+def _state(home: Any, joined: Any) -> dict[str, Any]:
+    """What a hub says of a workspace, or why it says nothing."""
+    from datetime import UTC, datetime
+
+    from vademecum.errors import VadeError
+    from vademecum.sync import membership
+
+    client, problem, found = membership.client_of(home, joined), "", []
+    try:
+        now = datetime.fromisoformat(client.ask("GET", "/v1/me").json()["now"])
+        skew = abs((datetime.now(UTC) - now).total_seconds())
+        problem = f"this machine's clock is {skew:.0f} seconds off" if skew > 120 else ""
+        found = client.ask("GET", "/v1/streams").json()["streams"]
+    except VadeError as error:
+        problem = str(error)
+    finally:
+        client.close()
+    names = ("name", "workspace", "kind", "url", "member", "role")
+    told = {each: getattr(joined, each) for each in names}
+    return {**told, "streams": len(found), "facts": sum(each["head"] for each in found), "problem": problem}
+
+
+@hub.command()
+@click.argument("name", required=False)
+@click.option(
+    "--role",
+    type=click.Choice(["reader", "writer", "editor", "owner"]),
+    default="writer",
+    show_default=True,
+    help="What the new member may do.",
+)
+@_workspace
+@common
+def invite(name: str | None, role: str, workspace: str, as_json: bool, door: Door) -> None:
+    """Make a code for another machine of yours, or for a new member called NAME."""
+    asked = {"name": name, "role": role} if name else {}
+    joined, made = _ask(door, workspace, "POST", "/v1/invites", asked, doing="invite to a hub")
+    if as_json:
+        output.as_json(
+            to_json.hub_invited_json, workspace=joined.workspace, name=name or joined.member, **made
+        )
+        return
+    tell_code(made, joined.url)
+
+
+@hub.command()
+@_workspace
+@common
+def members(workspace: str, as_json: bool, door: Door) -> None:
+    """List the members of a workspace."""
+    _, told = _ask(door, workspace, "GET", "/v1/members")
+    if as_json:
+        output.as_json(to_json.hub_members_json, members=told["members"])
+        return
+    for each in told["members"]:
+        output.line(f"{each['name']:<20} {each['role']:<8} since {each['since'][:10]}")
+
+
+@hub.command()
+@click.argument("name")
+@_workspace
+@common
+def revoke(name: str, workspace: str, as_json: bool, door: Door) -> None:
+    """Remove a member, or revoke a token by its id: at once.
+
+    What they wrote stays, and so do the files on their machines.
+    """
+    if len(name) == 36 and name.count("-") == 4:
+        _ask(door, workspace, "DELETE", f"/v1/tokens/{name}", doing="revoke a token")
+    else:
+        _ask(door, workspace, "POST", f"/v1/members/{name}", {"role": None}, doing="remove a member")
+    if as_json:
+        output.as_json(to_json.hub_revoked_json, revoked=name)
+    else:
+        output.line(f"revoked {name}")
+
+
+def _ask(
+    door: Door, workspace: str, method: str, path: str, body: dict[str, Any] | None = None, *, doing: str = ""
+) -> tuple[Any, Any]:
+    """One request to the hub of a workspace; what decides about others needs a person."""
+    import json
+    from urllib.parse import quote
+
+    from vademecum.sync import membership
+
+    memory = door()
+    if doing:
+        memory.workspace.may_decide(doing, "vade hub")
+    joined = membership.find_membership(memory.home, workspace)
+    client = membership.client_of(memory.home, joined)
+    try:
+        given = None if body is None else json.dumps(body).encode()
+        return joined, client.ask(method, quote(path), given).json()
+    finally:
+        client.close()
+
+
+def _machine() -> str:
+    """What this machine is called in the list of tokens."""
+    import platform
+
+    return platform.node()[:80]
+
+
+def tell_code(made: dict[str, Any], url: str = "URL") -> None:
     """Print a code that somebody joins with."""
     days, minutes = divmod(made["minutes"], 1440)
     lasts = f"{days} days" if days else f"{minutes} minutes"
-    output.line(f"join with `vade hub join URL` and the code {made['code']} (works once, for {lasts})")
+    with output.revealed():
+        output.line(f"join with `vade hub join {url}` and the code {made['code']} (works once, for {lasts})")
 
 
 def _keys(key_file: Path | None, door: Door) -> Any:

@@ -663,6 +663,12 @@ checks_json = JsonShape("checks", checks=many(_check))
 hub_migrated_json = JsonShape("hub_migrated", "schema:int ran:list")
 hub_serving_json = JsonShape("hub_serving", "url")
 hub_invited_json = JsonShape("hub_invited", "workspace name code minutes:int")
+hub_joined_json = JsonShape("hub_joined", "url workspace name kind member role replica key?")
+_hub_state = JsonShape("hub_state", "name workspace kind url member role streams:int facts:int problem")
+hub_status_json = JsonShape("hub_status", workspaces=many(prepared(_hub_state)))
+_hub_member = JsonShape("hub_member", "member name role since")
+hub_members_json = JsonShape("hub_members", members=many(prepared(_hub_member)))
+hub_revoked_json = JsonShape("hub_revoked", "revoked")
 _step = JsonShape("demo_step", "step shown")
 demo_json = JsonShape("demo", "steps seconds:float", steps=many(prepared(_step)))
 _failure = JsonShape("failure", "kind message hint")
@@ -749,7 +755,11 @@ _COMMANDS: dict[str, tuple[JsonShape, ...]] = {
     "demo": (demo_json,),
     "hub migrate": (hub_migrated_json,),
     "hub serve": (hub_serving_json,),
-    "hub create": (hub_invited_json,),
+    "hub create, hub invite": (hub_invited_json,),
+    "hub join": (hub_joined_json,),
+    "hub status": (hub_status_json,),
+    "hub members": (hub_members_json,),
+    "hub revoke": (hub_revoked_json,),
     "error": (error_json, postponed_json),
 }
 OUTPUTS = {name: shapes for names, shapes in _COMMANDS.items() for name in names.split(", ")}
