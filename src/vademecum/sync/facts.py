@@ -53,6 +53,7 @@ GROUPS = {
     "confidence": "confidence",
     "stale_after": "stale_after",
     "status": "status",
+    "name": "name",  # value the file's path in its place, `records/<name>`, `journal/<name>`, `MEMORY.md`
 }
 SETS = frozenset({"mark", "tag", "related", "source", "example", "alias", "vouch"})
 # The kinds of which the largest (lam, dot), the newest or the sum counts: they replace nothing by name.
@@ -60,7 +61,6 @@ PLAIN = frozenset({
     "front",  # target a key of the frontmatter, value what it says, None for gone
     "layout",  # value {"front", "head", "eol", "gaps"}: as it was typed
     "pos",  # target an entry, value [instant, fraction]
-    "name",  # value the file's path in its place, `records/<name>`, `journal/<name>`, `MEMORY.md`
     "confirmed",  # target "<by> <session>", value {"by", "session", "at"}
     "applied",  # value a whole number to be added
     "num",  # value the number of a record
@@ -72,7 +72,7 @@ _STREAM = re.compile(r"[a-z]{1,20}(?:/[A-Za-z0-9._-]{1,128})?")
 _DOC = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|n-[0-9a-f]{32}")
 _HASH = re.compile(r"[0-9a-f]{64}")
 _DOT = re.compile(r"([0-9a-hjkmnp-tv-z]{8,32}):([1-9][0-9]{0,11})")
-_ENTRY = re.compile(r"[0-9a-z]{1,32}(?:-[0-9]{1,5})?")
+_ENTRY = re.compile(r"[0-9a-z]{1,32}(?:-[0-9]{1,5})?(?:~[0-9a-f]{6})?")
 _WORD = re.compile(r"[a-z0-9:._ -]{0,120}", re.IGNORECASE)
 _MOST = 10**12
 _OUTSIDE = ("seal", "purged")

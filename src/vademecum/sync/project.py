@@ -1,0 +1,402 @@
+"""From facts to files: what a set of facts shows, the same bytes wherever the same facts are known.
+
+Pure: nothing is read or written, no clock is asked, and the order in which facts came does not matter.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from vademecum.errors import Malformed
+from vademecum.store import frontmatter
+from vademecum.sync import blocks
+from vademecum.sync.facts import PURGE, Dot, SyncFact, heads
+from vademecum.text import names
+from vademecum.types import UNDATED, Origin
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+
+# Lists of the frontmatter that are sets, and the kinds of their facts.
+LISTS = {"tags": "tag", "related": "related", "sources": "source", "examples": "example", "aliases": "alias"}
+# Keys whose concurrent values are not decided by the larger number alone.
+REGISTERS = ("protected", "type", "confidence", "stale_after", "status")
+CONFIRMED, APPLIED = "confirmed", "applied"
+_CONFIRMATIONS = 5
+# The longer a type is kept, the earlier it stands.
+_TYPES = ("user", "feedback", "rule", "failure", "workflow", "pattern", "solution", "discovery", "reference", "project")  # fmt: skip # noqa: E501
+_STATUS = ("deprecated", "draft", "stable")
+
+
+class FactSet:
+    """Facts, found by what they speak of; it only ever grows."""
+
+    def __init__(self, facts: Iterable[SyncFact] = ()) -> None:
+        self.facts: dict[Dot, SyncFact] = {}
+        self.docs: dict[str, dict[str, dict[str, list[SyncFact]]]] = {}
+        self.purged: set[Dot] = set()
+        for fact in facts:
+            self.add(fact)
+
+    def add(self, fact: SyncFact) -> None:
+        """Take in a fact; one that is known already changes nothing."""
+        if fact.dot in self.facts:
+            return
+        self.facts[fact.dot] = fact
+        doc, group, target = fact.register
+        self.docs.setdefault(doc, {}).setdefault(group, {}).setdefault(target, []).append(fact)
+        if fact.purged:
+            self.purged.add(fact.dot)
+        elif fact.kind == PURGE:
+            self.purged |= {
+                Dot(name.rpartition(":")[0], int(name.rpartition(":")[2])) for name in fact.value["dots"]
+            }
+
+    def of(self, doc: str, group: str) -> dict[str, list[SyncFact]]:
+        """The facts of a document of one group, by their targets."""
+        return self.docs.get(doc, {}).get(group, {})
+
+    def closure(self, dots: Iterable[Dot]) -> tuple[Dot, ...]:
+        """These dots and all that they replaced."""
+        found = set(dots)
+        for dot in tuple(found):
+            found.update(self.facts[dot].over)
+        return tuple(sorted(found))
+
+    def is_gone(self, fact: SyncFact) -> bool:
+        """Whether a fact was purged, or stands over one that was."""
+        return bool(self.purged) and (fact.dot in self.purged or not self.purged.isdisjoint(fact.over))
+
+
+class Stand(NamedTuple):
+    """What a shown block stands for: dots of one entry of one document."""
+
+    doc: str
+    target: str
+    dots: tuple[Dot, ...]
+
+
+class ShownBlock(NamedTuple):
+    """A block as a file shows it."""
+
+    id: str
+    raw: str
+    stands: tuple[Stand, ...]
+    key: tuple[str, str, str, int]  # where it stands
+    conflict: bool = False
+
+    @property
+    def dots(self) -> set[Dot]:
+        """All dots that it stands for."""
+        return {dot for stand in self.stands for dot in stand.dots}
+
+
+class Shows(NamedTuple):
+    """A file as the facts show it."""
+
+    path: str
+    docs: tuple[str, ...]
+    text: str
+    blocks: tuple[ShownBlock, ...]
+    values: dict[str, Any]
+
+    @property
+    def doc(self) -> str:
+        """The document whose frontmatter it has, and to which new entries belong."""
+        return self.docs[0]
+
+
+class Hidden(NamedTuple):
+    """A text that was edited while somebody else removed it: it goes to the archive."""
+
+    doc: str
+    target: str
+    raw: str
+    dot: Dot
+
+
+def everything(fact: SyncFact) -> bool:
+    """Trust every fact: all of them are this person's own."""
+    return True
+
+
+def project(state: FactSet, trust: Callable[[SyncFact], bool] = everything) -> dict[str, Shows]:
+    """Every file that the facts show, by its path."""
+    named: dict[str, list[str]] = {}
+    for doc in sorted(state.docs):
+        path = path_of(state, doc) if doc else ""
+        if path and is_live(state, doc):
+            kind, _, name = path.rpartition("/")
+            named.setdefault(f"{kind}/{names.folded(name)}", []).append(doc)
+    shown = (show(state, docs, trust) for docs in named.values())
+    return {each.path: each for each in shown}
+
+
+def hidden(state: FactSet, doc: str) -> Iterator[Hidden]:
+    """The texts of a document that were edited by who did not see that they were removed."""
+    for target, facts in state.of(doc, "entry").items():
+        drops = [fact for fact in facts if fact.kind == "drop"]
+        for fact in heads(facts):
+            if fact.kind == "put" and not state.is_gone(fact) and is_outlived(fact, drops):
+                yield Hidden(doc, target, fact.value["raw"], fact.dot)
+
+
+def path_of(state: FactSet, doc: str) -> str:
+    """The name of a document's file, by the newest word on it."""
+    return next((fact.value for fact in reversed(_standing(state, doc, "name"))), "")
+
+
+def is_live(state: FactSet, doc: str) -> bool:
+    """Whether a document has a block to show, or never had one."""
+    entries = state.of(doc, "entry")
+    if not entries:
+        return "layout" in state.docs.get(doc, ())
+    return any(shown_heads(state, facts) for facts in entries.values())
+
+
+def is_outlived(put: SyncFact, drops: Iterable[SyncFact]) -> bool:
+    """Whether somebody removed what this text was made from, unseen by who made it."""
+    over = set(put.over)
+    return any(drop.dot not in over and not over.isdisjoint(drop.kills) for drop in drops)
+
+
+def shown_heads(state: FactSet, facts: list[SyncFact]) -> list[SyncFact]:
+    """Of the facts about one entry the texts that are shown, oldest first."""
+    drops = [fact for fact in facts if fact.kind == "drop"]
+    return [
+        fact
+        for fact in heads(facts)
+        if fact.kind == "put" and not state.is_gone(fact) and not is_outlived(fact, drops)
+    ]
+
+
+def show(state: FactSet, docs: Collection[str], trust: Callable[[SyncFact], bool] = everything) -> Shows:
+    """The file of documents that have one name: the front of the first, the entries of all."""
+    listed = sorted(docs)
+    first = listed[0]
+    path = path_of(state, first)
+    canvas = newest(state, first, "layout") or {}
+    front, values = _front(state, first, str(canvas.get("front", "")))
+    found = sorted(
+        _merged(shown for doc in listed for shown in _blocks(state, doc, trust)), key=lambda each: each.key
+    )
+    places = {each.id: place for place, each in enumerate(found)}
+    kept = canvas.get("gaps") or {}
+    gaps: dict[int | str, str] = {places[mark]: gap for mark, gap in kept.items() if mark in places}
+    if blocks.END in kept:
+        gaps[blocks.END] = kept[blocks.END]
+    text = blocks.lay(
+        front,
+        str(canvas.get("head", "")),
+        [each.raw for each in found],
+        gaps,
+        str(canvas.get("eol", blocks.LF)),
+    )
+    return Shows(path, tuple(listed), text, tuple(found), values)
+
+
+def newest(state: FactSet, doc: str, kind: str, target: str = "") -> Any:
+    """What the fact with the largest number says, of those that replace nothing by name."""
+    facts = [fact for fact in state.of(doc, kind).get(target, ()) if not state.is_gone(fact)]
+    return max(facts, key=lambda fact: fact.order).value if facts else None
+
+
+def marks_of(state: FactSet, doc: str, shown: str, raw: str) -> dict[str, str]:
+    """The marks of a block: those it was written with and those set since, without those lifted since."""
+    own = blocks.parts(raw)
+    told: dict[str, set[str]] = {name: {own[name]} if name in own else set() for name in blocks.MARKS}
+    for target, facts in state.of(doc, "mark").items():
+        entry, _, element = target.partition(" ")
+        name, _, value = element.partition(": ")
+        if entry == shown and name in told:
+            (told[name].add if is_in(facts) else told[name].discard)(value)
+    return {name: min(values, default="") for name, values in told.items()}
+
+
+def is_in(facts: Iterable[SyncFact]) -> bool:
+    """Whether an element is in its set: somebody put it there whom nobody has contradicted knowingly."""
+    return any(fact.value is True for fact in heads(facts))
+
+
+def element(value: Any) -> str:
+    """An element of a list as the target of its facts."""
+    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+
+
+def elements(value: Any) -> list[Any]:
+    """The elements of a list of the frontmatter; words between commas are one, too."""
+    if isinstance(value, str):
+        return [each.strip() for each in value.split(",") if each.strip()]
+    return list(value) if isinstance(value, list) else []
+
+
+def _standing(state: FactSet, doc: str, kind: str, target: str = "") -> list[SyncFact]:
+    return [fact for fact in heads(state.of(doc, kind).get(target, ())) if not state.is_gone(fact)]
+
+
+def _blocks(state: FactSet, doc: str, trust: Callable[[SyncFact], bool]) -> Iterator[ShownBlock]:
+    """The blocks of one document, each with where it stands."""
+    for target, facts in state.of(doc, "entry").items():
+        alike: dict[str, list[SyncFact]] = {}
+        for fact in shown_heads(state, facts):
+            alike.setdefault(blocks.content(fact.value["raw"]), []).append(fact)
+        several = len(alike) > 1
+        for place, (said, same) in enumerate(alike.items()):
+            raw = same[0].value["raw"]
+            if place == 0:
+                first = raw
+            shown = target if place == 0 else sibling(target, said)
+            raw = _marked(state, doc, shown, raw)
+            if place:
+                time = first.partition("\n")[0][3:].strip() if blocks.instant_of(first) else UNDATED
+                raw = blocks.sign(raw, id=shown, contradicts=time)
+            if not all(trust(fact) for fact in same):
+                raw = blocks.sign(raw, origin=str(Origin.EXTERNAL))
+            where = newest(state, doc, "pos", target) or [blocks.instant_of(first), ""]
+            stand = Stand(doc, target, tuple(sorted(fact.dot for fact in same)))
+            yield ShownBlock(shown, raw, (stand,), (where[0], where[1], target, place), several)
+
+
+def sibling(target: str, said: str) -> str:
+    """The id under which a second text of one entry is shown below the first."""
+    mark = hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()[:6]
+    return f"{target.partition('~')[0]}~{mark}"
+
+
+def _marked(state: FactSet, doc: str, shown: str, raw: str) -> str:
+    marks, own = marks_of(state, doc, shown, raw), blocks.parts(raw)
+    changed = {name: value for name, value in marks.items() if value != own.get(name, "")}
+    return blocks.sign(raw, **changed) if changed else raw
+
+
+def _merged(shown: Iterable[ShownBlock]) -> Iterator[ShownBlock]:
+    """Blocks of several documents; the same entry in two of them is one block that stands for both."""
+    found: dict[tuple[str, str], ShownBlock] = {}
+    for each in shown:
+        there = found.get((each.id, blocks.content(each.raw)))
+        stands = each.stands if there is None else (*there.stands, *each.stands)
+        found[each.id, blocks.content(each.raw)] = (there or each)._replace(stands=stands)
+    yield from found.values()
+
+
+def _front(state: FactSet, doc: str, canvas: str) -> tuple[str, dict[str, Any]]:
+    """The frontmatter as it was typed last, with merged values set in it, and those values."""
+    typed = dict(read_front(canvas))
+    merged = _values(state, doc, typed)
+    changes = {key: merged.get(key) for key in (*typed, *merged) if merged.get(key) != typed.get(key)}
+    if changes:
+        with contextlib.suppress(Malformed):
+            canvas = frontmatter.edit(canvas, changes)
+    return canvas, {key: value for key, value in merged.items() if value is not None}
+
+
+@functools.lru_cache(maxsize=1024)
+def read_front(text: str) -> Mapping[str, Any]:
+    """The values of a frontmatter; none when it cannot be read."""
+    try:
+        return frontmatter.parse(text).values
+    except Malformed:
+        return {}
+
+
+def _values(state: FactSet, doc: str, typed: dict[str, Any]) -> dict[str, Any]:
+    """The values of all keys: what facts say of them, and where no fact does what was typed."""
+    told: list[tuple[tuple[int, str, int], str, Any]] = []
+    for key, facts in state.of(doc, "front").items():
+        standing = [fact for fact in facts if not state.is_gone(fact)]
+        if standing:
+            first = min(fact.order for fact in standing)
+            told.append((first, key, _plain(key, standing, typed.get(key))))
+    for key in REGISTERS:
+        standing = _standing(state, doc, key)
+        if standing:
+            told.append((standing[0].order, key, _register(key, standing)))
+    for key, kind in LISTS.items():
+        sets = state.of(doc, kind)
+        if sets:
+            first = min(fact.order for facts in sets.values() for fact in facts)
+            told.append((first, key, _listed(sets, typed.get(key))))
+    told += _counted(state, doc, typed)
+    said = {key: value for _, key, value in sorted(told, key=lambda each: (each[0], each[1]))}
+    merged = {key: said.pop(key, value) for key, value in typed.items()} | said
+    return _aliased(state, doc, merged)
+
+
+def _aliased(state: FactSet, doc: str, merged: dict[str, Any]) -> dict[str, Any]:
+    """Of names given at the same time the other ones stay as aliases."""
+    given = [fact.value for fact in _standing(state, doc, "name")]
+    keys = [name.rpartition("/")[2].removesuffix(".md") for name in given]
+    more = [key for key in keys[:-1] if key != keys[-1] and names.is_key(key)]
+    if more:
+        listed = elements(merged.get("aliases"))
+        merged["aliases"] = [*listed, *(key for key in dict.fromkeys(more) if key not in listed)]
+    return merged
+
+
+def _plain(key: str, facts: list[SyncFact], typed: Any) -> Any:
+    """The value of a key that anybody may set: the newest word, but for times, which only move outwards."""
+    last = max(facts, key=lambda fact: fact.order).value
+    known = [each for each in (*(fact.value for fact in facts), typed) if isinstance(each, str)]
+    if key in ("created", "updated") and isinstance(last, str):
+        return min(known) if key == "created" else max(known)
+    return last
+
+
+def _register(key: str, facts: list[SyncFact]) -> Any:
+    """Which of several values that were set at the same time holds."""
+    values = [fact.value for fact in facts]
+    if key == "protected":
+        return True if True in values else values[-1]
+    if key in ("confidence", "stale_after"):
+        return min(
+            (each for each in values if each is not None),
+            key=lambda each: (str(type(each)), each),
+            default=None,
+        )
+    known = _TYPES if key == "type" else _STATUS
+    return min(values, key=lambda each: known.index(each) if each in known else len(known))
+
+
+def _listed(sets: Mapping[str, list[SyncFact]], typed: Any) -> Any:
+    """A list with what was added and without what was taken out; as it was typed where nothing differs."""
+    before = elements(typed)
+    kept = [each for each in before if element(each) not in sets or is_in(sets[element(each)])]
+    there = {element(each) for each in kept}
+    added = sorted(
+        (facts[0].order, name) for name, facts in sets.items() if name not in there and is_in(facts)
+    )
+    if len(kept) == len(before) and not added:
+        return typed
+    return [*kept, *(json.loads(name) for _, name in added)] or None
+
+
+def _counted(
+    state: FactSet, doc: str, typed: dict[str, Any]
+) -> Iterator[tuple[tuple[int, str, int], str, Any]]:
+    """Confirmations, one of each session, and how often something was applied."""
+    sums = [fact for fact in state.of(doc, APPLIED).get("", ()) if not state.is_gone(fact)]
+    if sums:
+        yield min(fact.order for fact in sums), APPLIED, sum(fact.value for fact in sums) or None
+    told = state.of(doc, CONFIRMED)
+    if told:
+        said = {session(each): each for each in typed.get(CONFIRMED) or () if isinstance(each, dict)}
+        known = dict(said)
+        for target, facts in told.items():
+            known[target] = max(facts, key=lambda fact: fact.order).value
+        listed = sorted(
+            (each for each in known.values() if each), key=lambda each: (str(each.get("at")), session(each))
+        )
+        if listed[-_CONFIRMATIONS:] != sorted(
+            said.values(), key=lambda each: (str(each.get("at")), session(each))
+        ):
+            first = min(fact.order for facts in told.values() for fact in facts)
+            yield first, CONFIRMED, listed[-_CONFIRMATIONS:] or None
+
+
+def session(confirmation: Mapping[str, Any]) -> str:
+    """Who confirmed something in which session: each counts once."""
+    return f"{confirmation.get('by')} {confirmation.get('session')}"

@@ -1,0 +1,294 @@
+"""Five machines that edit, forget, restore, crash and part, held against an oracle outside of them.
+
+Every bug that is planted here must be found by the same runs: an oracle that misses one proves nothing.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
+
+from sync import world
+from sync.world import MemoryLog, World, failures
+from vademecum.sync import blocks, diff, place, project
+from vademecum.sync.facts import Dot, SyncFact
+from vademecum.sync.place import SyncStream
+from vademecum.sync.project import FactSet
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+RUNS, PARTS = 3_000, 6
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_machines_agree_and_nothing_is_lost_doubled_or_brought_back(part: int) -> None:
+    assert list(failures(range(part * RUNS // PARTS, (part + 1) * RUNS // PARTS))) == []
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("part", range(100))
+def test_machines_agree_in_a_hundred_thousand_lives(part: int) -> None:
+    assert list(failures(range(10_000 + part * 1_000, 10_000 + (part + 1) * 1_000))) == []
+
+
+class Machines(RuleBasedStateMachine):
+    """The same machines, with steps that Hypothesis chooses and makes as few as possible when one fails."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.world = World(random.Random(0))
+
+    @rule(
+        operation=st.sampled_from(sorted(world.WEIGHTS)),
+        at=st.integers(0, 4),
+        seed=st.integers(0, 1_000),
+    )
+    def step(self, operation: str, at: int, seed: int) -> None:
+        self.world.rnd.seed(seed * 31 + self.world.number)
+        getattr(self.world, operation)(self.world.replicas[at])
+
+    def teardown(self) -> None:
+        self.world.check()
+
+
+def test_machines_agree_whatever_steps_hypothesis_thinks_of() -> None:
+    run_state_machine_as_test(
+        Machines,
+        settings=settings(
+            max_examples=150,
+            stateful_step_count=25,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+            derandomize=True,
+        ),
+    )
+
+
+# ------------------------------------------------------------ planted bugs
+
+Patch = pytest.MonkeyPatch
+
+
+def last_writer_wins_on_an_entry(patch: Patch) -> None:
+    real = project.shown_heads
+    patch.setattr(project, "shown_heads", lambda state, facts: real(state, facts)[-1:])
+
+
+def last_writer_wins_on_the_list_of_tags(patch: Patch) -> None:
+    real = project._listed
+
+    def listed(sets: dict[str, list[SyncFact]], typed: Any) -> Any:
+        newest = max((fact for facts in sets.values() for fact in facts), key=lambda fact: fact.order)
+        own = {
+            name: [each for each in facts if each.replica == newest.replica] for name, facts in sets.items()
+        }
+        return real({name: facts for name, facts in own.items() if facts}, typed)
+
+    patch.setattr(project, "_listed", listed)
+
+
+def a_tombstone_is_lost_in_compaction(patch: Patch) -> None:
+    real = FactSet.add
+
+    def add(self: FactSet, fact: SyncFact) -> None:
+        if fact.kind != "drop" or fact.n % 2:
+            real(self, fact)
+
+    patch.setattr(FactSet, "add", add)
+
+
+def an_edit_brings_back_what_was_removed(patch: Patch) -> None:
+    patch.setattr(project, "is_outlived", lambda put, drops: False)
+
+
+def an_edit_is_a_new_entry(patch: Patch) -> None:
+    real = diff.match
+
+    def match(shown: Any, found: Any, *, sure: bool = True) -> Any:
+        matches, missing = real(shown, found, sure=sure)
+        kept = []
+        for each in matches:
+            if each.shown is not None and blocks.content(each.shown.raw) != blocks.content(each.raw):
+                missing.append(each.shown)
+                kept.append(
+                    each._replace(shown=None, block=each.block._replace(raw=blocks.sign(each.raw, id="")))
+                )
+            else:
+                kept.append(each)
+        return kept, missing
+
+    patch.setattr(diff, "match", match)
+
+
+def entries_of_one_second_are_one(patch: Patch) -> None:
+    real = diff._new
+
+    def new(ledger: Any, found: Any, doc: str, *, uncertain: bool) -> Any:
+        mark = f"t{found.block.instant[:19]}".replace(":", "").replace("-", "").lower()
+        block = found.block._replace(raw=blocks.sign(found.raw, id=mark))
+        return real(ledger, found._replace(block=block), doc, uncertain=uncertain)
+
+    patch.setattr(diff, "_new", new)
+
+
+def equal_places_are_in_no_order(patch: Patch) -> None:
+    real = project._merged
+
+    def merged(shown: Any) -> Any:
+        for each in real(shown):
+            yield each._replace(key=(each.key[0], each.key[1], "", 0))
+
+    patch.setattr(project, "_merged", merged)
+
+
+def a_removal_kills_all_that_was_ever_replaced(patch: Patch) -> None:
+    def drop(ledger: diff.Ledger, stands: Any) -> None:
+        for stand in stands:
+            every = ledger.seen.closure(stand.dots)
+            puts = tuple(dot for dot in every if ledger.seen.facts[dot].kind == "put")
+            ledger.write(stand.doc, "drop", stand.target, over=every, kills=puts)
+
+    patch.setattr(diff, "_drop", drop)
+
+
+def an_edit_replaces_only_the_last_version(patch: Patch) -> None:
+    patch.setattr(FactSet, "closure", lambda self, dots: tuple(sorted(set(dots))))
+
+
+def a_removal_takes_what_was_never_seen(patch: Patch) -> None:
+    def drop(ledger: diff.Ledger, stands: Any) -> None:
+        for stand in stands:
+            known = ledger.seen.of(stand.doc, "entry")[stand.target]
+            heads = tuple(sorted(fact.dot for fact in project.shown_heads(ledger.seen, known)))
+            if heads:
+                ledger.write(stand.doc, "drop", stand.target, over=ledger.seen.closure(heads), kills=heads)
+
+    real = SyncStream._ledger
+
+    def ledger(self: SyncStream, logged: Any, seen: FactSet) -> Any:
+        return real(self, logged, FactSet(each.fact for each in logged))
+
+    patch.setattr(diff, "_drop", drop)
+    patch.setattr(SyncStream, "_ledger", ledger)
+    _pull_first(patch, show=False)
+
+
+def others_are_pulled_before_the_files_are_looked_at(patch: Patch) -> None:
+    _pull_first(patch, show=True)
+
+
+def _pull_first(patch: Patch, *, show: bool) -> None:
+    real = SyncStream._look
+
+    def look(self: SyncStream, done: place.Synced, *, deletions: bool | None) -> dict[str, str]:
+        self._pull(done)
+        if show and isinstance(self.log, MemoryLog):
+            self.log.count = len(self.log.lines)
+        return real(self, done, deletions=deletions)
+
+    patch.setattr(SyncStream, "_look", look)
+
+
+def what_was_not_answered_is_sent_again_under_another_name(patch: Patch) -> None:
+    real = world._Reach.push
+
+    def push(self: Any, stream: str, made: Any) -> None:
+        before = {replica: len(log) for replica, log in self.folder.logs.items()}
+        try:
+            real(self, stream, made)
+        except world.Killed:
+            log = [fact for fact in made if fact.n > before.get(fact.replica, 0) and fact.kind == "put"]
+            if log and self.folder.logs.get(log[-1].replica):
+                again = f"{log[-1].replica[:1]}9{log[-1].hash[:8].replace('l', '0')}"
+                ledger = diff.Ledger(stream, again, FactSet(made), None, log[-1].lam)
+                ledger.write(log[-1].doc, "put", f"{log[-1].target}r", value=log[-1].value)
+                self.folder.logs[again] = ledger.made
+            raise
+
+    patch.setattr(world._Reach, "push", push)
+
+
+def files_hold_what_no_log_knows_yet(patch: Patch) -> None:
+    real_append, real_finish, real_read = MemoryLog.append, MemoryLog.finish, MemoryLog.read
+    waiting: dict[int, list[Any]] = {}
+
+    def append(self: MemoryLog, made: Iterable[SyncFact], *, own: bool) -> None:
+        if own:
+            real_append(self, made, own=True)
+        else:
+            waiting.setdefault(id(self.fuse), []).extend(place.Logged(fact, own=False) for fact in made)
+
+    def read(self: MemoryLog) -> Any:
+        return [*real_read(self), *waiting.get(id(self.fuse), [])]
+
+    def finish(self: MemoryLog, applied: int, left: Any = ()) -> None:
+        self.lines += waiting.pop(id(self.fuse), [])
+        real_finish(self, applied, left)
+
+    real_sync = world.Replica.sync
+
+    def sync(self: world.Replica, *, kill: int | None = None) -> Any:
+        done = real_sync(self, kill=kill)
+        if done is None:
+            waiting.pop(id(self.fuse), None)
+            self.log.paths = set()
+        return done
+
+    patch.setattr(MemoryLog, "append", append)
+    patch.setattr(MemoryLog, "read", read)
+    patch.setattr(MemoryLog, "finish", finish)
+    patch.setattr(MemoryLog, "begin", lambda self, paths: self.fuse.burn())
+    patch.setattr(world.Replica, "sync", sync)
+
+
+def a_lost_base_is_read_as_removals(patch: Patch) -> None:
+    real = SyncStream._look
+
+    def look(self: SyncStream, done: place.Synced, *, deletions: bool | None) -> dict[str, str]:
+        if isinstance(self.log, MemoryLog) and not self.log.count:
+            self.log.count, self.log.paths = len(self.log.lines), set()
+        return real(self, done, deletions=deletions)
+
+    patch.setattr(SyncStream, "_look", look)
+
+
+def a_copied_home_keeps_its_name(patch: Patch) -> None:
+    def new_log(self: world.Replica) -> None:
+        self.log = MemoryLog(f"{self.name}0000001", self.fuse)
+
+    patch.setattr(world.Replica, "new_log", new_log)
+
+
+BUGS: list[Callable[[Patch], None]] = [
+    last_writer_wins_on_an_entry,
+    last_writer_wins_on_the_list_of_tags,
+    a_tombstone_is_lost_in_compaction,
+    an_edit_brings_back_what_was_removed,
+    an_edit_is_a_new_entry,
+    entries_of_one_second_are_one,
+    equal_places_are_in_no_order,
+    a_removal_kills_all_that_was_ever_replaced,
+    an_edit_replaces_only_the_last_version,
+    a_removal_takes_what_was_never_seen,
+    others_are_pulled_before_the_files_are_looked_at,
+    what_was_not_answered_is_sent_again_under_another_name,
+    files_hold_what_no_log_knows_yet,
+    a_lost_base_is_read_as_removals,
+    a_copied_home_keeps_its_name,
+]
+
+
+@pytest.mark.parametrize("plant", BUGS, ids=lambda plant: plant.__name__)
+def test_a_planted_bug_is_found(plant: Callable[[Patch], None], monkeypatch: Patch) -> None:
+    plant(monkeypatch)
+    assert next(failures(range(RUNS)), None) is not None, "the oracle does not see this bug"
+
+
+def test_a_dot_names_its_replica() -> None:
+    assert str(Dot("aaaaaaaa", 3)) == "aaaaaaaa:3"

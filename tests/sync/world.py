@@ -1,0 +1,633 @@
+"""Replicas that edit the same memory, and an oracle that knows what must come of it without asking them.
+
+The oracle keeps its own book: each text is unique, and it is written down who made it from which other, who
+removed it, and what the remover saw at that moment. Nothing of it is computed from facts.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from vademecum.errors import VadeError
+from vademecum.store import document, frontmatter
+from vademecum.sync import blocks, facts, place
+from vademecum.sync.place import Logged, SyncStream
+from vademecum.types import Entry, Origin
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+
+    from vademecum.sync.facts import SyncFact
+
+STREAM = "global"
+TEXT = re.compile(r"\bx\d+\b")
+TIMES = ("2026-01-01T00:00:01Z", "2026-01-01T00:00:02Z", "2026-01-01T00:00:03Z")
+DAY = "journal/2026-01-01.md"
+
+
+class Killed(Exception):
+    """The process died here."""
+
+
+class Away(Exception):
+    """The others cannot be reached."""
+
+
+class Fuse:
+    """Kills at a step that was named; every durable act of a sync is one."""
+
+    def __init__(self) -> None:
+        self.left: int | None = None
+
+    def burn(self) -> None:
+        if self.left is not None:
+            self.left -= 1
+            if self.left < 0:
+                raise Killed
+
+
+class MemoryLog:
+    """A log in memory that can be killed before and after each of its acts."""
+
+    def __init__(self, replica: str, fuse: Fuse) -> None:
+        self.replica, self.fuse = replica, fuse
+        self.lines: list[Logged] = []
+        self.count = 0
+        self.paths: set[str] = set()
+
+    def read(self) -> Sequence[Logged]:
+        return self.lines
+
+    def append(self, made: Iterable[SyncFact], *, own: bool) -> None:
+        self.fuse.burn()
+        listed = list(made)
+        half = self.fuse.left == 0 and len(listed) > 1
+        self.lines += [Logged(fact, own) for fact in (listed[: len(listed) // 2] if half else listed)]
+        self.fuse.burn()
+
+    def applied(self) -> int:
+        return self.count
+
+    def applying(self) -> Collection[str]:
+        return set(self.paths)
+
+    def begin(self, paths: Iterable[str]) -> None:
+        self.fuse.burn()
+        self.paths = set(paths)
+        self.fuse.burn()
+
+    def finish(self, applied: int, left: Collection[str] = ()) -> None:
+        self.fuse.burn()
+        self.count, self.paths = applied, set(left)
+        self.fuse.burn()
+
+
+class MemoryFiles:
+    """Files in memory."""
+
+    def __init__(self, fuse: Fuse) -> None:
+        self.texts: dict[str, str] = {}
+        self.kept: list[str] = []
+        self.fuse = fuse
+
+    def read(self) -> dict[str, str]:
+        return dict(self.texts)
+
+    def held(self) -> Collection[str]:
+        return ()
+
+    def write(self, path: str, change: Callable[[str | None], str | None]) -> None:
+        self.fuse.burn()
+        text = change(self.texts.get(path))
+        if text is None:
+            self.texts.pop(path, None)
+        else:
+            self.texts[path] = text
+        self.fuse.burn()
+
+    def archive(self, path: str, text: str) -> None:
+        self.kept.append(text)
+
+
+class MemoryFolder:
+    """What all replicas reach: each one's facts, in their order."""
+
+    def __init__(self) -> None:
+        self.logs: dict[str, list[SyncFact]] = {}
+        self.cut_off: set[str] = set()
+
+    def reached_by(self, name: str, fuse: Fuse) -> _Reach:
+        return _Reach(self, name, fuse)
+
+
+@dataclass
+class _Reach:
+    """The shared folder as one machine sees it."""
+
+    folder: MemoryFolder
+    name: str
+    fuse: Fuse
+
+    def pull(self, stream: str, known: Mapping[str, int]) -> Iterable[SyncFact]:
+        if self.name in self.folder.cut_off:
+            raise Away
+        found = [
+            fact for log in self.folder.logs.values() for fact in log if fact.n > known.get(fact.replica, 0)
+        ]
+        return [facts.parse(facts.render(fact)) for fact in found]
+
+    def push(self, stream: str, made: Sequence[SyncFact]) -> None:
+        self.fuse.burn()
+        for fact in made:
+            log = self.folder.logs.setdefault(fact.replica, [])
+            if fact.n > len(log):
+                log.append(fact)
+            assert log[fact.n - 1].hash == fact.hash, "a fact was sent twice and differs"
+        self.fuse.burn()  # the answer is lost
+
+
+@dataclass
+class Replica:
+    """One machine."""
+
+    name: str
+    folder: MemoryFolder
+    fuse: Fuse = field(default_factory=Fuse)
+    generation: int = 0
+    blind: bool = False  # its base is uncertain: what it removes now may have to be removed again
+    stripped: set[str] = field(default_factory=set)
+    pending: set[str] = field(default_factory=set)  # texts removed here since the last whole sync
+    copied: dict[str, str] = field(default_factory=dict)  # since the last sync: a copy and what it is of
+    forgotten: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.files = MemoryFiles(self.fuse)
+        self.new_log()
+
+    def new_log(self) -> None:
+        self.generation += 1
+        self.log = MemoryLog(f"{self.name}{self.generation:07d}", self.fuse)
+
+    def sync(self, *, kill: int | None = None) -> place.Synced | None:
+        """A sync, or one that is killed at an act of it."""
+        self.fuse.left = kill
+        stream = SyncStream(STREAM, self.log, self.files, self.folder.reached_by(self.name, self.fuse))
+        try:
+            done = stream.sync(deletions=True)
+        except Killed:
+            self.blind = True
+            return None
+        except Away:
+            return None
+        finally:
+            self.fuse.left = None
+        self.stripped.clear()
+        self.pending.clear()
+        self.copied.clear()
+        self.blind = False
+        return done
+
+    def visible(self) -> set[str]:
+        return {text for body in self.files.texts.values() for text in TEXT.findall(body)}
+
+
+@dataclass
+class World:
+    """The replicas, and the oracle's book."""
+
+    rnd: random.Random
+    count: int = 5
+    made: dict[str, str] = field(default_factory=dict)  # each text and the one it was made from
+    author: dict[str, str] = field(default_factory=dict)
+    gone: set[str] = field(default_factory=set)
+    removals: list[tuple[str, set[str], set[str]]] = field(default_factory=list)
+    unclear: set[str] = field(default_factory=set)  # families of which the rules leave more than one end open
+    tags: set[str] = field(default_factory=set)
+    untagged: set[str] = field(default_factory=set)
+    marks: set[str] = field(default_factory=set)
+    lifted: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.folder = MemoryFolder()
+        self.replicas = [Replica(letter, self.folder) for letter in "abcde"[: self.count]]
+        self.number = 0
+
+    # ------------------------------------------------------------ what people and programs do
+
+    def text(self, at: Replica, parent: str = "") -> str:
+        self.number += 1
+        new = f"x{self.number}"
+        self.made[new] = parent
+        self.author[new] = at.name
+        return new
+
+    def mark(self) -> str:
+        return "".join(self.rnd.choice("0123456789abcdefghjkmnpqrstvwxyz") for _ in range(10))
+
+    def uuid(self) -> str:
+        return "-".join(
+            "".join(self.rnd.choice("0123456789abcdef") for _ in range(n)) for n in (8, 4, 4, 4, 12)
+        )
+
+    def begin(self, at: Replica) -> None:
+        """A new record, or a note in the journal of a day that others have, too."""
+        if self.rnd.random() < 0.3:
+            path, text = DAY, at.files.texts.get(DAY, "# 2026-01-01\n\n")
+        else:
+            key = f"k{self.number}{at.name}"
+            path = f"records/{key}.md"
+            if path in at.files.texts:
+                return
+            front = {"type": "project", "id": self.uuid(), "key": key, "updated": TIMES[0]}
+            text = frontmatter.edit(f"# {key}\n\n", front)
+        at.files.texts[path] = document.append(text, self._entry(at))
+
+    def _entry(self, at: Replica) -> Entry:
+        mark = self.mark() if self.rnd.random() < 0.8 else None
+        return Entry(f"{self.text(at)} said", self.rnd.choice(TIMES), Origin.USER, id=mark)
+
+    def append(self, at: Replica) -> None:
+        """A program adds an entry at the end and sets `updated`."""
+        path = self._path(at)
+        if path:
+            text = document.append(at.files.texts[path], self._entry(at))
+            if path != DAY:
+                text = frontmatter.edit(text, {"updated": self.rnd.choice(TIMES)})
+            at.files.texts[path] = text
+
+    def type_block(self, at: Replica) -> None:
+        """A person types an entry without an id, somewhere."""
+        path = self._path(at)
+        if path:
+            page = blocks.cut(at.files.texts[path], path)
+            place = self.rnd.randrange(len(page.blocks) + 1)
+            # Typed at the very time of a block that goes, it would be taken for an edit of that one.
+            time = f"2026-01-01T01:{self.number // 60 % 60:02d}:{self.number % 60:02d}Z"
+            raw = f"## {time}\n{self.text(at)} typed"
+            new = blocks.TextBlock(raw, None, "")
+            listed = [*page.blocks[:place], new, *page.blocks[place:]]
+            self._save(at, path, page, listed)
+
+    def edit(self, at: Replica) -> None:
+        path, page, place = self._block(at)
+        if page is None or not self._found_again(page, place):
+            return
+        block = page.blocks[place]
+        [old] = TEXT.findall(block.raw)
+        if old in at.stripped:
+            return
+        new = self.text(at, old)
+        self.gone.add(old)
+        self._doubt(at, old)
+        self._save(at, path, page, self._with(page, place, block._replace(raw=block.raw.replace(old, new))))
+
+    def remove(self, at: Replica) -> None:
+        path, page, place = self._block(at)
+        if page is None or len(page.blocks) < 2:
+            return
+        listed = [*page.blocks[:place], *page.blocks[place + 1 :]]
+        self._save(at, path, page, listed)
+        self._removed(at, TEXT.findall(page.blocks[place].raw))
+
+    def forget(self, at: Replica) -> None:
+        path = self._path(at)
+        if path:
+            text = at.files.texts.pop(path)
+            at.forgotten[path] = text
+            self._removed(at, TEXT.findall(text))
+
+    def restore(self, at: Replica) -> None:
+        """What was forgotten comes back, with its ids."""
+        for path, text in list(at.forgotten.items())[:1]:
+            del at.forgotten[path]
+            if path not in at.files.texts:
+                at.files.texts[path] = text
+                for each in TEXT.findall(text):
+                    self.unclear.add(self.root(each))
+
+    def move(self, at: Replica) -> None:
+        """A person moves a block to another place of its file."""
+        path, page, place = self._block(at)
+        if page is not None:
+            listed = list(page.blocks)
+            listed.insert(self.rnd.randrange(len(listed)), listed.pop(place))
+            self._save(at, path, page, listed)
+
+    def copy_block(self, at: Replica) -> None:
+        """A person copies a block and writes something else into the copy."""
+        path, page, place = self._block(at)
+        if page is None:
+            return
+        block = page.blocks[place]
+        [old] = TEXT.findall(block.raw)
+        new = self.text(at)
+        at.copied |= {old: new, new: old}
+        copy = block._replace(raw=block.raw.replace(old, new))
+        self._save(at, path, page, [*page.blocks[: place + 1], copy, *page.blocks[place + 1 :]])
+
+    def strip(self, at: Replica) -> None:
+        """A person deletes the comment below an entry."""
+        path, page, place = self._block(at)
+        if page is None:
+            return
+        block = page.blocks[place]
+        raw = re.sub(r"\n<!-- [^\n]* -->\Z", "", block.raw)
+        at.stripped.update(TEXT.findall(raw))
+        self.unclear.update(self.root(each) for each in TEXT.findall(raw))  # it is an edit of the same text
+        self._save(at, path, page, self._with(page, place, block._replace(raw=raw)))
+
+    def reformat(self, at: Replica) -> None:
+        """Line endings, blank lines and a comment in the frontmatter are a person's."""
+        path = self._path(at)
+        if path:
+            text = at.files.texts[path]
+            choice = self.rnd.randrange(3)
+            if choice == 0:
+                text = text.replace("\r\n", "\n").replace("\n", "\r\n")
+            elif choice == 1:
+                text = text.replace("\n\n## ", "\n\n\n## ", 1)
+            elif text.startswith("---\n"):
+                text = text.replace("---\n", f"---\n# a comment by {at.name}\n", 1)
+            at.files.texts[path] = text
+
+    def rename(self, at: Replica) -> None:
+        path = self._path(at)
+        if path and path != DAY:
+            self.number += 1
+            at.files.texts[f"records/renamed{self.number}.md"] = at.files.texts.pop(path)
+
+    def tag(self, at: Replica) -> None:
+        path = self._path(at)
+        if path and path != DAY:
+            self.number += 1
+            self._retag(at, path, lambda tags: [*tags, f"t{self.number}"])
+            self.tags.add(f"t{self.number}")
+
+    def untag(self, at: Replica) -> None:
+        path = self._path(at)
+        tags = self.tags_of(at.files.texts[path]) if path else []
+        if path and tags:
+            chosen = self.rnd.choice(tags)
+            self._retag(at, path, lambda there: [each for each in there if each != chosen])
+            self.loose_sets |= at.blind
+            self.untagged.add(chosen)
+
+    def supersede(self, at: Replica) -> None:
+        path, page, place = self._block(at)
+        if page is None:
+            return
+        block = page.blocks[place]
+        [old] = TEXT.findall(block.raw)
+        if old in at.stripped:
+            return
+        there = "superseded" in blocks.parts(block.raw)
+        if there and not blocks.parts(block.raw).get("id"):
+            return
+        raw = blocks.sign(block.raw, superseded="" if there else "2026-02-02T00:00:00Z")
+        (self.lifted if there else self.marks).add(old)
+        self._doubt(at, old)
+        self._save(at, path, page, self._with(page, place, block._replace(raw=raw)))
+
+    def sync(self, at: Replica) -> None:
+        at.sync()
+
+    def cut_sync(self, at: Replica) -> None:
+        """A sync that is killed at any of its acts; sometimes a person edits before the next."""
+        at.sync(kill=self.rnd.randrange(14))
+
+    def part(self, at: Replica) -> None:
+        """A machine is away, or comes back."""
+        self.folder.cut_off.symmetric_difference_update({at.name})
+
+    def lose_log(self, at: Replica) -> None:
+        """The state of a machine's sync is deleted; its files stay."""
+        for text in at.pending:
+            self.unclear.add(self.root(text))
+        at.pending.clear()
+        sent = self.folder.logs.get(at.log.replica, [])
+        for line in at.log.lines[:]:
+            if line.own and line.fact.n > len(sent):  # facts that only this log knew
+                self.unclear.update(self.root(t) for t in self.made if t in str(line.fact))
+                self.unclear.update(self._family_of(line.fact))
+                if line.fact.kind in ("tag", "mark"):
+                    self.loose_sets = True
+        self.any_lost = at.blind = True
+        at.new_log()
+
+    any_lost: bool = False
+    loose_sets: bool = False
+
+    def _family_of(self, fact: SyncFact) -> set[str]:
+        """The families that a fact without a text is about."""
+        roots: set[str] = set()
+        for log in self.folder.logs.values():
+            for other in log:
+                if other.kind == "put" and other.register == fact.register:
+                    roots.update(self.root(t) for t in TEXT.findall(str(other.value)))
+        return roots
+
+    def step(self) -> None:
+        """One thing that happens on one machine."""
+        operation = self.rnd.choices(list(WEIGHTS), weights=list(WEIGHTS.values()))[0]
+        getattr(self, operation)(self.rnd.choice(self.replicas))
+
+    # ------------------------------------------------------------ helpers
+
+    def root(self, text: str) -> str:
+        while self.made.get(text):
+            text = self.made[text]
+        return text
+
+    def lineage(self, text: str) -> Iterator[str]:
+        while text:
+            yield text
+            text = self.made.get(text, "")
+
+    def _removed(self, at: Replica, texts: Iterable[str]) -> None:
+        for text in texts:
+            self.removals.append((text, set(self.lineage(text)), at.visible()))
+            self.gone.add(text)
+            at.pending.add(text)
+            self._doubt(at, text)
+            if text in at.copied:  # what is left of the two looks like an edit of it
+                self.unclear |= {self.root(text), self.root(at.copied[text])}
+
+    def _doubt(self, at: Replica, text: str) -> None:
+        """What is done while it is uncertain what a file showed may end in more than one way."""
+        if at.blind:
+            self.unclear.add(self.root(text))
+            self.loose_sets = True
+
+    def _path(self, at: Replica) -> str:
+        return self.rnd.choice(sorted(at.files.texts)) if at.files.texts else ""
+
+    def _block(self, at: Replica) -> tuple[str, blocks.CutText | None, int]:
+        path = self._path(at)
+        page = blocks.cut(at.files.texts[path], path) if path else None
+        if page is None or not page.blocks:
+            return "", None, 0
+        return path, page, self.rnd.randrange(len(page.blocks))
+
+    def _found_again(self, page: blocks.CutText, place: int) -> bool:
+        """Whether a block that is edited can be told from all others: by its id, or by its time."""
+        block = page.blocks[place]
+        if block.id:
+            return [each.id for each in page.blocks].count(block.id) == 1
+        return False
+
+    def _with(self, page: blocks.CutText, place: int, block: blocks.TextBlock) -> list[blocks.TextBlock]:
+        return [*page.blocks[:place], block, *page.blocks[place + 1 :]]
+
+    def _save(self, at: Replica, path: str, page: blocks.CutText, listed: Sequence[blocks.TextBlock]) -> None:
+        fixed = [
+            block._replace(gap=block.gap if "\n" in block.gap and place < len(listed) - 1 else "\n\n")
+            for place, block in enumerate(listed)
+        ]
+        if fixed:
+            fixed[-1] = fixed[-1]._replace(gap="\n")
+        at.files.texts[path] = blocks.join(page._replace(blocks=tuple(fixed)))
+
+    def tags_of(self, text: str) -> list[str]:
+        return list(frontmatter.parse(text).values.get("tags") or [])
+
+    def _retag(self, at: Replica, path: str, change: Callable[[list[str]], list[str]]) -> None:
+        text = at.files.texts[path]
+        at.files.texts[path] = frontmatter.edit(text, {"tags": change(self.tags_of(text)) or None})
+
+    # ------------------------------------------------------------ what must hold
+
+    def settle(self) -> None:
+        """Everybody is back and syncs until there is nothing more to say."""
+        self.folder.cut_off.clear()
+        for _ in range(3):
+            for replica in self.replicas:
+                replica.sync()
+
+    def check(self) -> None:
+        """Hold the replicas against the oracle's book."""
+        self.settle()
+        first = self.replicas[0]
+        for replica in self.replicas[1:]:
+            assert replica.files.texts == first.files.texts, f"{replica.name} differs from {first.name}"
+        for replica in self.replicas:
+            before = dict(replica.files.texts)
+            done = replica.sync()
+            assert done is not None
+            assert (done.sent, done.received) == (0, 0), "a quiet world still talks"
+            assert replica.files.texts == before
+        self._check_claims()
+        self._check_texts()
+        self._check_conflicts()
+        self._check_sets()
+
+    def _check_texts(self) -> None:
+        bodies = "\n".join(self.replicas[0].files.texts.values())
+        shown = TEXT.findall(bodies)
+        kept = {
+            text for replica in self.replicas for body in replica.files.kept for text in TEXT.findall(body)
+        }
+        for text in self.made:
+            if self.root(text) in self.unclear:
+                assert text in self.gone or text in shown or text in kept, f"{text} is lost"
+                continue
+            if text in self.gone:
+                assert text not in shown, f"{text} came back"
+            elif any(
+                text not in seen and removed in self.lineage(text) for removed, _, seen in self.removals
+            ):
+                assert text not in shown, f"an edit undid the removal: {text}"
+                assert text in kept, f"{text} is neither shown nor archived"
+            elif any(text not in seen and line & set(self.lineage(text)) for _, line, seen in self.removals):
+                assert (text in shown) != (text in kept), f"{text} is nowhere or everywhere"
+            else:
+                assert shown.count(text) == 1, f"{text} stands {shown.count(text)} times"
+
+    def _check_claims(self) -> None:
+        """No machine gives out a text of another one as its own."""
+        for log in self.folder.logs.values():
+            for fact in log:
+                if fact.kind == "put" and not fact.over:
+                    [text] = TEXT.findall(fact.value["raw"])
+                    if self.root(text) in self.unclear:
+                        continue
+                    assert self.author[text] == fact.replica[0], (
+                        f"{text} of another machine was made a new one"
+                    )
+
+    def _check_conflicts(self) -> None:
+        if self.any_lost:
+            return
+        children: dict[str, int] = {}
+        for parent in self.made.values():
+            if parent:
+                children[parent] = children.get(parent, 0) + 1
+        most = sum(count - 1 for count in children.values())
+        found = sum(body.count("~") for body in self.replicas[0].files.texts.values())
+        assert found <= most + len(self.unclear), "a conflict without concurrent changes"
+
+    def _check_sets(self) -> None:
+        texts = self.replicas[0].files.texts.values()
+        there = {tag for text in texts for tag in self.tags_of(text)}
+        if not self.any_lost and not self.loose_sets:
+            assert not there & self.untagged, "a tag that somebody took out is back"
+        bodies = "\n".join(texts)
+        for tag in self.tags - self.untagged:
+            if not self.removals and not self.unclear:
+                assert tag in there, f"the tag {tag} is lost"
+        marked = {
+            text
+            for body in texts
+            for block in blocks.cut(body, "records/x.md").blocks
+            if "superseded" in blocks.parts(block.raw)
+            for text in TEXT.findall(block.raw)
+        }
+        if self.any_lost or self.loose_sets:
+            return
+        for text in self.marks - self.lifted:
+            if text in TEXT.findall(bodies) and self.root(text) not in self.unclear:
+                assert text in marked, f"the mark of {text} is lost"
+
+
+WEIGHTS = {
+    "begin": 10,
+    "append": 14,
+    "type_block": 5,
+    "edit": 14,
+    "remove": 8,
+    "forget": 3,
+    "restore": 2,
+    "move": 3,
+    "copy_block": 3,
+    "strip": 2,
+    "reformat": 4,
+    "rename": 3,
+    "tag": 5,
+    "untag": 3,
+    "supersede": 4,
+    "sync": 28,
+    "cut_sync": 8,
+    "part": 4,
+    "lose_log": 1,
+}
+
+
+def run(seed: int, *, steps: int | None = None) -> World:
+    """One life of a few machines."""
+    rnd = random.Random(seed)
+    world = World(rnd)
+    for _ in range(steps or rnd.randint(5, 45)):
+        world.step()
+    world.check()
+    return world
+
+
+def failures(seeds: Iterable[int]) -> Iterator[tuple[int, BaseException]]:
+    """The seeds with which the machines do what they must not, and what that was."""
+    for seed in seeds:
+        try:
+            run(seed)
+        except (AssertionError, KeyError, ValueError, VadeError) as wrong:
+            yield seed, wrong
