@@ -48,13 +48,16 @@ def test_today_says_what_was_added_and_by_which_agent(tmp_path: Path) -> None:
     agent = opened(tmp_path, origin=Origin.AGENT, actor="mcp:main", client="claude-code 2.1")
     agent.store("The linter is ruff.", key="linter")
     agent.store("And the formatter too.", key="linter")
+    served = opened(tmp_path, client="vade-serve")  # the page: a person's own hand
+    served.care.tag(["yesterday"], add=["old"])
     memory.note("Paired with Anna.")
     found = plain(today(memory))
     assert [(each["key"], each["by"], each["new"]) for each in found["changed"]] == [
+        ("yesterday", ["you"], False),
         ("linter", ["claude-code 2.1"], True),
         ("deploys", ["you"], True),
     ]
-    assert {each["name"]: each["value"] for each in found["by"]} == {"claude-code 2.1": "2", "you": "2"}
+    assert {each["name"]: each["value"] for each in found["by"]} == {"claude-code 2.1": "2", "you": "3"}
     assert [each["text"] for each in found["notes"]] == ["Paired with Anna."]
     assert found["heading"] == "Sunday, 15 November 2026"
     assert found["health"]["tone"] in ("good", "")

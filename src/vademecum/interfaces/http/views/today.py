@@ -76,7 +76,7 @@ def _changed(memory: Memory, lines: Sequence[Mapping[str, Any]]) -> list[dict[st
                 "text": clean_text(record.text)[:200],
                 "at": str(made[-1].get("at") or ""),
                 "by": [*dict.fromkeys(map(_who, made))],
-                "new": made[0].get("before") is None,
+                "new": any(each.get("op") == "created" for each in made),
             }
         )
     return found
@@ -86,7 +86,7 @@ def _who(line: Mapping[str, Any]) -> str:
     """Who made a change, as a person says it: the program it came through, or the actor."""
     actor = str(line.get("actor") or "")
     kind, _, name = actor.partition(":")
-    return str(line.get("client") or "") or ("you" if kind == "human" else name or kind or "unknown")
+    return "you" if kind == "human" else str(line.get("client") or "") or name or kind or "unknown"
 
 
 def _by(lines: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
