@@ -21,13 +21,12 @@ SHOWN = 30  # records and notes that are named
 LOOKED_AT = 200  # records of today that are opened: most may be of other projects
 WEEKS = 53
 LEVELS = 4
+# Contradictions and promotions are left to Review: to find them every record is held against all others.
 _KINDS = {
     "write": ("write", "writes"),
     "folder": ("folder", "folders"),
     "text": ("unverified text", "unverified texts"),
-    "contradiction": ("contradiction", "contradictions"),
     "conflict": ("conflict", "conflicts"),
-    "promotion": ("promotion", "promotions"),
     "signal": ("suggestion", "suggestions"),
 }
 
@@ -107,11 +106,11 @@ def _notes(memory: Memory, day: str) -> list[dict[str, Any]]:
 def _pending(memory: Memory) -> list[dict[str, Any]]:
     """How much waits for a person, by kind; an agent is not told."""
     try:
-        counts = memory.review.inbox().counts
+        counts = memory.review.inbox((*_KINDS,)).counts
     except VadeError:
         return []
     return [
-        {"kind": kind, "count": count, "label": _KINDS.get(kind, (kind, f"{kind}s"))[count != 1]}
+        {"kind": kind, "count": count, "label": _KINDS[kind][count != 1]}
         for kind, count in counts.items()
         if count
     ]
