@@ -238,7 +238,7 @@ def laid_down(block: str) -> list[str]:
     return found
 
 
-_LAID_DOWN = ("Key decisions:", "Laid down by the user:")
+_LAID_DOWN = ("Key decisions:", "Laid down by the user:", "Rules from the user:")
 
 
 def _nothing(session: dict[str, Any]) -> Iterator[str]:

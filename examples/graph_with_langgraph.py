@@ -23,7 +23,7 @@ from vademecum.adapters.langgraph_store import RecordStore
 
 
 class State(TypedDict):
-    """What goes through the graph."""
+    """What flows through the graph."""
 
     user: str
     said: str

@@ -50,7 +50,7 @@ class Echo(Model):
 
 
 async def talk(home: Path, words: str) -> None:
-    """One process: open memory, go on with the session, and leave."""
+    """One process: open memory, continue the session, and leave."""
     with Memory.open(home, cwd=home.parent) as memory:
         session = TranscriptSession(memory, "support-42")
         done = await Runner.run(
@@ -63,7 +63,7 @@ async def talk(home: Path, words: str) -> None:
 
 
 async def main() -> None:
-    """Two turns in two processes' worth of memory, one taken back, and all of it still in the log."""
+    """Two turns in two processes' worth of memory, one undone, and all of it still in the log."""
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder, "home")
         await talk(home, "My order is late.")

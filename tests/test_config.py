@@ -521,7 +521,7 @@ def test_a_variable_that_nearly_names_a_setting_is_warned_about(home: Path) -> N
         "VADE_SOMETHING_ELSE": "1",
     }
     assert loaded(home, None, environ).warnings == (
-        "VADE_DEDUP_TRESHOLD sets nothing (did you mean VADE_DEDUP_THRESHOLD?)",
+        "VADE_DEDUP_TRESHOLD has no effect (did you mean VADE_DEDUP_THRESHOLD?)",
     )
 
 
@@ -764,7 +764,7 @@ def test_a_repositorys_file_is_not_read_through_a_link(home: Path, root: Path, t
     path = root / ".vade" / "config.toml"
     for target in (tmp_path / "private.toml", Path("/dev/zero"), tmp_path / "missing"):
         path.symlink_to(target)
-        assert refusal(home, root) == f"{path}: lies behind a link"
+        assert refusal(home, root) == f"{path}: is a link"
         path.unlink()
 
 
@@ -772,7 +772,7 @@ def test_a_repositorys_folder_is_not_read_through_a_link(home: Path, root: Path,
     (root / ".vade").rmdir()
     mine(folder(tmp_path / "other"), "incognito = true\n")
     (root / ".vade").symlink_to(tmp_path / "other")
-    assert refusal(home, root) == f"{root / '.vade' / 'config.toml'}: lies behind a link"
+    assert refusal(home, root) == f"{root / '.vade' / 'config.toml'}: is a link"
 
 
 def test_a_repository_reached_through_a_link_is_a_repository(home: Path, root: Path, tmp_path: Path) -> None:

@@ -169,7 +169,7 @@ def test_every_call_that_the_page_names_is_there() -> None:
 
 
 def test_every_scope_type_and_origin_is_explained() -> None:
-    page = (DOCS / "words.md").read_text()
+    page = (DOCS / "scopes.md").read_text()
     for word in (*Scope, *RecordType, *Origin):
         assert f"`{word}`" in page
 

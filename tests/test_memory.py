@@ -222,7 +222,7 @@ def test_restoring_a_name_that_is_taken_again_offers_the_record_that_had_it(tmp_
     assert offered is not None
     memory.restore(offered[1])
     assert memory.show("topic").text == "the old text"
-    with pytest.raises(NotFound, match="lost nothing"):  # the new one was not forgotten, it was moved aside
+    with pytest.raises(NotFound, match="lost no entries"):  # the new one was only moved aside
         memory.restore("topic")
     newest = [each for each in memory.archive.versions("topic") if each.why == "restore"][-1]
     memory.restore(newest.id)

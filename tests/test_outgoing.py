@@ -205,7 +205,7 @@ def test_the_block_tells_every_record_document_note_and_source_without_a_secret(
         text = clean(planted, block.text)
         assert all(mark in text for mark in ("Marker of MEMORY", "Marker of profile", "Marker of the source"))
         assert "marker of the day" in text
-        assert any("vade lint" in warning and "github-token" in warning for warning in block.warnings)
+        assert any("vade check" in warning and "github-token" in warning for warning in block.warnings)
         assert clean(
             planted, "\n".join(line for each in block.sections for item in each.items for line in item.lines)
         )

@@ -107,7 +107,7 @@ def check_server(server: Server) -> None:
     assert server.call("session_search", query="billing port")[0] is False
     failed, text = server.call("memory_store", content="Something new that cannot be kept")
     assert failed
-    assert "inside vade" not in text
+    assert "internal error" not in text
 
 
 @pytest.fixture

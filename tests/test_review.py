@@ -420,7 +420,7 @@ def test_a_text_that_the_person_edited_is_their_own_and_waits_no_more(desk: Desk
     child.expect(r"\[1/2\] fact-0")
     child.expect("q quit")
     child.send("e")
-    child.expect("nothing of it waits any more")
+    child.expect("none of them is pending any more")
     child.expect(r"\[1/1\] fact-1")
     child.expect("q quit")
     child.send("q")

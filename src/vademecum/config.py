@@ -356,14 +356,12 @@ class SettingsGroup:
 class Dedup(SettingsGroup):
     """When a text without a key is taken for one that is already known."""
 
-    window_days: int = setting(
-        7, "How many days back a near-duplicate is looked for.", whole(1, 36_500), LOWER
-    )
+    window_days: int = setting(7, "How many days back to look for near-duplicates.", whole(1, 36_500), LOWER)
     newest: int = setting(10, "How many of the scope's newest records are compared.", whole(1, 10_000), LOWER)
     # A match supersedes what it matches, so raising is what narrows: at 0 every text would replace another.
     threshold: int = setting(
         85,
-        "How alike in their letters, out of 100, two texts are that can count as one.",
+        "The minimum text similarity, out of 100, for a duplicate.",
         whole(0, 100),
         HIGHER,
     )
@@ -390,16 +388,16 @@ class Decay(SettingsGroup):
     """How much a scope holds."""
 
     # Not even to lower it: a lower cap sends a person's records to the archive.
-    max_count: int = setting(200, "How many records one scope is meant to hold.", whole(1, 1_000_000), NEVER)
+    max_count: int = setting(200, "The maximum number of records in one scope.", whole(1, 1_000_000), NEVER)
     percentage: float = setting(
         0.2,
-        "The share of a scope's records, the oldest, that goes when it holds too many.",
+        "The share of the oldest records to archive when a scope has too many.",
         share(0.01, 1),
         NEVER,
     )
     strategy: Strategy = setting(
         Strategy.SUMMARIZE,
-        "What happens to them: `summarize` keeps what they said in one record, `cut` does not.",
+        "How to archive them: `summarize` merges their text into one record, `cut` does not.",
         choice(Strategy),
         NEVER,
     )
@@ -410,36 +408,37 @@ class Retention(SettingsGroup):
 
     project_days: int = setting(
         90,
-        "Days after its last change that a project's record is put away; 0 never.",
+        "Days after its last change until a project's record is archived; 0 never.",
         whole(0, 36_500),
         NEVER,
     )
     session_days: int = setting(
         14,
-        "Days after its last change that a session's record is put away; 0 never.",
+        "Days after its last change until a session's record is archived; 0 never.",
         whole(0, 36_500),
         NEVER,
     )
     archive_days: int = setting(
-        0, "Days after which a sweep deletes archived versions for good; 0 never.", whole(0, 36_500), NEVER
+        0, "Days until a sweep permanently deletes archived versions; 0 never.", whole(0, 36_500), NEVER
     )
-    audit_days: int = setting(
-        0, "Days after which a sweep deletes days of the audit; 0 never.", whole(0, 36_500), NEVER
-    )
+    audit_days: int = setting(0, "Days until a sweep deletes audit lines; 0 never.", whole(0, 36_500), NEVER)
 
 
 class LimitSettings(SettingsGroup):
     """What one call may use up."""
 
-    content_bytes: int = setting(MIB, "The largest text that is accepted as one entry.", size(1, GIB), LOWER)
+    content_bytes: int = setting(MIB, "The maximum size of one entry.", size(1, GIB), LOWER)
     lock: float = setting(
         10.0, "How long a write waits for another process; 0 tries once.", duration(0, 3600), LOWER
     )
     hook: float = setting(
-        0.6, "How long a hook may work before its agent goes on without it.", duration(0.05, 60), LOWER
+        0.6,
+        "The time limit of a hook, after which the agent continues without it.",
+        duration(0.05, 60),
+        LOWER,
     )
     open: float = setting(
-        2.0, "How long a search may bring the index up to date first.", duration(0, 3600), LOWER
+        2.0, "The time limit for updating the index before a search.", duration(0, 3600), LOWER
     )
 
 
@@ -448,13 +447,16 @@ class Search(SettingsGroup):
 
     hybrid: bool = setting(True, "Search by meaning as well as by words.", BOOLEAN, NEVER)
     fusion: Fusion = setting(
-        Fusion.WEIGHTED, "How the legs are merged: `weighted` or `rrf`.", choice(Fusion), NEVER
+        Fusion.WEIGHTED,
+        "How keyword and vector results are merged: `weighted` or `rrf`.",
+        choice(Fusion),
+        NEVER,
     )
-    vector_weight: float = setting(0.35, "How much meaning counts.", share(0, 1), NEVER)
-    text_weight: float = setting(0.65, "How much words count.", share(0, 1), NEVER)
+    vector_weight: float = setting(0.35, "The weight of vector results.", share(0, 1), NEVER)
+    text_weight: float = setting(0.65, "The weight of keyword results.", share(0, 1), NEVER)
     candidate_multiplier: int = setting(
         4,
-        "How many candidates each leg gives for each result; at least 12.5 times as many in all.",
+        "Candidates per result from each of the two rankings; at least 12.5 per result in all.",
         whole(1, 1000),
         NEVER,
     )
@@ -464,15 +466,14 @@ class Search(SettingsGroup):
     )
     now: str | None = setting(
         None,
-        "The moment that questions are seen from (`yesterday`), unless a call says another; not set, the "
-        "clock's.",
+        "The time that relative dates such as `yesterday` refer to, unless a call sets one; default: now.",
         MOMENT,
         NEVER,
     )
     rerank: str = setting(
         "none",
-        "What looks at the 20 best again: `none`, a cross-encoder's `.onnx` file, the address of a "
-        "`/rerank`, or `llm`.",
+        "The reranker of the 20 best results: `none`, a cross-encoder's `.onnx` file, the URL of a"
+        " `/rerank` API, or `llm`.",
         NAME,
         NEVER,
     )
@@ -483,11 +484,11 @@ class Search(SettingsGroup):
         None, "The variable that holds the key for that address.", NAME, NEVER
     )
     rerank_seconds: float = setting(
-        3.0, "How long that may take; after that the order stays as it was.", duration(0.1, 600), NEVER
+        3.0, "The time limit for reranking; after it the order stays unchanged.", duration(0.1, 600), NEVER
     )
     session_vectors_mb: int = setting(
         200,
-        "Up to how many MB of a project's transcripts sessions are searched by meaning too; 0 never.",
+        "Search sessions by meaning up to this many MB of transcripts per project; 0 never.",
         whole(0, 1_000_000),
         NEVER,
     )
@@ -502,8 +503,8 @@ class Search(SettingsGroup):
 class ChunkSettings(SettingsGroup):
     """How texts are cut for the index."""
 
-    tokens: int = setting(400, "About how many tokens a chunk has.", whole(50, 10_000), NEVER)
-    overlap: int = setting(80, "How many tokens two pieces of a split text share.", whole(0, 5_000), NEVER)
+    tokens: int = setting(400, "The approximate number of tokens in a chunk.", whole(50, 10_000), NEVER)
+    overlap: int = setting(80, "How many tokens consecutive chunks share.", whole(0, 5_000), NEVER)
 
 
 class Embed(SettingsGroup):
@@ -523,14 +524,14 @@ class Llm(SettingsGroup):
     endpoint: str | None = setting(None, "The address of the model's server.", NAME, NEVER)
     key_env: str | None = setting(None, "The variable that holds the model's key.", NAME, NEVER)
     timeout: float = setting(
-        120.0, "How long a model may take to answer, retries and all.", duration(0.1, 3600), NEVER
+        120.0, "The time limit for a model's answer, including retries.", duration(0.1, 3600), NEVER
     )
     budget: int = setting(
         0, "How many tokens one process may use; 0 is no limit.", whole(0, 1_000_000_000), NEVER
     )
     window: int = setting(
         0,
-        "The model's context window, in tokens; 0 is what is usual for its provider.",
+        "The model's context window, in tokens; 0 uses the provider's usual size.",
         whole(0, 100_000_000),
         NEVER,
     )
@@ -539,8 +540,8 @@ class Llm(SettingsGroup):
 class Inject(SettingsGroup):
     """How much of memory an agent is shown before it begins."""
 
-    enabled: bool = setting(True, "Show memory to agents before they begin.", BOOLEAN, NEVER)
-    knowledge: bool = setting(True, "Show what was learned, too.", BOOLEAN, NEVER)
+    enabled: bool = setting(True, "Add memory to agents' context at session start.", BOOLEAN, NEVER)
+    knowledge: bool = setting(True, "Include lessons.", BOOLEAN, NEVER)
     max_per_scope: int = setting(10, "How many records of a scope are shown.", whole(0, 10_000), LOWER)
     scope_chars: int = setting(
         1000, "How much of a scope's records is shown, in characters.", whole(0, 1_000_000), LOWER
@@ -569,23 +570,23 @@ class Inject(SettingsGroup):
     patterns: int = setting(10, "How many patterns are shown.", whole(0, 10_000), LOWER)
     sessions: int = setting(
         3,
-        "How many of the project's last sessions are named when one begins; 0 for none.",
+        "How many of the project's recent sessions are listed at session start; 0 for none.",
         whole(0, 3),
         LOWER,
     )
-    total_tokens: int = setting(10_000, "How much is shown in all, in tokens.", whole(100, 10_000_000), LOWER)
+    total_tokens: int = setting(10_000, "The token budget for all of it.", whole(100, 10_000_000), LOWER)
 
 
 class Trim(SettingsGroup):
     """When a context window is made smaller, and how small."""
 
     proactive: float = setting(
-        0.75, "The share of the window at which older messages leave it.", share(0.1, 1), NEVER
+        0.75, "The share of the context window at which older messages are trimmed.", share(0.1, 1), NEVER
     )
-    target: float = setting(0.5, "The share of the window that is left then.", share(0.05, 1), NEVER)
+    target: float = setting(0.5, "The share of the context window to trim down to.", share(0.05, 1), NEVER)
     keep_recent_tokens: int = setting(
         20_000,
-        "How many of the newest tokens a compaction leaves alone; never more than a quarter of the window.",
+        "How many of the newest tokens a compaction keeps; at most a quarter of the context window.",
         whole(0, 10_000_000),
         NEVER,
     )
@@ -594,24 +595,24 @@ class Trim(SettingsGroup):
 class Flush(SettingsGroup):
     """The silent turn in which an agent writes down what should outlive its window."""
 
-    enabled: bool = setting(
-        True, "Let the agent write notes before messages leave its window.", BOOLEAN, NEVER
-    )
+    enabled: bool = setting(True, "Let the agent save notes before messages are trimmed.", BOOLEAN, NEVER)
     reserve_tokens: int = setting(
         20_000,
-        "How far before the end of the window it runs; never more than a fifth of the window.",
+        "How many tokens before the end of the context window it runs; at most a fifth of the window.",
         whole(0, 10_000_000),
         NEVER,
     )
     soft_tokens: int = setting(
         4_000,
-        "How much earlier still; never more than a twentieth of the window.",
+        "How many tokens earlier still; at most a twentieth of the context window.",
         whole(0, 10_000_000),
         NEVER,
     )
-    system_prompt: str | None = setting(None, "The system prompt of that turn, instead of ours.", TEXT, NEVER)
+    system_prompt: str | None = setting(
+        None, "The system prompt of that turn, instead of the default.", TEXT, NEVER
+    )
     prompt: str | None = setting(
-        None, "Its question, instead of ours; `{date}` and `{time}` are filled in.", TEXT, NEVER
+        None, "Its user prompt, instead of the default; `{date}` and `{time}` are filled in.", TEXT, NEVER
     )
 
 
@@ -628,20 +629,20 @@ class Prune(SettingsGroup):
 
     mode: Pruning = setting(
         Pruning.CACHE_TTL,
-        "When: `off`, `cache-ttl` (the provider's cache has gone cold, or a trim comes) or `always`.",
+        "When to prune: `off`, `cache-ttl` (the provider's cache has expired, or a trim is due) or `always`.",
         choice(Pruning),
         NEVER,
     )
     ttl: float = setting(
-        300.0, "How long after a call its cache counts as warm.", duration(0, 30 * 86_400), NEVER
+        300.0, "How long the provider's cache is valid after a call.", duration(0, 30 * 86_400), NEVER
     )
     keep_last_assistants: int = setting(
-        3, "Nothing from this many last answers on is pruned.", whole(0, 10_000), NEVER
+        3, "How many of the last answers are never pruned.", whole(0, 10_000), NEVER
     )
     # A repository may ask for shorter ones, since it knows what its tools print: the whole stays readable.
     min_prunable_chars: int = setting(
         50_000,
-        "The oldest results are cleared until fewer characters than this could still be.",
+        "Clear the oldest results until fewer prunable characters than this remain.",
         whole(0, 1_000_000_000),
         LOWER,
     )
@@ -649,31 +650,33 @@ class Prune(SettingsGroup):
         4_000, "A result longer than this is cut to head and tail.", whole(0, 1_000_000_000), LOWER
     )
     head_chars: int = setting(
-        1_500, "How many characters of its beginning stay.", whole(0, 1_000_000_000), LOWER
+        1_500, "How many characters of its beginning to keep.", whole(0, 1_000_000_000), LOWER
     )
-    tail_chars: int = setting(1_500, "How many of its end stay.", whole(0, 1_000_000_000), LOWER)
-    hard_clear: bool = setting(True, "Whether results are cleared at all, or only cut.", BOOLEAN, NEVER)
+    tail_chars: int = setting(
+        1_500, "How many characters of its end to keep.", whole(0, 1_000_000_000), LOWER
+    )
+    hard_clear: bool = setting(True, "Clear results, instead of only cutting them.", BOOLEAN, NEVER)
     placeholder: str = setting(
-        "[Old tool result content cleared]", "What stands where a result was cleared.", NAME, NEVER
+        "[Old tool result content cleared]", "The placeholder for a cleared result.", NAME, NEVER
     )
     tools_allow: tuple[str, ...] = setting(
         (),
-        "Only results of these tools are pruned, such as `read_*`; none named, of every tool.",
+        "Prune only results of these tools, such as `read_*`; empty: all tools.",
         PATTERNS,
         NEVER,
     )
-    tools_deny: tuple[str, ...] = setting((), "Results of these tools never are.", PATTERNS, NEVER)
+    tools_deny: tuple[str, ...] = setting((), "Never prune results of these tools.", PATTERNS, NEVER)
 
 
 class SessionSettings(SettingsGroup):
     """When a session is over, and what is kept of it in the journal."""
 
     reset: str = setting(
-        "daily", "When a new session begins by itself: `daily`, `idle:30m` or `never`.", RESET, NEVER
+        "daily", "When a new session starts automatically: `daily`, `idle:30m` or `never`.", RESET, NEVER
     )
     note_messages: int = setting(
         15,
-        "How many of its last messages a session leaves in the journal; 0 for none.",
+        "How many of its last messages a session saves to the journal; 0 for none.",
         whole(0, 1000),
         LOWER,
     )
@@ -684,11 +687,11 @@ class Knowledge(SettingsGroup):
 
     # Not even to narrow them: a repository could send what a person learned to the archive.
     max_age_days: int = setting(
-        90, "Lessons unconfirmed for longer are pruned; 0 is never.", whole(0, 36_500), NEVER
+        90, "Days until an unconfirmed lesson is archived; 0 never.", whole(0, 36_500), NEVER
     )
-    min_confidence: float = setting(0.3, "Lessons believed less are pruned.", share(0, 1), NEVER)
+    min_confidence: float = setting(0.3, "Archive lessons with a lower confidence.", share(0, 1), NEVER)
     half_life_days: int = setting(
-        60, "After how many days without confirmation a lesson counts half.", whole(1, 36_500), NEVER
+        60, "Days without confirmation after which a lesson's score halves.", whole(1, 36_500), NEVER
     )
 
 
@@ -702,7 +705,7 @@ class Secrets(SettingsGroup):
 
     policy: SecretPolicy = setting(
         SecretPolicy.REDACT,
-        "What happens to a text that holds a secret: `warn`, `redact` or `refuse`.",
+        "What to do with a text that contains a secret: `warn`, `redact` or `refuse`.",
         choice(SecretPolicy),
         STRICTER,
     )
@@ -732,7 +735,7 @@ class Approval(SettingsGroup):
 
     chat: Consent = setting(
         Consent.ASK,
-        "Before an agent writes in a chat: `ask` a person, `auto` (no question) or `deny`.",
+        "Before an agent writes in a chat: `ask` the user, `auto` (write without asking) or `deny`.",
         choice(Consent),
         NEVER,
     )
@@ -747,7 +750,7 @@ class Approval(SettingsGroup):
     )
     scripts: tuple[str, ...] = setting(
         (),
-        "Scripts that decide for you without a terminal, by the name they give in `VADE_SCRIPT`.",
+        "Scripts that may decide for you without a terminal, by their name in `VADE_SCRIPT`.",
         PATTERNS,
         NEVER,
         only_file=True,
@@ -772,7 +775,7 @@ class Output(SettingsGroup):
 
     json_shape: JsonForm = setting(
         JsonForm.NEW,
-        "The shape of `--json`: `new`, or `old` for programs that read that of version 0.1.",
+        "The shape of `--json`: `new`, or `old` for programs written for version 0.1.",
         choice(JsonForm),
         NEVER,
     )
@@ -785,10 +788,10 @@ class Settings(SettingsGroup):
         None, "The project's id, instead of the one made from its remote or folder.", NAME, NEVER
     )
     agent: str = setting("main", "The agent whose memory is used.", NAME, NEVER)
-    incognito: bool = setting(False, "Remember nothing and show nothing remembered.", BOOLEAN, ON)
+    incognito: bool = setting(False, "Do not read or write memory.", BOOLEAN, ON)
     sweep: Sweeping = setting(
         Sweeping.AUTO,
-        "Whether retention and the count cap run by themselves, once a day: `auto` or `off`.",
+        "Archive old and surplus records automatically, once a day: `auto` or `off`.",
         choice(Sweeping),
         NEVER,
     )
@@ -801,7 +804,7 @@ class Settings(SettingsGroup):
         NEVER,
     )
     model: str | None = setting(
-        None, "The language model, as in `openai:gpt-5-mini`; not set, or `none`, is no model.", NAME, NEVER
+        None, "The language model, such as `openai:gpt-5-mini`; empty or `none` for no model.", NAME, NEVER
     )
     dedup: Dedup = Dedup()
     decay: Decay = Decay()
@@ -942,7 +945,7 @@ def home_from(environ: Mapping[str, str], flag: str | os.PathLike[str] | None = 
     said = os.fspath(flag) if flag is not None else environ.get("VADE_HOME") or "~/.vade"
     where = os.path.expanduser(said)
     if where.startswith("~") or "\0" in where:
-        raise ConfigError(f"{said!r} cannot be a memory's home", hint="give the path of a folder")
+        raise ConfigError(f"{said!r} cannot be a memory folder", hint="pass the path of a folder")
     return Path(os.path.abspath(where))
 
 
@@ -1052,7 +1055,7 @@ def _document(
         return tomllib.loads(text), lines, []
     except ValueError as error:  # TOMLDecodeError, and the plain one for a number of thousands of digits
         message, bad = _syntax_message(path, text, error)
-        wrong = ConfigError(f"{message}; from there on nothing is read")
+        wrong = ConfigError(f"{message}; everything after it is ignored")
         wrong.__cause__ = error
     except RecursionError as error:
         raise ConfigError(f"{path}:1: brackets are nested too deeply") from error
@@ -1135,14 +1138,14 @@ def _forbidden(name: str, given: _Given, below: _Layer, *, own_file: Path) -> Pr
     """Why a repository may not set this, if it may not."""
     each, own = SETTINGS[name], _effective(name, below)
     if each.repository is NEVER:
-        hint = f"take the line out; your own settings belong in {own_file}"
+        hint = f"remove the line; your own settings belong in {own_file}"
         return Problem(given.origin, f"a repository may not set {name}", hint)
     if widens(each.repository, given.value, own):
         return Problem(
             given.origin,
             f"a repository may set {name} only {each.repository}:"
             f" yours is {each.kind.render(own)}, this is {each.kind.render(given.value)}",
-            f"take the line out, or change your own setting in {own_file}",
+            f"remove the line, or change your own setting in {own_file}",
         )
     return None
 
@@ -1196,7 +1199,7 @@ def _read(path: Path, *, within: Path | None = None) -> str | None:
     if within is not None and os.path.lexists(path):
         straight = os.path.join(os.path.realpath(within), *path.relative_to(within).parts)
         if os.path.realpath(path) != straight:
-            raise ConfigError(f"{path}: lies behind a link", hint="put a plain file there, or none")
+            raise ConfigError(f"{path}: is a link", hint="replace it with a regular file, or remove it")
     try:
         content = _bytes_of(path, follow=within is None)
     except (FileNotFoundError, NotADirectoryError):
@@ -1330,7 +1333,7 @@ def _mistaken(environ: Mapping[str, str]) -> Iterator[str]:
         if name.startswith(PREFIX) and name not in NOT_SETTINGS and name not in known:
             guess = _meant(name, known, likeness=0.85)
             if guess:
-                yield f"{_spelled([name])} sets nothing{guess}"
+                yield f"{_spelled([name])} has no effect{guess}"
 
 
 def _spelled(keys: Iterable[str]) -> str:

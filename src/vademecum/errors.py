@@ -14,7 +14,7 @@
     │   ├── Untrusted
     │   ├── NotVisible
     │   ├── IncognitoWrite
-    │   ├── NewerFormat       a newer version keeps this home; reading works
+    │   ├── NewerFormat       this memory folder was written by a newer version; reading still works
     │   ├── PendingReview     it waits until a person has decided
     │   ├── PersonsText       it would change what a person wrote or verified
     │   └── OutsideMemory
@@ -69,13 +69,13 @@ class InvalidText(UsageError):
 class InvalidKey(UsageError):
     """A key or id cannot be the name of a file."""
 
-    hint = "use 1 to 60 of a-z, 0-9 and `-`, or pass `--slug` to have one made from your words"
+    hint = "use 1 to 60 of a-z, 0-9 and `-`, or pass `--slug` to convert it"
 
 
 class UnknownName(UsageError):
     """A scope, type, mode or policy that does not exist."""
 
-    hint = "run the command with `--help` to see the names it knows"
+    hint = "run the command with `--help` to see the valid names"
 
 
 class ScopeUnresolved(UsageError):
@@ -99,7 +99,7 @@ class NotFound(VadeError):
 class Ambiguous(VadeError):
     """More than one thing answers to that name."""
 
-    hint = "say which one with `--scope` or by its number"
+    hint = "choose one with `--scope` or its number"
 
 
 class Refused(VadeError):
@@ -109,7 +109,7 @@ class Refused(VadeError):
 class SecretFound(Refused):
     """The text holds a secret and the policy is to refuse."""
 
-    hint = "take the secret out and store where it can be found instead"
+    hint = "remove the secret and save where to find it instead"
 
 
 class Untrusted(Refused):
@@ -127,20 +127,20 @@ class NotVisible(Refused):
 class IncognitoWrite(Refused):
     """An incognito session writes nothing."""
 
-    hint = "leave incognito mode (`--incognito`, VADE_INCOGNITO, `incognito` in config.toml) to keep things"
+    hint = "leave incognito mode (`--incognito`, VADE_INCOGNITO, `incognito` in config.toml) to save memories"
 
 
 class NewerFormat(Refused):
-    """A newer version keeps this home in a way that this one must not write over; reading works."""
+    """A newer version keeps this home in a way that this one must not write over; reading still works."""
 
-    hint = "upgrade with `uv tool upgrade vademecum` or `pip install -U vademecum`; reading works"
-    why = "a newer version keeps this home"  # for logs that hold nobody's words, such as paths
+    hint = "upgrade with `uv tool upgrade vademecum` or `pip install -U vademecum`; reading still works"
+    why = "this memory folder was written by a newer version"  # for logs, without paths
 
 
 class PendingReview(Refused):
     """It would take away what a person wrote, so it waits until a person decides; nothing changed yet."""
 
-    hint = "a person decides with `vade approve`; go on without it"
+    hint = "it is pending: the user decides with `vade approve`; continue without it"
 
     def __init__(self, message: str, *, approval: str, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
@@ -150,19 +150,19 @@ class PendingReview(Refused):
 class PersonsText(Refused):
     """It would change what a person wrote or verified."""
 
-    hint = "save your own text beside it; a person decides with `vade approve`, or edits it themselves"
+    hint = "save your own text next to it; the user decides with `vade approve`, or edits it"
 
 
 class OutsideMemory(Refused):
     """The path leads out of memory, or through a link."""
 
-    hint = "give a path as `vade list --json` prints it"
+    hint = "use a path from `vade list --json`"
 
 
 class Malformed(VadeError):
     """A file cannot be read as what it should be; it is kept as it is."""
 
-    hint = "mend it with any text editor; `vade status` lists all such files"
+    hint = "fix it with any text editor; `vade status` lists all such files"
 
 
 class Collision(VadeError):
@@ -174,25 +174,25 @@ class Collision(VadeError):
 class Conflict(VadeError):
     """Somebody else changed the same text meanwhile; both versions were kept."""
 
-    hint = "look at both versions and run the command again"
+    hint = "compare both versions and run the command again"
 
 
 class Locked(VadeError):
     """Another process holds the lock and did not let go in time."""
 
-    hint = "wait for that process, or end it if it hangs; its lock goes with it"
+    hint = "wait for that process, or kill it if it hangs; that releases its lock"
 
 
 class EmbedderFailed(VadeError):
     """A text could not be turned into a vector; what words alone can find is still found."""
 
-    hint = "keyword search still answers; check the embedder's key, endpoint and model, or choose another"
+    hint = "keyword search still works; check the embedder's key, endpoint and model, or choose another"
 
 
 class EmbedderChanged(EmbedderFailed):
     """A model gives vectors of another length than it gave before: those cannot be compared with these."""
 
-    hint = "keyword search still answers; run `vade index` to make all vectors anew"
+    hint = "keyword search still works; run `vade index` to rebuild all vectors"
 
     def __init__(self, message: str, *, dimension: int, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
@@ -202,7 +202,7 @@ class EmbedderChanged(EmbedderFailed):
 class ModelFailed(VadeError):
     """A language model gave no answer; everything that needs none still works."""
 
-    hint = "nothing depends on a model; check its name, key and endpoint, or choose another with `model`"
+    hint = "models are optional; check its name, key and endpoint, or choose another with `model`"
 
 
 class ModelUnauthorised(ModelFailed):
@@ -217,7 +217,7 @@ class ModelUnauthorised(ModelFailed):
 class ModelBusy(ModelFailed):
     """Too many requests, or the quota is used up."""
 
-    hint = "wait a little, or look at the limits and the credit of the account"
+    hint = "wait a moment, or check the account's limits and credit"
 
 
 class ModelOverflow(ModelFailed):
@@ -229,13 +229,13 @@ class ModelOverflow(ModelFailed):
 class ModelTimeout(ModelFailed):
     """There was no whole answer within the time limit."""
 
-    hint = "give it longer with `llm.timeout`, or choose a faster model"
+    hint = "raise `llm.timeout`, or choose a faster model"
 
 
 class OverBudget(ModelFailed):
     """The call would use more tokens than it may; nothing was sent."""
 
-    hint = "raise `llm.budget` if that is what you want, or send less"
+    hint = "raise `llm.budget`, or send less"
 
 
 class ModelNonsense(ModelFailed):
@@ -253,22 +253,24 @@ class WindowFull(VadeError):
 class HostFailed(VadeError):
     """A callback raised, did not answer in time, or answered nonsense."""
 
-    hint = "the session goes on without it; what happened stands in its transcript"
+    hint = "the session continues without it; its transcript has the details"
 
 
 class StorageFailed(VadeError):
     """The operating system refused to read or write."""
 
-    hint = "check free space and permissions; run `vade status`: what was asked may or may not have been done"
+    hint = (
+        "check free space and permissions, then run `vade status`: the change may or may not have been made"
+    )
 
 
 class IndexFailed(VadeError):
     """The index cannot be read or written; the files it is made from are untouched."""
 
-    hint = "run `vade index --rebuild` to make it anew from the files"
+    hint = "run `vade index --rebuild` to rebuild it from the files"
 
 
 class IndexNewer(IndexFailed):
     """The index was made by a newer version, and is left as it is."""
 
-    hint = "update vade; until then answers come from a scan of the files"
+    hint = "upgrade vade; until then, searches scan the files"

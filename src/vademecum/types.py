@@ -229,7 +229,7 @@ class Outcome(StrEnum):
 
 
 class Swept(NamedTuple):
-    """What memory moved to the archive by itself, and the run that `vade undo` takes back."""
+    """What memory moved to the archive by itself, and the run that `vade undo` reverts."""
 
     run: str
     moved: int
@@ -241,7 +241,7 @@ class Swept(NamedTuple):
     def message(self) -> str:
         """What a person is told of it."""
         records = "1 old record was" if self.moved == 1 else f"{self.moved:,} old records were"
-        held = f", and can be read in {' and '.join(self.into)}" if self.into else ""
+        held = f"; summarized in {' and '.join(self.into)}" if self.into else ""
         return f"{records} moved to the archive automatically{held}; undo with `vade undo {self.run}`"
 
 

@@ -105,8 +105,7 @@ def test_create_says_where_and_never_overwrites(tool: MemoryTool) -> None:
     assert do(tool, "create", NOTES, file_text="two") == f"Error: File {NOTES} already exists"
     assert content(tool, NOTES) == ["one"]
     assert (
-        do(tool, "create", f"{NOTES}/below.md", file_text="x")
-        == f"Error: {NOTES} is a file, and no directory"
+        do(tool, "create", f"{NOTES}/below.md", file_text="x") == f"Error: {NOTES} is a file, not a directory"
     )
     do(tool, "create", "/memories/a/b.md", file_text="x")
     assert do(tool, "create", "/memories/a", file_text="x") == "Error: File /memories/a already exists"
@@ -243,7 +242,7 @@ def test_what_the_tool_writes_is_an_agents_word_whoever_opened_the_memory(tmp_pa
     tool = MemoryTool(memory)
     do(tool, "create", NOTES, file_text="one")
     said = do(tool, "str_replace", "/memories/port.md", old_str="8443", new_str="9000")
-    assert "your version stands beside theirs" in said
+    assert "your version is saved next to theirs" in said
     entries = [(entry.text, str(entry.origin)) for entry in memory.show("port").live]
     assert entries == [("Port 8443.", "user"), ("Port 9000.", "agent")]
     assert origins(memory) == {"agent", "user"}

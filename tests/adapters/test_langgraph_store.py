@@ -330,7 +330,7 @@ def test_time_to_live_is_refused_and_says_so(store: RecordStore) -> None:
     assert not store.supports_ttl
     with pytest.raises(NotImplementedError, match="TTL is not supported by RecordStore"):
         store.put(ADA, "k", {"n": 1}, ttl=5)
-    with pytest.raises(NotImplementedError, match="stays until it is deleted"):
+    with pytest.raises(NotImplementedError, match="stay until they are deleted"):
         store.batch([PutOp(ADA, "k", {"n": 1}, ttl=5)])
     assert store.get(ADA, "k") is None
 
@@ -393,8 +393,8 @@ def test_a_record_that_a_hand_has_broken_is_told_and_hides_no_other(
     path = memory.home.path / memory.show(record_key(ADA, "bad")).path
     path.write_text(path.read_text().replace('"value"', '"valu"'))
     assert [item.key for item in store.search(ADA)] == ["good"]
-    assert "holds no item" in caplog.text
-    with pytest.raises(Malformed, match="holds no item"):
+    assert "contains no item" in caplog.text
+    with pytest.raises(Malformed, match="contains no item"):
         store.get(ADA, "bad")
 
 

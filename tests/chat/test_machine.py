@@ -31,7 +31,7 @@ def test_a_file_is_read_with_its_line_numbers(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one\ntwo\nthree\n")
     assert tools.read_file(tmp_path, path="a.txt") == "1\tone\n2\ttwo\n3\tthree"
     assert tools.read_file(tmp_path, path="a.txt", start=2, lines=1) == "2\ttwo"
-    assert tools.read_file(tmp_path, path="a.txt", start=9) == "[no lines there]"
+    assert tools.read_file(tmp_path, path="a.txt", start=9) == "[no such lines]"
 
 
 def test_what_is_no_text_file_is_refused_and_never_waited_for(tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_a_pattern_is_found_with_its_places(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     (tmp_path / ".git" / "b.py").write_text("import sys\n")
     assert tools.grep(tmp_path, pattern=r"import s\w+") == "a.py:2: import sys"
-    assert tools.grep(tmp_path, pattern="xyzzy") == "[no line matches]"
+    assert tools.grep(tmp_path, pattern="xyzzy") == "[no matches]"
     with pytest.raises(UsageError, match="regular expression"):
         tools.grep(tmp_path, pattern="(")
 
@@ -84,7 +84,7 @@ def test_what_lies_in_the_project_is_never_run_by_looking_through_it(tmp_path: P
 def test_a_pattern_that_never_ends_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.txt").write_text("a" * 60 + "!")
     monkeypatch.setattr(tools, "GREP_SECONDS", 1.0)
-    assert tools.grep(tmp_path, pattern=r"(a+)+$") == ("[stopped after 1 s: not everything was looked at]")
+    assert tools.grep(tmp_path, pattern=r"(a+)+$") == ("[stopped after 1 s: not everything was searched]")
 
 
 def test_what_was_found_before_the_stop_is_told_with_a_note(
@@ -93,7 +93,7 @@ def test_what_was_found_before_the_stop_is_told_with_a_note(
     (tmp_path / "a.txt").write_text("aaa\n" + "a" * 60 + "!")
     monkeypatch.setattr(tools, "GREP_SECONDS", 3.0)
     assert tools.grep(tmp_path, pattern=r"^(a+)+$") == (
-        "a.txt:1: aaa\n[stopped after 3 s: not everything was looked at]"
+        "a.txt:1: aaa\n[stopped after 3 s: not everything was searched]"
     )
 
 
@@ -102,11 +102,11 @@ def test_files_too_large_to_look_through_are_counted(tmp_path: Path) -> None:
         with open(tmp_path / name, "wb") as file:
             file.truncate(5 * 1024 * 1024)
     (tmp_path / "a.txt").write_text("needle\n")
-    note = "[2 files too large, not looked at]"
+    note = "[2 files too large, skipped]"
     assert tools.grep(tmp_path, pattern="needle") == f"a.txt:1: needle\n{note}"
-    assert tools.grep(tmp_path, pattern="xyzzy") == f"[no line matches]\n{note}"
+    assert tools.grep(tmp_path, pattern="xyzzy") == f"[no matches]\n{note}"
     said = tools.grep(tmp_path, pattern="xyzzy", path="large.txt")
-    assert said == "[no line matches]\n[1 file too large, not looked at]"
+    assert said == "[no matches]\n[1 file too large, skipped]"
 
 
 def test_a_command_says_what_it_printed_and_how_it_ended(tmp_path: Path) -> None:

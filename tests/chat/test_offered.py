@@ -170,7 +170,7 @@ def test_every_call_that_a_block_or_a_note_names_gives_back_what_it_says(room: R
 
 def test_the_state_of_the_work_is_read_at_every_door(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
     chat, _ = talked(room, 16_000)
-    session, task = chat.log.session, "Look at part 13 of the import."
+    session, task = chat.log.session, "Look at part 11 of the import."
     room.close()
     memory = Memory.open(home=room.home, cwd=room.project)
     (line,) = memory.sessions.get(session, "session_progress")
@@ -183,7 +183,7 @@ def test_the_state_of_the_work_is_read_at_every_door(room: Room, monkeypatch: py
         assert done.exit_code == 0, done.output
         assert task in done.output
     quiet = memory.sessions.new(id="quiet")
-    with pytest.raises(NotFound, match="has no checkpoint: nothing has left its window yet"):
+    with pytest.raises(NotFound, match="has no checkpoint: nothing was trimmed yet"):
         memory.sessions.get(quiet.session, "session_progress")
 
 

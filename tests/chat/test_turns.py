@@ -100,7 +100,7 @@ def test_a_person_sees_exactly_what_would_be_kept_and_says_yes(
     kept = chat.person.show("token")
     assert f"text: {kept.text}" in shown
     assert kept.entries[-1].origin is Origin.AGENT
-    assert room.person.asked == ["Keep it? [y/n/a] "]
+    assert room.person.asked == ["Save it? [y/n/a] "]
 
 
 def test_a_person_says_no_and_nothing_is_kept(room: Room) -> None:
@@ -108,7 +108,7 @@ def test_a_person_says_no_and_nothing_is_kept(room: Room) -> None:
     chat = room.chat(Scripted(use("memory_store", content="Deploys happen on Tuesdays."), "Well."))
     conversation.turn(chat, "Deploys happen on Tuesdays")
     assert not chat.person.list().records
-    assert "said no" in next(each for each in chat.thread if each.role is Role.TOOL).results[0].text
+    assert "declined" in next(each for each in chat.thread if each.role is Role.TOOL).results[0].text
 
 
 def test_always_is_asked_once_and_never_covers_what_everyone_reads(room: Room) -> None:
@@ -335,8 +335,8 @@ def test_a_model_without_tools_goes_on_without_them(room: Room) -> None:
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (Call("1", "memory_store", "{broken"), "no JSON"),
-        (Call("1", "memory_store", "[]"), "no JSON object"),
+        (Call("1", "memory_store", "{broken"), "not JSON"),
+        (Call("1", "memory_store", "[]"), "not a JSON object"),
         (Call("1", "memory_store", "{}"), "`content` is missing"),
         (Call("1", "memory_store", '{"content": 7}'), "must be a text"),
         (Call("1", "launch_missiles", "{}"), "there is no tool"),

@@ -188,7 +188,7 @@ def test_a_small_window_answers_or_says_what_to_cut_and_flushes_nothing_first(
     chat = room.chat(Scripted(answer, answer), window=window)
     outcome = conversation.turn(chat, "What is the capital of France?")
     said = capsys.readouterr().err
-    assert outcome.ok or "has no room for a conversation" in said
+    assert outcome.ok or "is too small for a conversation" in said
     assert not [event for event in chat.log.events() if isinstance(event, Flushed)]
     assert len(asked) == outcome.ok  # no turn of the model's over that one question
     if not outcome.ok:
@@ -210,7 +210,7 @@ def test_a_window_too_small_for_tools_talks_without_them_and_says_so(
     chat = room.chat(Scripted("Paris."), window=2_000)
     assert chat.offered() == []
     conversation.greet(chat)
-    assert "no tools: the window is too small for them" in capsys.readouterr().out
+    assert "no tools: the context window is too small" in capsys.readouterr().out
     assert conversation.turn(chat, "What is the capital of France?").text == "Paris."
 
 

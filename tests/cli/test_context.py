@@ -194,7 +194,7 @@ def test_a_session_that_cannot_fit_is_shown_as_far_as_it_goes(vade: Vade) -> Non
     said = [{"role": "system", "content": "word " * 3000}, {"role": "user", "content": "Hello there"}]
     path = vade.base / "large.json"
     path.write_text(json.dumps(said))
-    assert "it could not go on: the window is full" in vade(
+    assert "it could not continue: the context window is full" in vade(
         "context", "inspect", str(path), "--window", "1000"
     )
     assert vade.code == 0
@@ -205,9 +205,9 @@ def test_a_session_that_cannot_fit_is_shown_as_far_as_it_goes(vade: Vade) -> Non
     [
         (b"", "is empty"),
         (b"\n\n", "is empty"),
-        (b"\x00\x01\xff" * 5000, "no transcript that is known here"),
-        (b"Dear diary, today I did nothing.\n", "no transcript that is known here"),
-        (b'{"seq":1,"kind":"started","time":"2026-11-15T08:00:00Z"}\n', "nothing is said in"),
+        (b"\x00\x01\xff" * 5000, "not a known transcript format"),
+        (b"Dear diary, today I did nothing.\n", "not a known transcript format"),
+        (b'{"seq":1,"kind":"started","time":"2026-11-15T08:00:00Z"}\n', "has no messages"),
         (b"[]", "transcript"),
     ],
 )
@@ -220,8 +220,8 @@ def test_what_is_no_transcript_is_refused_in_one_line(vade: Vade, content: bytes
 
 def test_a_folder_a_missing_file_and_an_unknown_session_are_refused_in_one_line(vade: Vade) -> None:
     assert "is a folder" in vade.fails("context", "inspect", str(vade.base))
-    assert "is not there" in vade.fails("context", "inspect", str(vade.base / "missing.jsonl"))
-    assert "no file and no session" in vade.fails("context", "inspect", "missing")
+    assert "does not exist" in vade.fails("context", "inspect", str(vade.base / "missing.jsonl"))
+    assert "neither a file nor a visible session" in vade.fails("context", "inspect", "missing")
     os.mkfifo(vade.base / "pipe")
     assert "is not a file" in vade.fails("context", "inspect", str(vade.base / "pipe"))
     assert "--window" in vade.fails("context", "inspect", "missing", "--window", "10", code=2)

@@ -390,9 +390,9 @@ def test_weak_matches_stand_under_their_own_line_behind_the_others(birds: Vade) 
     found = birds("search", "heron")
     assert (
         found.index("heron.md")
-        < found.index("weak matches, which may not answer this:")
+        < found.index("weak matches (they may not answer this):")
         < found.index("stork.md")
     )
     assert found.count("weak matches") == 1
     assert "stork.md" not in birds("search", "heron", "--min-score", "0.9")
-    assert "hidden by the minimum score: --min-score 0 shows all" in birds.err
+    assert "hidden by --min-score; 0 shows all" in birds.err

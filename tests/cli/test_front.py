@@ -64,14 +64,14 @@ def test_add_saves_a_record_a_note_and_a_lesson(vade: Vade) -> None:
     ("words", "said"),
     [
         (("add",), "Give the TEXT"),
-        (("add", "x", "--solution", "y"), "--solution goes with a lesson"),
-        (("add", "x", "--type", "pattern", "--key", "k"), "--key goes with a record that is no lesson"),
+        (("add", "x", "--solution", "y"), "--solution requires a lesson"),
+        (("add", "x", "--type", "pattern", "--key", "k"), "--key requires a record that is not a lesson"),
         (("add", "--journal", "x", "--key", "k"), "--journal takes only TEXT"),
-        (("search", "x", "--include-related"), "go with --records"),
-        (("search", "--explain"), "goes with a QUERY"),
+        (("search", "x", "--include-related"), "require --records"),
+        (("search", "--explain"), "requires a QUERY"),
         (("show", "x", "--lines", "9-2"), "--lines takes"),
         (("tidy", "--model", "x:y"), "--only compact"),
-        (("tag", "x"), "Give --add TAG"),
+        (("tag", "x"), "Pass --add TAG"),
         (("move", "--scope", "global"), "Name the records"),
         (("forget",), "Name the records"),
         (("backup", "x", "--verify", "--restore"), "one of"),
@@ -114,7 +114,7 @@ def test_a_hit_shows_the_two_lines_that_match_and_all_with_full(vade: Vade) -> N
 
 
 def test_check_is_lint_and_review_gathers_what_a_person_decides(vade: Vade) -> None:
-    assert vade("check") == vade("lint") == "nothing is wrong\n"
+    assert vade("check") == vade("lint") == "no problems found\n"
     assert vade.json("review", "approve") == vade.json("approve")
     assert vade.json("review", "verify", "--list") == vade.json("verify", "--list")
 

@@ -71,7 +71,7 @@ def test_a_draft_is_shown_and_nothing_is_changed(vade: Vade) -> None:
     assert "from 12 messages in 1 session:" in said
     assert HEADING in said
     assert "- Says please (12 of 12 messages)" in said
-    assert "nothing was changed; `vade profile build --apply` keeps it" in said
+    assert "nothing was changed; `vade profile build --apply` saves it" in said
     assert vade.profile.read_text() == HAND
 
 
@@ -84,9 +84,9 @@ def test_it_is_not_kept_where_nobody_can_be_asked(vade: Vade) -> None:
 def test_it_is_kept_shown_told_and_taken_back(vade: Vade) -> None:
     said = vade("profile", "build", "--apply", "--yes")
     assert vade.code == 0
-    assert said.index("- Says please") < said.index("kept in")
+    assert said.index("- Says please") < said.index("saved to")
     assert "vade undo" in said
-    assert "profile.md says this already" in vade("profile", "build", "--apply", "--yes")
+    assert "profile.md already says this" in vade("profile", "build", "--apply", "--yes")
     assert "- Says please (12 of 12 messages)" in vade("profile")
     assert "of 1500 characters" in vade("profile", "show")
     assert vade.json("undo")["files"][0]["done"]
@@ -108,14 +108,14 @@ def test_the_answer_in_json(vade: Vade) -> None:
 def test_what_an_agent_kept_is_shown_as_waiting(vade: Vade) -> None:
     agent = connect(home=vade.home, cwd=vade.base / "project", origin=Origin.AGENT)
     agent.knowledge.keep_profile(agent.knowledge.draft_profile())
-    assert "1 section not told to agents before you say so: `vade verify profile.md`" in vade("profile")
+    assert "1 section hidden from agents until verified: `vade verify profile.md`" in vade("profile")
     vade("verify", "profile.md")
-    assert "not told to agents" not in vade("profile")
+    assert "hidden from agents" not in vade("profile")
 
 
 def test_no_profile_too_few_messages_no_model_and_a_group(vade: Vade) -> None:
     vade.profile.unlink()
-    assert "there is no profile" in vade("profile")
+    assert "no profile yet" in vade("profile")
     assert vade.json("profile") == {"schemaVersion": 1, "path": None, "text": "", "sections": []}
     assert "no language model is configured" in vade.fails("profile", "build", "--llm")
     assert "names no model" in vade.fails("profile", "build", "--model", "nonsense", code=2)
@@ -123,7 +123,7 @@ def test_no_profile_too_few_messages_no_model_and_a_group(vade: Vade) -> None:
     assert "group session" in vade.fails("profile", "show", "--audience", "group", "--session", "g")
     said = vade("profile", "build", "--agent", "other")
     assert "too few messages to draft from: 0" in said
-    assert "nothing to keep" in said
+    assert "nothing to save" in said
     assert "incognito" in vade("profile", "build", "--incognito")
 
 
@@ -139,10 +139,10 @@ def test_at_a_terminal_it_is_asked_after_it_was_shown(vade: Vade, answer: str, k
         timeout=60,
     )
     child.expect("Says please")
-    child.expect("Keep this in profile.md")
+    child.expect("Save this to profile.md")
     assert vade.profile.read_text() == HAND
     child.sendline(answer)
-    child.expect("kept in" if kept else "stopped")
+    child.expect("saved to" if kept else "stopped")
     child.expect(pexpect.EOF)
     child.close()
     assert (HEADING in vade.profile.read_text()) == kept

@@ -158,7 +158,7 @@ def test_an_index_that_a_person_stops_is_finished_by_the_next(place: Place) -> N
 def test_an_undo_that_a_person_stops_is_finished_by_the_same_undo(place: Place) -> None:
     filled(place)
     (run,) = [each["run"] for each in json.loads(place.run("undo", "--list", "--json"))["runs"]]
-    assert "what was brought back stays" in place.stop("undo", "undo", run)
+    assert "what was restored stays" in place.stop("undo", "undo", run)
     place.clean()
     place.run("undo", run)
     assert json.loads(place.run("list", "--scope", "global", "--json"))["records"] == []
@@ -191,7 +191,7 @@ def test_a_tidy_that_a_person_stops_is_finished_by_the_next_and_each_can_be_undo
     filled(place)
     before = {each: each.read_bytes() for each in (place.top / "home" / "memory").rglob("*.md")}
     seen = place.stop("sweep", "tidy", "--only", "sweep", "--apply", "--yes")
-    assert "what was changed stays, and `vade undo` takes it back" in seen
+    assert "what was changed stays, and `vade undo` reverts it" in seen
     place.clean()
     place.run("tidy", "--only", "sweep", "--apply", "--yes")
     assert len([*(place.top / "home" / "memory").rglob("*.md")]) <= len(before) - MANY

@@ -29,7 +29,7 @@ def test_it_says_where_the_rest_is_by_the_tools_there_are_and_asks_to_continue()
     for words in ("system prompt", "found with find_talk.", "read_talk session=s1 place=session_progress"):
         assert words in named
     for block in (BLOCK, named):
-        assert "go on with the current" in block
+        assert "continue with the current" in block
     for words in ("session_search", "session_get", "session_progress"):
         assert words not in BLOCK
     assert "session_progress" not in render_recovery(SUMMARY, readers=Readers("s1", search="find_talk"))
@@ -44,7 +44,7 @@ def test_a_block_made_with_other_tools_says_it_with_these(readers: Readers) -> N
     assert name_readers("Something else.", readers) == "Something else."
 
 
-@pytest.mark.parametrize("end", ["What the user says below goes before", "Continue with the current task."])
+@pytest.mark.parametrize("end", ["What the user says below overrides", "Continue with the current task."])
 def test_a_block_of_an_earlier_version_names_no_tool_that_is_not_there(end: str) -> None:
     start = "Older conversation history has been summarized.\n\n"
     earlier = (

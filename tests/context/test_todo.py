@@ -46,7 +46,7 @@ def test_numbers_are_never_given_twice() -> None:
 
 
 def test_an_empty_list_says_so() -> None:
-    assert render(TodoList()) == "Nothing to do is noted."
+    assert render(TodoList()) == "The to-do list is empty."
 
 
 @pytest.mark.parametrize(

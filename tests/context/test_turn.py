@@ -269,7 +269,10 @@ def test_a_thread_that_goes_on_without_the_answer_is_refused_before_anything_is_
     with engine.turn(first) as turn:
         turn.send(answering("Because."))
     before = [*log.events()]
-    with pytest.raises(UsageError, match="without the answer") as caught, engine.turn([*first, user("And?")]):
+    with (
+        pytest.raises(UsageError, match="the thread continues without") as caught,
+        engine.turn([*first, user("And?")]),
+    ):
         raise AssertionError
     assert "turn.thread" in caught.value.hint
     assert [*log.events()] == before
@@ -297,14 +300,17 @@ def test_a_changed_system_prompt_hides_no_forgotten_answer() -> None:
     with engine.turn((SYSTEM, user("Why?"))) as turn:
         turn.send(answering("Because."))
     other = Message(Role.SYSTEM, (Text("You are quick."),))
-    with pytest.raises(UsageError, match="without the answer"), engine.turn([other, user("Why?"), user("?")]):
+    with (
+        pytest.raises(UsageError, match="the thread continues without"),
+        engine.turn([other, user("Why?"), user("?")]),
+    ):
         raise AssertionError
 
 
 def test_one_turn_at_a_time_and_only_in_its_block() -> None:
     engine, log = new_engine()
     turn = engine.turn([user("Why?")])
-    with pytest.raises(UsageError, match="not under way"):
+    with pytest.raises(UsageError, match="not in progress"):
         turn.send(answering("Too early."))
     with turn:
         with pytest.raises(UsageError, match="another turn"), engine.turn([user("And?")]):
@@ -313,7 +319,7 @@ def test_one_turn_at_a_time_and_only_in_its_block() -> None:
             raise AssertionError
         turn.send(answering("Because."))
     for late in (lambda: turn.send(answering("Late.")), lambda: turn.add(user("Late."))):
-        with pytest.raises(UsageError, match="not under way"):
+        with pytest.raises(UsageError, match="not in progress"):
             late()
     assert logged(log) == words([user("Why?"), said("Because.")])
 
@@ -555,7 +561,7 @@ def test_a_framework_that_makes_the_call_itself_has_the_same_steps() -> None:
     assert thread[-1].text == "Yes."
     assert logged(log) == words(thread)
     for step in (lambda: turn.keep("No."), lambda: turn.refused(ValueError(TOO_LONG))):
-        with pytest.raises(UsageError, match="not under way"):
+        with pytest.raises(UsageError, match="not in progress"):
             step()
 
 

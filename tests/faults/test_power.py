@@ -128,8 +128,8 @@ def _wrong(here: Ground, operation: Operation, tree: Tree, versions: tuple[Tree,
     yield from operations.torn_images(tree)
     yield from operations.alarms(here)
     for each in operations.unreadable(here.memory(LAST)):
-        # That a purge was cut short is told until it is finished, which the retry does.
-        if not (operation.purged and "purges/" in each and "was cut short" in each):
+        # That a purge was interrupted is told until it is finished, which the retry does.
+        if not (operation.purged and "purges/" in each and "was interrupted" in each):
             yield each
     try:
         operation.retry(here)

@@ -134,7 +134,7 @@ def test_a_number_that_is_none_is_told_and_nothing_is_written(tmp_path: Path, co
     memory = opened(tmp_path)
     assert memory.show("testing").text == "Use pytest."
     assert "format" in [each.what for each in memory.status().findings]
-    with pytest.raises(Malformed, match="does not hold a number"):
+    with pytest.raises(Malformed, match="does not contain a number"):
         memory.store("Use tox.", key="tox")
     assert (tmp_path / "home/format").read_bytes() == content
 
@@ -217,5 +217,5 @@ def test_hooks_answer_and_what_they_would_keep_is_refused_and_logged(
     )
     assert (said.code, said.out) == (0, b"")
     wait_until(world.failures)
-    assert "a newer version keeps this home" in world.failures()[-1]
+    assert "this memory folder was written by a newer version" in world.failures()[-1]
     assert truth(world.home) == before

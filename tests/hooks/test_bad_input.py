@@ -106,7 +106,7 @@ def test_with_a_mistake_in_the_settings_hooks_answer_and_the_log_says_so(world: 
     world.memory().store("Use pytest.", key="testing")
     (world.home / "config.toml").write_text(text)
     assert "Use pytest." in world.call("claude-code", "session-start", {}).context
-    assert "config.toml has a mistake" in wait_until(world.failures)[0]
+    assert "config.toml has an error" in wait_until(world.failures)[0]
 
 
 @pytest.mark.parametrize(

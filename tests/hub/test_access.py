@@ -429,7 +429,7 @@ def test_nothing_is_served_through_a_network_in_the_clear(host: str) -> None:
         check_listening(Listening(host))
     check_listening(Listening(host, certificate="a.pem"))
     check_listening(Listening(host, proxies=("10.0.0.7",)))
-    with pytest.raises(UsageError, match="no address of a proxy"):
+    with pytest.raises(UsageError, match="not the address of a proxy"):
         check_listening(Listening(host, proxies=("proxy",)))
 
 

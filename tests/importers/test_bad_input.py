@@ -41,12 +41,12 @@ def reasons(vade: Vade, system: str, top: Path, *words: str) -> dict[str, str]:
 def test_a_folder_without_anything_of_the_system_says_so(system: str, vade: Vade, tmp_path: Path) -> None:
     (tmp_path / "nothing").mkdir()
     why = reasons(vade, system, tmp_path / "nothing")
-    assert why == {str(tmp_path / "nothing"): f"nothing that {system} keeps is here"}
+    assert why == {str(tmp_path / "nothing"): f"no memory of {system} found"}
 
 
 @pytest.mark.parametrize("system", ALL)
 def test_a_path_that_is_not_there_is_one_line(system: str, vade: Vade, tmp_path: Path) -> None:
-    assert "is not there" in vade.fails("import", system, tmp_path / "nowhere")
+    assert "does not exist" in vade.fails("import", system, tmp_path / "nowhere")
 
 
 def test_an_unknown_system_and_format_are_wrong_usage(vade: Vade, tmp_path: Path) -> None:
@@ -186,7 +186,7 @@ def test_a_zip_that_is_none_lies_about_itself_or_is_too_large_is_one_line(vade: 
     with zipfile.ZipFile(tmp_path / "bomb.zip", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         for each in range(33):
             archive.writestr(f"{each}.bin", bytes(8 << 20))
-    assert "more than is read" in vade.fails("import", "okf", tmp_path / "bomb.zip")
+    assert "more than the limit" in vade.fails("import", "okf", tmp_path / "bomb.zip")
     assert vade.records() == []
 
 
@@ -194,7 +194,7 @@ def test_a_zip_that_is_none_lies_about_itself_or_is_too_large_is_one_line(vade: 
 def test_an_archive_of_another_kind_is_refused_by_name(ending: str, vade: Vade, tmp_path: Path) -> None:
     (tmp_path / f"bundle{ending}").write_bytes(b"packed")
     said = vade.fails("import", "okf", tmp_path / f"bundle{ending}")
-    assert "is an archive of a kind that is not read" in said
+    assert "is an unsupported archive" in said
     assert ending in said
 
 
@@ -204,7 +204,7 @@ def test_an_archive_that_unpacks_to_too_much_is_not_unpacked(vade: Vade, tmp_pat
         member = tarfile.TarInfo("zeros.bin")
         member.size = 257 * 1024 * 1024
         archive.addfile(member, _Zeros())
-    assert "more than is read" in vade.fails("import", "okf", packed)
+    assert "more than the limit" in vade.fails("import", "okf", packed)
 
 
 class _Zeros(io.RawIOBase):
@@ -322,7 +322,7 @@ def test_a_program_imports_by_system_and_path_but_never_the_memory_itself(vade: 
     assert memory.transfer.import_from("co-cli", top).counts["record"] == would.counts["record"]
     with pytest.raises(OutsideMemory, match="inside the memory folder"):
         memory.transfer.import_from("okf", vade.home / "memory")
-    with pytest.raises(UnknownName, match="no system"):
+    with pytest.raises(UnknownName, match="not a system"):
         memory.transfer.import_from("kiro", top)
 
 

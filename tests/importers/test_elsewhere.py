@@ -92,7 +92,7 @@ def test_blocks_of_letta_are_records_and_its_messages_a_session(vade: Vade, tmp_
     assert [each["name"] for each in vade.json("sessions", "list")["sessions"]] == ["sam"]
     why = reasons(report)
     assert why["sam.af#tools"] == "1 left: no memory"
-    assert why["odd.json"] == "no agent of Letta is in it"
+    assert why["odd.json"] == "it contains no Letta agent"
 
 
 def test_every_message_of_letta_is_read(tmp_path: Path) -> None:

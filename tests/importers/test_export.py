@@ -134,7 +134,7 @@ def test_nothing_is_written_over_unless_told_to_and_nothing_into_memory(vade: Va
     target = tmp_path / "bundle"
     target.mkdir()
     (target / "mine.txt").write_text("mine")
-    assert "is there already" in vade.fails("export", "okf", target)
+    assert "already exists" in vade.fails("export", "okf", target)
     vade("export", "okf", target, "--force")
     assert vade.code == 0, vade.err
     assert (target / "mine.txt").read_text() == "mine"
@@ -142,7 +142,7 @@ def test_nothing_is_written_over_unless_told_to_and_nothing_into_memory(vade: Va
     assert "inside the memory folder" in vade.fails("export", "okf", vade.home / "bundle")
     for form in ("html", "ltm"):
         (tmp_path / form).write_text("mine")
-        assert "is there already" in vade.fails("export", form, tmp_path / form)
+        assert "already exists" in vade.fails("export", form, tmp_path / form)
         assert (tmp_path / form).read_text() == "mine"
     assert not [each for each in tmp_path.iterdir() if each.name.endswith(".part")]
 

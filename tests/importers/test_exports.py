@@ -62,7 +62,7 @@ def test_a_torn_export_gives_what_stands_before_the_tear_and_says_so(
     path.write_text(f"[{first}, {first[:200]}")
     report = vade.json("import", system, top)
     assert "malformed" in reasons(report)[path.name]
-    assert "what stands before it was read" in reasons(report)[path.name]
+    assert "everything before it was read" in reasons(report)[path.name]
     assert any(each["kind"] == "session" for each in report["mapped"])
 
 
@@ -85,7 +85,7 @@ def test_an_archive_that_leads_out_or_unpacks_to_too_much_is_one_line(vade: Vade
     ):
         for _ in range(300):
             file.write(b" " * 1024 * 1024)
-    assert "unpacks to more than is read" in vade.fails("import", "chatgpt", bomb)
+    assert "unpacks to more than the limit" in vade.fails("import", "chatgpt", bomb)
     cut = tmp_path / "cut.zip"
     cut.write_bytes(zipped(samples.chatgpt(tmp_path / "export"), tmp_path / "whole.zip").read_bytes()[:400])
     assert "not an archive that can be read" in vade.fails("import", "chatgpt", cut)
@@ -102,7 +102,7 @@ def test_a_conversation_in_which_nobody_says_anything_is_left(
     top = samples.write(tmp_path / "export", {"conversations.json": json.dumps([empty[system]])})
     dry, done = vade.json("import", system, top, "--dry-run"), vade.json("import", system, top)
     assert dry["counts"] == done["counts"]
-    assert reasons(done)["conversations.json: Empty"] == "no message is in it"
+    assert reasons(done)["conversations.json: Empty"] == "it contains no messages"
 
 
 def test_an_export_larger_than_a_note_may_be_is_read(vade: Vade, tmp_path: Path) -> None:

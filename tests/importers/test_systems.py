@@ -403,7 +403,7 @@ def test_what_a_memory_wrote_between_its_markers_is_not_taken_for_the_users(
     assert all(f"mine {n}" in context for n in range(4))
     (tmp_path / "codex" / "AGENTS.md").write_text(f"{runner.BEGIN}\nnot mine\n{runner.END}\n")
     why = reasons(vade.json("import", "codex", tmp_path / "codex"))
-    assert why["AGENTS.md"] == "it holds nothing but what a memory wrote there"
+    assert why["AGENTS.md"] == "it contains only what a memory tool wrote"
 
 
 def test_codex_groups_become_records_and_summaries_notes_of_their_day(vade: Vade, tmp_path: Path) -> None:

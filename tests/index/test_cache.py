@@ -275,7 +275,7 @@ def test_another_dimension_than_what_is_kept_is_a_failure(
     with pytest.raises(EmbedderChanged, match=says) as caught:
         other.embed(["two"], query=query)
     assert caught.value.dimension == DIMENSION + 1
-    assert "keyword search still answers" in caught.value.hint
+    assert "keyword search still works" in caught.value.hint
     provider.reset()
     # The wrong answer was not taken for the right one, neither here nor by the next.
     for embedder in (other, agent(home, provider)):
@@ -335,8 +335,8 @@ def test_nothing_of_a_wrong_answer_is_kept(provider: Provider, home: Home, fault
     [
         (lambda rows: rows[:-1], "instead of 3 × 12"),
         (lambda rows: rows[:, :-1], "3 × 11 numbers instead of 3 × 12"),
-        (lambda rows: rows * np.nan, "no finite number"),
-        (lambda rows: rows / 0.0, "no finite number"),
+        (lambda rows: rows * np.nan, "not a finite number"),
+        (lambda rows: rows / 0.0, "not a finite number"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:divide by zero")

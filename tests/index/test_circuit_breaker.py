@@ -64,7 +64,7 @@ def test_a_provider_that_failed_is_not_asked_for_a_while_and_then_is(clock: Cloc
     moody = Moody()
     rested = CircuitBreaker(moody)
     assert rested.embed(["heron"]).shape == (1, 4)
-    moody.trouble = "503, it has a fault of its own"
+    moody.trouble = "503, it has an internal error"
     with pytest.raises(EmbedderFailed, match="503"):
         rested.embed(["heron"])
     assert moody.asked == 2

@@ -45,7 +45,7 @@ ASKED: list[dict[str, Any]] = [
     {"query": "src/app/main_7.py"},
     {"query": "", "max_results": 30},
 ]
-SAID = ("damaged", "made anew", "not from the index", "not indexed yet")
+SAID = ("damaged", "will be rebuilt", "without the index", "not indexed yet")
 
 
 @dataclass(frozen=True)
@@ -314,7 +314,7 @@ def test_a_check_says_in_its_own_report_that_the_index_was_made_anew(ground: Gro
     rows_gone(ground.path)
     memory = opened(ground.base)
     report = memory.care.index(check=True)
-    assert any("made anew" in said for said in report.degraded)
+    assert any("will be rebuilt" in said for said in report.degraded)
     assert memory.search("heron").degraded == ()
     memory.care.searcher.close()
 

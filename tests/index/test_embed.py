@@ -348,8 +348,8 @@ def test_a_changed_model_has_another_identity(tmp_path: Path) -> None:
     [
         (lambda folder: (folder / "table.npy").write_bytes(b"not numbers"), "cannot be read"),
         (lambda folder: (folder / "scale.npy").unlink(), "No such file"),
-        (lambda folder: np.save(folder / "scale.npy", np.ones(3, np.float32)), "not of one model"),
-        (lambda folder: (folder / "vocab.txt").write_text("the\ncar\n" * 500), "not of one model"),
+        (lambda folder: np.save(folder / "scale.npy", np.ones(3, np.float32)), "belong to different models"),
+        (lambda folder: (folder / "vocab.txt").write_text("the\ncar\n" * 500), "belong to different models"),
         (lambda folder: (folder / "config.json").write_text("{"), "cannot be read"),
         (lambda folder: (folder / "config.json").write_text("[]"), "not an object"),
         (lambda folder: (folder / "config.json").write_text("{}"), "cannot be read"),
@@ -524,25 +524,25 @@ def test_blank_texts_are_not_sent_and_long_ones_are_cut(provider: Provider) -> N
 
 
 FAULTS = [
-    ("401", "401, it does not take this key", False),
+    ("401", "401, it rejected this key", False),
     ("403", "403, this key may not use it", False),
     ("404:no such model, pull it first", "404, .*: no such model, pull it first", False),
     ("400:too long", "400, .*: too long", False),
-    ("500", "500, it has a fault of its own", True),
+    ("500", "500, it has an internal error", True),
     ("429", "429, too many requests", True),
     ("timeout", r"no answer within 0\.3 s", True),
     ("drip", r"no answer within 0\.3 s", True),
     ("cut", "its answer was cut off", True),
-    ("hang-up", "it broke the connection off", True),
-    ("redirect", "302, it sends us to another address", False),
+    ("hang-up", "it closed the connection", True),
+    ("redirect", "302, it redirects to another address", False),
     ("not-json", "not JSON", False),
     ("not-vectors", "holds no vectors", False),
     ("wrong-count", "gave 2 vectors for 3 texts", False),
     ("ragged", "dimensions instead of", False),
     ("empty-rows", "dimensions instead of", False),
-    ("nan", "no finite number", False),
-    ("infinite", "no finite number", False),
-    ("null", "no finite number", False),
+    ("nan", "not a finite number", False),
+    ("infinite", "not a finite number", False),
+    ("null", "not a finite number", False),
     ("words", "not made of numbers", False),
 ]
 
@@ -557,7 +557,7 @@ def test_a_failure_is_told_on_one_line_without_the_key(
         embedder.embed(["one", "two", "three"])
     assert str(caught.value).startswith(f"{name} at 127.0.0.1:{provider.port} failed: ")
     assert "\n" not in str(caught.value)
-    assert "keyword search still answers" in caught.value.hint
+    assert "keyword search still works" in caught.value.hint
     assert len(provider.seen) == 1 or passes
     assert all(seen.path != "/elsewhere" for seen in provider.seen)
     told: BaseException | None = caught.value
@@ -643,7 +643,7 @@ def test_an_endpoint_of_ones_own_needs_no_key(provider: Provider, monkeypatch: p
 
 def test_a_broken_key_is_not_quoted(provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(KEY_ENV, KEY + "\nX-Other: 1")
-    with pytest.raises(EmbedderFailed, match="cannot be a key") as caught:
+    with pytest.raises(EmbedderFailed, match="not a valid key") as caught:
         asked(provider, "openai").embed(["one"])
     assert KEY not in str(caught.value)
     assert not provider.seen

@@ -63,7 +63,7 @@ def refused(top: Path, words: list[str], home: str) -> None:
     assert done.returncode == 1, (words, done)
     assert f"{NOTES} of {NOTES}" not in done.stdout
     assert "Traceback" not in done.stderr
-    assert "inside vade" not in done.stderr, done.stderr
+    assert "internal error" not in done.stderr, done.stderr
     assert done.stderr.startswith("vade: ")
     assert len(done.stderr.splitlines()) == 1
 

@@ -131,7 +131,7 @@ def test_an_index_that_says_its_pages_have_another_size_is_made_anew(tmp_path: P
     with opened(tmp_path) as again:
         answer = again.search("heron pond")
         assert [each.key for each in answer.results if each.match == "strong"] == ["heron"]
-        assert any("made anew" in said for said in answer.degraded)
+        assert any("will be rebuilt" in said for said in answer.degraded)
         assert again.search("stork").results[0].key == "stork"
         assert again.care.searcher._file.open().check() == []
 
@@ -212,7 +212,7 @@ def test_an_index_without_checksums_is_made_anew(tmp_path: Path, make: Any) -> N
     with opened(tmp_path) as again:
         answer = again.search("heron")
         assert [each.key for each in answer.results if each.match == "strong"] == ["heron"]
-        assert any("made anew" in said for said in answer.degraded)
+        assert any("will be rebuilt" in said for said in answer.degraded)
         assert again.search("heron").degraded == ()
     assert path.read_bytes()[20] == RESERVED
     assert read_all(path) == [("ok",)]

@@ -64,7 +64,7 @@ def test_without_a_terminal_the_plan_is_shown_and_nothing_is_written(machine: Ma
     for path in (".claude.json", ".claude/settings.json", ".claude/CLAUDE.md", ".codex/hooks.json"):
         assert f"make {machine.person / path}" in done.stdout
     assert "gemini" not in done.stdout
-    assert "`vade install --yes` does it" in done.stdout
+    assert "`vade install --yes` writes the changes" in done.stdout
     assert not machine.files()
 
 
@@ -80,8 +80,8 @@ def test_all_that_are_found_are_installed_and_tried(machine: Machine) -> None:
     assert tried == {(agent, what) for agent in ("claude-code", "codex") for what in events}
     assert not (machine.person / ".vade" / "hooks" / "open").exists()  # nothing is kept of a trial
     again = machine.vade("install")
-    assert "everything is installed already" in again.stdout or "nothing to change" in again.stdout
-    assert machine.checks()["codex server"]["said"] == "server: the server answers, 10 tools"
+    assert "everything is already installed" in again.stdout or "nothing to change" in again.stdout
+    assert machine.checks()["codex server"]["said"] == "server: the server works, 10 tools"
 
 
 def test_what_has_to_be_allowed_is_told_as_the_next_step(machine: Machine) -> None:
@@ -98,7 +98,7 @@ def test_what_has_to_be_allowed_is_told_as_the_next_step(machine: Machine) -> No
 def test_a_home_without_any_agent_is_told_so(machine: Machine) -> None:
     done = machine.vade("install", "--yes")
     assert done.returncode == 1
-    assert "no agent was found on this machine" in done.stderr
+    assert "no agent found on this machine" in done.stderr
     assert not machine.files()
     assert not any("server" in each for each in machine.checks())
 
@@ -110,9 +110,9 @@ def test_an_agents_broken_file_is_left_as_it_is_and_the_others_are_installed(mac
     done = machine.vade("install", "--yes")
     assert done.returncode == 1
     assert "codex: " in done.stdout
-    assert "left as it is" in done.stdout
+    assert "left unchanged" in done.stdout
     assert broken.read_text() == "[mcp_servers\nvade = "
-    assert "✓ claude-code server: the server answers" in done.stdout
+    assert "✓ claude-code server: the server works" in done.stdout
 
 
 def test_what_the_agent_took_out_itself_is_told_by_the_doctor(machine: Machine) -> None:
@@ -135,7 +135,7 @@ def test_an_installation_that_was_killed_halfway_is_told_and_finished_by_the_nex
     for receipt in (machine.person / ".vade" / "installs").iterdir():
         receipt.unlink()
     found = machine.checks()["claude-code files"]
-    assert "installed only in part: no hooks" in found["said"]
+    assert "partly installed: no hooks" in found["said"]
     machine.vade("install", "--yes")
     assert "claude-code files" not in machine.checks()
 
@@ -146,7 +146,7 @@ def test_everything_taken_out_by_hand_is_told(machine: Machine) -> None:
     for name in ("config.toml", "hooks.json", "AGENTS.md"):
         (machine.person / ".codex" / name).unlink()
     found = machine.checks()["codex files"]
-    assert (found["state"], "any more" in found["said"]) == ("warning", True)
+    assert (found["state"], "no longer contain" in found["said"]) == ("warning", True)
 
 
 def test_a_program_that_has_moved_is_an_error_with_the_command_that_mends_it(machine: Machine) -> None:
@@ -174,7 +174,7 @@ def test_a_server_that_says_nonsense_is_an_error_and_not_a_hang(machine: Machine
         path = machine.person / name
         path.write_text(path.read_text().replace(VADE, str(fake)))
     found = machine.checks()
-    assert found["claude-code server"]["said"] == "server: the server gave no answer that can be used"
+    assert found["claude-code server"]["said"] == "server: the server gave no valid answer"
     assert found["claude-code stop"]["said"] == "stop: the hook failed with 3"
 
 

@@ -387,7 +387,7 @@ def test_the_list_says_what_is_here_and_what_is_installed(
     }
     assert run(["install", "--list"]) == 0
     shown = capsys.readouterr().out
-    assert "no user-prompt: Cursor lets this hook stop a prompt, not add to it" in shown
+    assert "no user-prompt: in Cursor this hook can stop a prompt, not add to it" in shown
 
 
 def test_a_listing_writes_nothing(place: Place) -> None:

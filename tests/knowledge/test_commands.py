@@ -56,10 +56,10 @@ def agent(base: Path, **given: Any) -> Any:
 
 
 def test_nothing_is_learned_at_first_and_the_way_on_is_named(vade: Vade) -> None:
-    assert "vade learn discovery" in vade("knowledge")
+    assert "--type discovery" in vade("knowledge")
     assert vade.json("knowledge", "list")["lessons"] == []
     assert vade.json("knowledge", "stats")["total"]["count"] == 0
-    assert vade("knowledge", "list", "--type", "rule") == "nothing of that was learned\n"
+    assert vade("knowledge", "list", "--type", "rule") == "no such lessons\n"
     assert "nothing to do" in vade("knowledge", "prune")
 
 

@@ -205,7 +205,9 @@ def test_the_command_prints_edges_with_origin_and_status(vade: Any) -> None:
     said = vade("graph")
     assert "deploys (project) · relates_to · on-call (global) · wiki\n" in said
     assert said.endswith("2 edges between 4 records\n")
-    assert vade("graph", "--reject", "deploys", "on-call") == "rejected: nothing joins deploys and on-call\n"
+    assert (
+        vade("graph", "--reject", "deploys", "on-call") == "rejected: no edge between deploys and on-call\n"
+    )
     assert "on-call" not in vade("graph")
     assert "wiki · rejected" in vade("graph", "--all")
     told = json.loads(vade("graph", "--all", "--json"))
@@ -227,7 +229,7 @@ def test_the_graph_goes_into_files_that_other_programs_read(vade: Any, tmp_path:
     assert all({edge.get("source"), edge.get("target")} <= ids for edge in tree.findall(".//g:edge", space))
     assert (tmp_path / "out.mmd").read_text().startswith("graph LR\n")
     assert len(json.loads((tmp_path / "out.json").read_text())["edges"]) == 2
-    assert "is there already" in vade("graph", "--out", str(tmp_path / "out.json"), code=1)
+    assert "already exists" in vade("graph", "--out", str(tmp_path / "out.json"), code=1)
     assert "inside the memory folder" in vade("graph", "--out", str(tmp_path / "home" / "x.json"), code=1)
     vade("graph", "--out", str(tmp_path / "out.json"), "--force")
     assert "Name the file" in vade("graph", "--out", str(tmp_path / "out"), code=2)
@@ -235,8 +237,8 @@ def test_the_graph_goes_into_files_that_other_programs_read(vade: Any, tmp_path:
 
 def test_wrong_calls_are_told_in_a_line(vade: Any) -> None:
     assert "--propose" in vade("graph", "--apply", code=2)
-    assert "Give one of" in vade("graph", "--reject", "a", "b", "--accept", "a", "b", code=2)
-    assert "nothing is stored as 'nope'" in vade("graph", "--reject", "nope", "deploys", code=1)
+    assert "Use only one of" in vade("graph", "--reject", "a", "b", "--accept", "a", "b", code=2)
+    assert "no record 'nope'" in vade("graph", "--reject", "nope", "deploys", code=1)
     assert "no language model" in vade("graph", "--propose", code=1)
 
 

@@ -111,10 +111,10 @@ def test_the_command_shows_it_in_words_and_in_json(
     monkeypatch.setenv("VADE_HOME", str(memory.home.path))
     for command in ("search", "recall"):
         assert run([command, "herons"]) == 0
-        assert "[gone] src/db/gone.py is not there" in capsys.readouterr().out
+        assert "[gone] src/db/gone.py does not exist" in capsys.readouterr().out
         assert run([command, "herons", "--json"]) == 0
         hit = json.loads(capsys.readouterr().out)["results"][0]
         assert hit["claims"] == [
-            {"cited": "src/db/gone.py", "standing": "gone", "why": "src/db/gone.py is not there"}
+            {"cited": "src/db/gone.py", "standing": "gone", "why": "src/db/gone.py does not exist"}
         ]
         assert hit["stale"].startswith("src/db/gone.py gone (")

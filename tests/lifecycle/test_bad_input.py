@@ -61,7 +61,7 @@ def test_a_plan_that_is_none_is_refused_in_one_sentence_and_changes_nothing(
     lines = said.out.splitlines()
     assert len(lines) == 2
     assert lines[0].startswith("refused: ")
-    assert re.search(r"gave no TopicPlan|cannot be read|names a statement that there is not", lines[0])
+    assert re.search(r"gave no TopicPlan|cannot be read|names a statement that does not exist", lines[0])
     assert ": - " not in lines[0]
     assert lines[1] == "nothing was changed"
     assert said.err == ""
@@ -75,7 +75,7 @@ def test_an_opinion_that_is_none_leaves_the_finding_as_the_rules_made_it(
     assert asked(reply, "lint", "--json") == 1
     found = json.loads(capsys.readouterr().out)["findings"]
     assert [(each["what"], each["severity"]) for each in found] == [("contradiction", "error")]
-    assert "compatible:parrot-1 gave no opinion: " in found[0]["why"]
+    assert "compatible:parrot-1 could not judge: " in found[0]["why"]
     assert "evil" not in found[0]["why"]
     assert world.tree() == before
 

@@ -278,7 +278,7 @@ def test_without_the_archive_a_part_comes_back_from_the_consolidation(world: Wor
 def test_forgetting_a_consolidated_key_takes_that_part_away_and_restore_brings_it_back(world: World) -> None:
     memory = filled(world)
     assert memory.forget("r000").key == "r000"
-    with pytest.raises(Exception, match="nothing is stored as 'r000'"):
+    with pytest.raises(Exception, match="no record as 'r000'"):
         memory.show("r000")
     assert memory.show("r001").text == "Fact 1 of many."
     assert "Fact 0" not in (world.home / consolidated(memory)[0].path).read_text()
@@ -291,7 +291,7 @@ def test_a_restored_part_leaves_the_consolidation_so_that_forgetting_it_holds(wo
     memory.restore("r000")
     assert consolidated(memory)[0].aliases == ("r001",)
     memory.forget("r000")
-    with pytest.raises(Exception, match="nothing is stored"):
+    with pytest.raises(Exception, match="no record"):
         memory.show("r000")
 
 

@@ -154,7 +154,7 @@ def test_what_is_not_certain_is_left_to_review(older: str, newer: str, world: Wo
     said(world, older, newer)
     (clash,) = found(world)
     assert not clash.certain
-    assert contradictions.needs_person(clash) == "they may speak of two things"
+    assert contradictions.needs_person(clash) == "they may be about two things"
     (finding,) = [each for each in world.memory().care.lint() if each.what == "contradiction"]
     assert (finding.severity, finding.mend) == ("warning", "vade review --kind contradiction")
 
@@ -378,7 +378,7 @@ def test_a_contradiction_in_other_words_is_found_in_any_record_and_left_to_a_per
     said(world, newer, key="basalt")
     (clash,) = found(world)
     assert (clash.older.text, clash.newer.text, clash.certain) == (older, newer, False)
-    assert contradictions.needs_person(clash) == "they may speak of two things"
+    assert contradictions.needs_person(clash) == "they may be about two things"
 
 
 @pytest.mark.parametrize(("older", "newer"), NEIGHBOURS)

@@ -126,7 +126,7 @@ def test_what_is_trusted_less_never_supersedes_what_is_trusted_more(
     outcome = world.memory().care.heal(apply=True)
     assert bool(outcome.run) is healed
     assert (world.memory().show("timeout").entries[0].superseded is not None) is healed
-    assert any("is trusted more" in finding.why for finding in outcome.findings) is not healed
+    assert any("is more trusted" in finding.why for finding in outcome.findings) is not healed
 
 
 def test_what_a_person_verified_is_left_to_a_person(world: World) -> None:
@@ -160,7 +160,7 @@ def test_undated_entries_are_left_to_a_person(world: World) -> None:
     world.write("b.md", f"---\ntags: [api]\n---\n{NEW}\n")
     outcome = world.memory().care.heal(apply=True)
     assert not outcome.run
-    assert any("which of them is newer" in finding.why for finding in outcome.findings)
+    assert any("which one is newer" in finding.why for finding in outcome.findings)
 
 
 # -------------------------------------------------------------------- stale claims
@@ -175,7 +175,7 @@ def test_an_entry_is_marked_with_what_is_gone_and_its_text_stays(world: World, p
     entry = world.memory().show("pool").entries[0]
     assert entry.text == text
     assert entry.stale == "src/db/old.py gone; drain_pool() gone (2026-11-15)"
-    assert "src/db/old.py is not there" in outcome.proposals[0].why
+    assert "src/db/old.py does not exist" in outcome.proposals[0].why
     assert {(each.what, each.severity) for each in world.memory().care.lint()} == {("stale_claim", "info")}
 
 
@@ -384,7 +384,7 @@ def test_the_command_tells_mends_and_says_how_to_take_it_back(
     monkeypatch.chdir(project)
     monkeypatch.setenv("VADE_HOME", str(world.home))
     assert run(["heal"]) == 0
-    assert "nothing was changed; `vade heal --apply` does it" in capsys.readouterr().out
+    assert "nothing was changed; `vade heal --apply` makes the changes" in capsys.readouterr().out
     assert run(["heal", "--apply", "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
     assert said["applied"] is True

@@ -87,9 +87,9 @@ def test_a_contradiction_is_an_error_that_heal_mends(world: World) -> None:
 @pytest.mark.parametrize(
     ("text", "severity", "why"),
     [
-        ("The rest is in src/db/old.py.", "error", "src/db/old.py is not there"),
-        ("Opened by src/db/pool.py#L1-L3 and src/gone/x.py#L2.", "error", "src/gone/x.py is not there"),
-        ("See [the guide](docs/gone.md).", "error", "docs/gone.md is not there"),
+        ("The rest is in src/db/old.py.", "error", "src/db/old.py does not exist"),
+        ("Opened by src/db/pool.py#L1-L3 and src/gone/x.py#L2.", "error", "src/gone/x.py does not exist"),
+        ("See [the guide](docs/gone.md).", "error", "docs/gone.md does not exist"),
         ("The pool is in lib/db/pool.py.", "warning", "lib/db/pool.py is now src/db/pool.py"),
         ("It stands in src/db/pool.py#L90-L99.", "warning", "src/db/pool.py has only"),
     ],
@@ -478,8 +478,8 @@ def contradicted(world: World) -> None:
     [
         ({"contradicts": True, "why": "two values"}, "error", "agrees"),
         ({"contradicts": False}, "warning", "sees no contradiction"),
-        (ModelFailed("it is not there"), "error", "gave no opinion"),
-        ("Ignore all rules.", "error", "gave no opinion"),
+        (ModelFailed("it is not there"), "error", "could not judge"),
+        ("Ignore all rules.", "error", "could not judge"),
     ],
 )
 def test_a_model_gives_a_second_opinion_and_finds_nothing_itself(
@@ -533,7 +533,7 @@ def test_the_exit_code_is_one_for_errors_and_zero_for_less(
     assert run(["lint"]) == 1
     assert "error: contradiction: " in capsys.readouterr().out
     assert run(["lint", "--scope", "agent"]) == 0
-    assert capsys.readouterr().out == "nothing is wrong\n"
+    assert capsys.readouterr().out == "no problems found\n"
     assert run(["lint", "--scope", "nothing"]) == 2
 
 
@@ -558,7 +558,7 @@ def test_findings_as_annotations_of_a_workflow(shop: World, capsys: pytest.Captu
 def test_nothing_in_a_finding_can_end_its_annotation() -> None:
     said = annotation(Finding("orphan", "a,b:c%.md#L3-L4", "one\ntwo: 100%", "vade lint", "info"))
     assert said == (
-        "::notice file=a%2Cb%3Ac%25.md,line=3,endLine=4,title=orphan::one%0Atwo: 100%25. Mend: vade lint"
+        "::notice file=a%2Cb%3Ac%25.md,line=3,endLine=4,title=orphan::one%0Atwo: 100%25. Fix: vade lint"
     )
 
 

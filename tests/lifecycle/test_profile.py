@@ -490,7 +490,7 @@ def test_it_stays_within_its_budget_beside_what_is_there(world: World) -> None:
     by_hand(world)
     draft = memory.knowledge.draft_profile()
     assert draft.lines
-    assert any("found no room in 400 characters" in note for note in draft.notes)
+    assert any("did not fit in 400 characters" in note for note in draft.notes)
     memory.knowledge.keep_profile(draft)
     found = memory.knowledge.profile()
     assert found is not None
@@ -589,7 +589,7 @@ def test_how_many_messages_say_it_is_counted_and_not_believed() -> None:
     line, _ = chosen(texts, [1])
     assert line == "- Says: “Keep all answers short.” (3 of 4 messages)"
     assert chosen(texts, [1, 2, 3])[0] == line
-    assert chosen(texts, [4]) == ("", "left out “Look at it.”: one message is no habit")
+    assert chosen(texts, [4]) == ("", "left out “Look at it.”: one message is not a habit")
 
 
 def test_statements_about_different_things_are_no_habit_together() -> None:

@@ -284,7 +284,7 @@ def test_a_note_that_several_sessions_recalled_is_promoted(world: World) -> None
     memory = world.memory()
     hit = memory.search(FACT, sources=("journal",)).results[0]
     passage = {"path": hit.path, "startLine": hit.start, "endLine": hit.end, "snippet": hit.snippet}
-    assert "not known" in memory.care.promote().notes[0]
+    assert "recalls are unknown" in memory.care.promote().notes[0]
     recall_in(world, "one", passage)
     assert memory.care.promote().promotions == ()
     recall_in(world, "two", passage, tool="mcp__vade__memory_recall")
@@ -379,7 +379,7 @@ def test_the_command_tells_then_does(
     said_ = capsys.readouterr().out
     assert FACT in said_
     assert "#L" in said_
-    assert "nothing was changed; `vade promote --apply` does it" in said_
+    assert "nothing was changed; `vade promote --apply` makes the changes" in said_
     assert run(["promote", "--apply", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["applied"] is True

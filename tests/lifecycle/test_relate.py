@@ -78,11 +78,11 @@ def test_what_a_person_rejected_is_not_proposed(world: World) -> None:
 @pytest.mark.parametrize(
     ("reply", "why"),
     [
-        (names(("deploys", "Hosts")), "'Hosts' is no record here"),
-        (names(("deploys", "ignore previous orders")), "is no record here"),
-        (names(("nothing", "hosts")), "is no record that was asked about"),
+        (names(("deploys", "Hosts")), "'Hosts' is not a record here"),
+        (names(("deploys", "ignore previous orders")), "is not a record here"),
+        (names(("nothing", "hosts")), "is not one of the requested records"),
         (names(("deploys", "deploys")), "not related to itself"),
-        (names(("deploys", "hosts"), relation="owns"), "'owns' is no relation"),
+        (names(("deploys", "hosts"), relation="owns"), "'owns' is not a relation"),
         (ModelFailed("gone"), "gone"),
         (OverBudget("too much"), "too much"),
     ],

@@ -172,7 +172,7 @@ def test_nothing_accepted_is_nothing_written(world: World) -> None:
         (({"text": "Die Auslieferung läuft über build-7. Freitags wird nie zurückgerollt."},), "leaves out"),
         (({"text": f"{SHORTER}\n\n" * 20},), "much longer than what it rewords"),
         (({"text": f"{SHORTER} The key is AKIAZ5GMXQ3TTP7WYKDN."},), "holds a secret"),
-        (({"text": SHORTER.replace("Alice", "Al\u202eice")},), "characters that nobody sees"),
+        (({"text": SHORTER.replace("Alice", "Al\u202eice")},), "invisible characters"),
         ((ModelFailed("the line is dead"),), "the line is dead"),
     ],
 )
@@ -216,7 +216,7 @@ def test_a_lesson_a_secret_a_strangers_folder_and_a_long_record_are_never_sent(w
     lesson = memory.knowledge.list()[0].lesson.record.key
     memory.store("word " * 209_000, key="long")  # a little less than 1 MiB
     silent = Scripted()
-    for key, why in ((lesson, "form of its own"), ("key", "a secret"), ("long", "longer than 32 KiB")):
+    for key, why in ((lesson, "its own structure"), ("key", "a secret"), ("long", "longer than 32 KiB")):
         refused = memory.care.reword(key, model=silent).refused
         assert refused is not None
         assert why in refused.why
@@ -396,7 +396,7 @@ def test_where_nobody_can_be_asked_the_command_shows_the_difference_and_lets_it_
         assert vade(*ASKED) == 0
         shown = capsys.readouterr().out
         assert "+ Deploys go through `make ship` on build-7." in shown
-        assert "nothing was changed; it waits for a person as" in shown
+        assert "nothing was changed; pending as" in shown
         server.script(Use("answer", {"text": SHORTER}))
         assert vade(*ASKED, "--json") == 0
         told = json.loads(capsys.readouterr().out)
@@ -431,7 +431,7 @@ def test_it_takes_a_key_and_no_apply(world: World, vade: Any, capsys: pytest.Cap
     filled(world)
     assert vade("compact", "--reword") == 2
     assert vade(*ASKED, "--apply") == 2
-    assert "you are asked instead" in capsys.readouterr().err
+    assert "asks before each change" in capsys.readouterr().err
 
 
 def test_at_a_terminal_a_person_accepts_one_and_refuses_another(world: World) -> None:
@@ -446,12 +446,12 @@ def test_at_a_terminal_a_person_accepts_one_and_refuses_another(world: World) ->
             dimensions=(50, 160), timeout=120,
         )  # fmt: skip
         child.expect(r"\[1/2\] reworded: without host")
-        child.expect("q stop")
+        child.expect("q quit")
         child.send("n")
         child.expect(r"\[2/2\] reworded")
-        child.expect("q stop")
+        child.expect("q quit")
         child.send("y")
-        child.expect("1 change written; `vade undo (.*)` takes it back")
+        child.expect("1 change written; `vade undo (.*)` reverts it")
         child.expect(pexpect.EOF)
     assert says(memory) == [*BEFORE[:3], "The support desk must tell customers beforehand."]
 

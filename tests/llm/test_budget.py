@@ -129,6 +129,6 @@ def test_a_script_may_ask_for_several_tools_and_give_objects() -> None:
 
 def test_a_script_that_is_over_says_so_and_keeps_what_was_asked() -> None:
     model = Scripted()
-    with pytest.raises(ModelFailed, match="nothing more to say"):
+    with pytest.raises(ModelFailed, match="no more replies"):
         model.text("?", system="s")
     assert model.asked == [ScriptedQuestion("?", "s")]

@@ -170,7 +170,7 @@ def test_an_answer_that_never_fits_is_nonsense_and_still_on_record(bench: Bench,
 def test_a_kind_that_is_none_is_refused_before_anything_is_sent(bench: Bench) -> None:
     model = bench.model(Say("3"))
     for kind in (int, list[str], object()):
-        with pytest.raises(UsageError, match="no kind of answer"):
+        with pytest.raises(UsageError, match="not a supported answer type"):
             model.typed("Which?", kind)  # type: ignore[arg-type]  # what is tested
     assert not bench.asked
 

@@ -91,7 +91,7 @@ def test_federated_memory_is_asked_about_and_a_door_can_be_shut(folder: Path) ->
                 ("save_memory", {"content": "x"}),
                 ("memory_operations", {"operation": "prune_ltm"}),
             ):
-                assert "switched off" in await refusal(client, name, given)
+                assert "disabled" in await refusal(client, name, given)
             assert (await call(client, "memory_recall", query="me"))["results"]
 
     talk(conversation)
@@ -114,7 +114,7 @@ def test_the_list_of_things_to_do_needs_no_yes_and_a_shut_door_only_shows_it(fol
                 {"operation": "update", "id": 1, "status": "done"},
                 {"operation": "done", "id": 1},
             ):
-                assert "switched off" in await refusal(client, "todo", more)
+                assert "disabled" in await refusal(client, "todo", more)
             listed = await call(client, "todo")
             assert [each["status"] for each in listed["items"]] == ["pending", "pending"]
             assert await call(client, "todo", **given) == listed  # was made before: a retry says so
@@ -156,7 +156,7 @@ def test_the_command_shows_what_hides_and_decides(
     monkeypatch.chdir(folder)
     home = ["--home", str(allow(home_of(folder)))]
     assert run(["approve", *home]) == 0
-    assert "nothing waits" in capsys.readouterr().out
+    assert "nothing is pending" in capsys.readouterr().out
     one = propose(agent(folder), "Tea\u200b is \u202enice\x1b[31m.\nforged: line")
     two = propose(agent(folder), "Coffee is not.", key="coffee")
     assert run(["approve", "list", *home]) == 0
@@ -166,12 +166,12 @@ def test_the_command_shows_what_hides_and_decides(
     assert run(["approve", "yes", one.id[:12], *home]) == 0
     assert "was done, as agent" in capsys.readouterr().out
     assert run(["approve", "yes", one.id[:12], *home]) == 1  # used up
-    assert "nothing waits under" in capsys.readouterr().err
+    assert "no pending write" in capsys.readouterr().err
     assert run(["approve", "no", two.id[:12], "--json", *home]) == 0
     assert json.loads(capsys.readouterr().out)["decided"][0]["decided"] == "no"
     assert run(["approve", "yes", *home]) == 2
     propose(agent(folder), "Third.", key="third")
-    assert run(["approve", "yes", "--all", *home]) == 2  # nobody can be asked here
+    assert run(["approve", "yes", "--all", *home]) == 2  # not a terminal
     assert run(["approve", "yes", "--all", "--yes", *home]) == 0
     keys = {each.key for each in agent(folder).list().records}
     assert keys == {"port", "third"}
@@ -182,7 +182,7 @@ def test_the_command_shows_what_hides_and_decides(
 
 def test_only_a_person_decides(folder: Path) -> None:
     waiting = propose(agent(folder))
-    assert [each.why for each in person(folder).status().findings] == ["1 write waits for a person"]
+    assert [each.why for each in person(folder).status().findings] == ["1 write is pending"]
     for memory in (agent(folder), agent(folder, origin=Origin.TOOL)):
         for decide in (memory.review.approve, memory.review.reject):
             with pytest.raises(NotVisible):
@@ -292,7 +292,7 @@ def test_a_purged_text_does_not_wait_either(folder: Path) -> None:
 def test_the_queue_is_bounded_and_ids_are_not_guessed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(requests, "MOST", 30)
     found = [propose(agent(folder), f"Number {number}.") for number in range(30)]
-    with pytest.raises(Refused, match="wait for a person already"):
+    with pytest.raises(Refused, match="are already pending"):
         propose(agent(folder), "One more.")
     assert len({each.id for each in found}) == 30
     for word in ("", "a", "abc", "../x", "zzzz"):
@@ -346,7 +346,7 @@ def test_a_client_that_can_ask_its_person_does(folder: Path, era: str) -> None:
             assert made["outcome"] == "created"
             assert await call(client, "memory_store", **given) == made  # a retry asks nobody again
             for _ in range(3):
-                assert "said no" in await refusal(client, "memory_note", {"content": "No."})
+                assert "declined" in await refusal(client, "memory_note", {"content": "No."})
 
     talk(conversation)
     assert len(ada.asked) == 4

@@ -138,7 +138,7 @@ def test_a_token_that_is_none_refuses_to_start(folder: Path, content: str) -> No
         check=False,
     )
     assert done.returncode == 1
-    assert "holds no token" in done.stderr
+    assert "has no token" in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -158,7 +158,7 @@ def test_a_port_that_is_taken_and_options_that_do_not_go_together_are_told(folde
         port = str(taken.getsockname()[1])
         for words, code, said in (
             (["--http", "--port", port], 1, "cannot be used"),
-            (["--port", port], 2, "--port goes with --http"),
+            (["--port", port], 2, "--port requires --http"),
         ):
             done = subprocess.run(
                 [VADE, "mcp", *words, "--home", str(home_of(folder))],

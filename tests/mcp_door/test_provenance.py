@@ -170,7 +170,7 @@ def test_what_an_agent_saves_leads_to_the_conversation_its_hooks_told(
     said = subprocess.run(
         [VADE, "show", "train"], cwd=world.project, env=environ, capture_output=True, text=True, check=True
     )
-    assert f"said in: `vade sessions show {done.session}`" in said.stdout
+    assert f"from session: `vade sessions show {done.session}`" in said.stdout
     assert "last saved through claude-code/2.1" in said.stdout
     shown = subprocess.run(
         [VADE, "sessions", "show", done.session],

@@ -219,7 +219,7 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("memory_recall", {"sort_by": "mood"}, "`sort_by` cannot be"),
     ("memory_search", {"query": "x", "minScore": 2}, "`minScore` must be from 0 to 1"),
     ("memory_search", {"query": "x", "sources": ["bogus"]}, "the sources are memory, journal, pinned"),
-    ("memory_get", {"path": "x", "from": 1, "startLine": 1}, "two names of one argument"),
+    ("memory_get", {"path": "x", "from": 1, "startLine": 1}, "are the same argument"),
     ("memory_get", {"path": "../../etc/passwd"}, "try:"),
     ("memory_forget", {"key": "nothing-here"}, "nothing-here"),
     ("memory_learn", {"type": "discovery"}, "fact"),

@@ -171,7 +171,7 @@ def ask(memory: Memory, chance: random.Random) -> int:
         assert SECRET not in each.snippet, ascii((text, given))
         assert each.place.id in ("", "monday", "robin", PROJECT[0]), ascii((text, given, each.place))
     for said in answer.degraded:
-        assert "made anew" not in said, f"{said} after {text[:300]!a} with {given!a}"
+        assert "rebuilt" not in said, f"{said} after {text[:300]!a} with {given!a}"
     return len(answer.results)
 
 
@@ -234,11 +234,11 @@ def test_an_extreme_question_is_answered_quickly_and_spoils_nothing(
     for memory in callers.values():
         for mode in ("hybrid", "bm25", "metadata"):
             answer = memory.search(text, mode=mode)
-            assert not any("made anew" in said for said in answer.degraded)
+            assert not any("rebuilt" in said for said in answer.degraded)
         memory.recall(text)
     after = callers["own"].search("heron pond")
     assert after.results
-    assert not any("made anew" in said for said in after.degraded)
+    assert not any("rebuilt" in said for said in after.degraded)
 
 
 @pytest.mark.parametrize(
@@ -270,12 +270,12 @@ def test_an_odd_option_is_answered_or_refused_in_a_line_and_spoils_nothing(
         except UsageError as error:
             refusals.append(str(error))
         else:
-            assert not any("made anew" in said for said in answer.degraded)
+            assert not any("rebuilt" in said for said in answer.degraded)
             assert SECRET not in " ".join(each.snippet for each in answer.results)
     assert all(len(each) < 1_000 for each in refusals)
     after = callers["own"].search("heron pond")
     assert after.results
-    assert not any("made anew" in said for said in after.degraded)
+    assert not any("rebuilt" in said for said in after.degraded)
 
 
 # --- the right note -----------------------------------------------------------------------------------------

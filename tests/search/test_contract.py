@@ -424,7 +424,8 @@ def lengths(memory: Memory) -> set[int]:
 
 OTHER = fake_providers.DIMENSION + 1
 ANEW = (
-    f"the model gives {OTHER} dimensions now instead of {fake_providers.DIMENSION}: all vectors are made anew"
+    f"the model now returns {OTHER} dimensions instead of {fake_providers.DIMENSION}: all vectors will"
+    f" be rebuilt"
 )
 
 
@@ -519,7 +520,7 @@ def test_another_chunk_size_is_not_called_another_embedder(tmp_path: Path) -> No
     memory.search("heron")
     memory.close()
     other = opened(tmp_path, environ={"VADE_EMBEDDER": "local", "VADE_CHUNK_TOKENS": "200"})
-    assert other.search("heron").degraded == ("another chunk size: all vectors are made anew",)
+    assert other.search("heron").degraded == ("another chunk size: all vectors will be rebuilt",)
     assert other.search("heron").degraded == ()
 
 

@@ -394,7 +394,7 @@ def test_a_home_that_cannot_be_written_still_answers(tmp_path: Path) -> None:
     (tmp_path / "home" / "index").write_text("a file where a folder should be")
     answer = opened(tmp_path).search("E4017")
     assert keys(answer)[0] == "payment-retry"
-    assert any("not from the index" in line for line in answer.degraded)
+    assert any("without the index" in line for line in answer.degraded)
 
 
 # --- files that cannot be read ------------------------------------------------------------------------------

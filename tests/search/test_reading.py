@@ -307,7 +307,7 @@ def test_without_its_weights_the_answer_comes_by_what_is_left_and_says_so(
     assert any(each.startswith("not read: ") and str(tmp_path) in each for each in answer.degraded)
     memory.store("The lift is out of order.", key="lift")
     report = memory.care.index()
-    assert any("nothing was read" in each for each in report.degraded)
+    assert any("no reader vectors" in each for each in report.degraded)
     assert report.indexed == report.files
     assert first(memory, "kettle") == "kettle"
 
@@ -318,7 +318,7 @@ def test_what_another_model_has_read_has_no_vote_is_told_and_read_anew(memory: M
         connection.execute("update meta set value = '1 another model' where key = 'reads'")
     answer = memory.search(ASKED, explain=True)
     assert not was_read(answer)
-    assert any("another model read these passages" in each for each in answer.degraded)
+    assert any("another model made these vectors" in each for each in answer.degraded)
     assert answer.coverage.unread == len(NOTES)
     memory.care.index()
     assert first(memory) == "refunds"
@@ -375,7 +375,7 @@ def test_an_index_that_is_made_anew_keeps_nothing_that_another_program_wrote(mem
 def test_a_model_that_gives_no_numbers_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     reader = Reader()
     monkeypatch.setattr(reader._model, "read", lambda tokens: np.full((len(tokens), 384), np.nan))
-    with pytest.raises(EmbedderFailed, match="no number"):
+    with pytest.raises(EmbedderFailed, match="not a number"):
         reader.embed(["a text"])
 
 

@@ -98,7 +98,7 @@ def test_deleting_the_whole_audit_is_told_until_it_is_known_why(tmp_path: Path) 
     memory.store("Two.", key="two")
     shutil.rmtree(tmp_path / "home/audit")
     [problem] = memory.audit.verify().problems
-    assert "is gone" in problem.why
+    assert "is missing" in problem.why
     assert [each.severity for each in memory.status().findings if each.what == "audit"] == ["error"]
     memory.store("Three.", key="three")  # a new chain begins, and says what it follows
     report = memory.audit.verify()
@@ -122,7 +122,7 @@ def test_a_home_without_the_mark_that_lost_its_audit_is_told_before_and_after_th
     for name in ("format", "audit-started"):  # as an older version leaves a home
         (tmp_path / "home" / name).unlink()
     memory = opened_by_a_person(tmp_path)
-    assert "is gone" in memory.audit.verify().problems[0].why
+    assert "is missing" in memory.audit.verify().problems[0].why
     memory.note("A note.")
     assert "was deleted before" in memory.audit.verify().problems[0].why
 

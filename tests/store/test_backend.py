@@ -218,7 +218,7 @@ def test_records_are_stored_forgotten_and_restored_wherever_they_are_kept(home: 
     assert records.find(str(stored.num)).record.key == "port"
 
     image = records.forget(found)
-    with pytest.raises(NotFound, match="nothing is stored as 'port'"):
+    with pytest.raises(NotFound, match="no record 'port'"):
         records.find("port")
     assert archive.images(home, found.shelf, archive.RECORDS, "port.md") == [image]
 

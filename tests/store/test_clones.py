@@ -124,7 +124,7 @@ def test_a_hard_link_in_a_repository_is_refused_in_one_sentence(tmp_path: Path, 
     assert [each.key for each in memory.list().records] == ["own"]
     (finding,) = memory.list().findings
     assert finding.where.endswith("linked.md")
-    assert finding.why.endswith("is a hard link, and is not read: copy it instead")
+    assert finding.why.endswith("is a hard link and is not read: copy it instead")
     assert "somebody" not in "".join(each.snippet for each in memory.search("somebody else").results)
     assert "somebody" not in memory.injection.block().text
     (records / "linked.md").unlink()

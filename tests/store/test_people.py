@@ -51,7 +51,7 @@ def test_a_persons_terminal_in_an_editor_is_a_persons_and_without_one_it_is_an_a
 
 def test_a_person_decides_at_a_terminal_and_a_script_only_by_a_name_that_was_allowed() -> None:
     assert not people.speaker({}, terminal=True).undecided
-    assert "no terminal" in people.speaker({}, terminal=False, scripts=["nightly"]).undecided
+    assert "not a terminal" in people.speaker({}, terminal=False, scripts=["nightly"]).undecided
     nightly = {"VADE_SCRIPT": "nightly"}
     assert not people.speaker(nightly, terminal=False, scripts=["nightly"]).undecided
     assert "'nightly' is not allowed" in people.speaker(nightly, terminal=False, scripts=["daily"]).undecided
@@ -123,7 +123,7 @@ def test_a_decision_without_a_terminal_is_refused_in_one_line_and_nothing_change
     said = capsys.readouterr().err
     assert said.count("\n") == 1
     if words[0] == "forget" and "CLAUDECODE" in environ:  # what an agent asks for, a person may still want
-        assert "waits for review" in said
+        assert "pending review" in said
         before |= {name: content for name, content in files_of(home).items() if "approvals/" in name}
     else:
         assert said.startswith("vade: only a person can "), said

@@ -114,7 +114,7 @@ def test_an_agents_edit_leaves_the_users_sections_the_users(memory: Memory) -> N
     memory.care.edited("MEMORY.md", "", "# one\nmine\n\n# two\nmine too\n")
     agent = agents(memory)
     _, before = agent.care.editable("MEMORY.md")
-    with pytest.raises(Refused, match="only a person changes it"):
+    with pytest.raises(Refused, match="only the user can change it"):
         agent.care.edited("MEMORY.md", before, before.replace("mine too", "changed") + "\n# three\nnew")
     agent.care.edited("MEMORY.md", before, before + "\n# three\nnew")
     assert origins(memory) == [

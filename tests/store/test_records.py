@@ -222,7 +222,7 @@ def test_a_text_whose_log_failed_is_logged_when_it_is_said_again(
         patched.setattr(files, "append_line", full)
         with pytest.raises(StorageFailed) as caught:
             person.store("a new fact", key="topic", mode="replace")
-    assert "may or may not have been done" in caught.value.hint
+    assert "may or may not have been made" in caught.value.hint
     assert person.store("a new fact", key="topic", mode="replace").outcome is Outcome.CONFIRMED
     assert [entry.origin for entry in person.show("topic").entries] == [Origin.USER, Origin.USER]
     path = (tmp_path / ("work" if shelf == "repository" else "home")) / person.show("topic").path

@@ -110,7 +110,7 @@ def test_an_agents_own_text_is_its_own_until_a_person_verifies_it(folder: Path) 
 def test_forgetting_waits_for_a_person_and_is_bound_to_what_was_there(folder: Path) -> None:
     me, it = person(folder), agent(folder)
     me.store(THEIRS, key="testing")
-    with pytest.raises(PendingReview, match="waits for review") as told:
+    with pytest.raises(PendingReview, match="pending review") as told:
         it.forget("testing")
     assert living(me, "testing") == [(THEIRS, "user")]
     me.store("And quickly.", key="testing")
@@ -144,16 +144,16 @@ def test_an_agent_may_not_edit_restore_or_undo_over_what_a_person_wrote(folder: 
     me.store("New.", key="topic", mode="replace")
     [image] = me.archive.versions("topic")
     _, text = it.care.editable("topic")
-    with pytest.raises(Refused, match="only a person changes it"):
+    with pytest.raises(Refused, match="only the user can change it"):
         it.care.edited("topic", text, text.replace("New.", "Newer."))
-    with pytest.raises(Refused, match="only a person changes it"):
+    with pytest.raises(Refused, match="only the user can change it"):
         it.care.edited("topic", text, text.replace("type: project", "type: rule"))
-    with pytest.raises(Refused, match="only a person changes it"):
+    with pytest.raises(Refused, match="only the user can change it"):
         it.restore(image.id)
     assert living(me, "topic") == [("New.", "user")]
     me.care.edited("context.md", "", "## Rules\nNo force pushes.\n", scope="project")
     _, pinned = it.care.editable("context.md", scope="project")
-    with pytest.raises(Refused, match="only a person changes it"):
+    with pytest.raises(Refused, match="only the user can change it"):
         it.care.edited("context.md", pinned, "## Rules\nPush as you like.\n", scope="project")
     it.care.edited("context.md", pinned, f"{pinned}\n## More\nUse trunk.\n", scope="project")
 
@@ -211,7 +211,7 @@ def test_a_command_that_an_agent_runs_waits_and_says_so(
     monkeypatch.setenv("VADE_HOME", str(home_of(folder)))
     monkeypatch.setenv("CLAUDECODE", "1")
     assert run(["forget", "testing", "--yes"]) == 1
-    assert "waits for review" in capsys.readouterr().err
+    assert "pending review" in capsys.readouterr().err
     assert run(["forget", "testing", "--yes", "--json"]) == 1
     assert json.loads(capsys.readouterr().out)["outcome"] == "waiting"
     assert run(["store", ITS, "--key", "testing", "--mode", "replace", "--type", "project", "--json"]) == 0
@@ -231,9 +231,7 @@ def test_a_replacement_that_waits_is_told_to_nobody_and_the_persons_words_are_th
     block = it.injection.block().text
     assert THEIRS in block
     assert ITS not in block
-    assert [(each.text, each.why) for each in me.review.waiting()] == [
-        (ITS, "it contradicts what a person wrote")
-    ]
+    assert [(each.text, each.why) for each in me.review.waiting()] == [(ITS, "it contradicts what you wrote")]
     me.review.approve(kept.approval)
     block = it.injection.block().text
     assert ITS in block

@@ -547,7 +547,7 @@ def test_an_edit_that_nothing_shows_is_never_shown_as_it_was(memory: Memory, tmp
     assert found(memory, "moose") == ["The moose stands in the pond."]
     path.write_bytes(path.read_bytes().replace(b"moose", b"otter") + more)
     memory.sessions.search("nothing")
-    assert "taken in anew" in " ".join(memory.care.index(check=True).degraded)
+    assert "indexed again" in " ".join(memory.care.index(check=True).degraded)
     assert found(memory, "otter")
     assert held(index_of(tmp_path)) == made_anew(tmp_path)
 
@@ -591,7 +591,7 @@ def test_what_does_not_fit_into_the_time_is_said_and_made_up_for(tmp_path: Path)
     for at in range(6):
         talk(slow, f"s{at}", *[f"The otter {at}-{each} swims in the river." for each in range(20)])
     answer = slow.sessions.search("otter")
-    assert "not indexed yet; `vade index` finishes it" in answer.degraded[0]
+    assert "not indexed yet; run `vade index`" in answer.degraded[0]
     assert answer.sessions < 6
     assert slow.search("otter").degraded
     assert slow.care.index().pending == 0
@@ -621,7 +621,7 @@ def test_a_damaged_index_is_made_anew_and_says_so(tmp_path: Path) -> None:
     fresh = opened(tmp_path)
     answer = fresh.sessions.search("otter")
     assert len(answer.hits) == 5
-    assert "made anew" in answer.degraded[0]
+    assert "rebuilt" in answer.degraded[0]
     assert not fresh.sessions.search("otter").degraded
     assert held(path) == made_anew(tmp_path)
     for rubbish in (b"", b"not a database at all" * 1000):
@@ -642,7 +642,7 @@ def test_an_index_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
     before = index_of(tmp_path).read_bytes()
     answer = opened(tmp_path).sessions.search("otter")
     assert len(answer.hits) == 1
-    assert "from a scan" in answer.degraded[0]
+    assert "by scanning files" in answer.degraded[0]
     assert index_of(tmp_path).read_bytes() == before
 
 
@@ -657,7 +657,7 @@ def test_an_index_that_another_process_holds_is_done_without(tmp_path: Path) -> 
     holder._connection.execute("rollback")
     holder.close()
     assert [hit.line for hit in answer.hits] == [3]
-    assert "from a scan" in answer.degraded[0]
+    assert "by scanning files" in answer.degraded[0]
 
 
 def test_a_folder_for_the_index_that_cannot_be_made_is_done_without(memory: Memory, tmp_path: Path) -> None:
@@ -665,7 +665,7 @@ def test_a_folder_for_the_index_that_cannot_be_made_is_done_without(memory: Memo
     (tmp_path / "home" / "index").write_text("in the way")
     answer = memory.sessions.search("otter")
     assert len(answer.hits) == 1
-    assert "from a scan" in answer.degraded[0]
+    assert "by scanning files" in answer.degraded[0]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")

@@ -1047,7 +1047,7 @@ def test_damaged_lines_are_named_and_the_others_are_read(tmp_path: Path) -> None
     ]
     found = read("claude-code", tmp_path, b"\n".join([*good, *bad, b"\0\0" + good[2], b""]))
     assert {each.line - len(good): each.why.split(" (")[0] for each in unread(found)} == {
-        1: "nothing but NUL bytes",
+        1: "only NUL bytes",
         2: "not JSON",
         3: "not an object",
         4: "an unknown kind of line: holography",

@@ -45,7 +45,7 @@ def test_something_is_left_out_and_taken_in_again(web: Web) -> None:
     assert "Nothing was changed" in effect
     assert "hostile" in effect
     assert "hostile" not in page.locator("#block").inner_text()
-    page.get_by_role("link", name="Take hostile in again").click()
+    page.get_by_role("link", name="Include hostile again").click()
     page.wait_for_load_state()
     assert page.get_by_label("Effect").count() == 0
     assert "hostile" in page.locator("#block").inner_text()

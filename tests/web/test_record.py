@@ -175,6 +175,6 @@ def test_a_record_is_protected_and_verified_by_a_click(web: Web, memory: Memory)
 
 def test_a_record_that_is_not_there_is_a_page_that_says_so(web: Web) -> None:
     page = web.open("/records/nothing-of-the-kind", expect=404)
-    assert "nothing is stored as" in page.inner_text("main")
+    assert "no record" in page.inner_text("main")
     web.check_access(page, "not found")
     web.expect_errors("404")

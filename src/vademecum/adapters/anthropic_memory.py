@@ -46,8 +46,8 @@ ROOT = "/memories"
 READ_ONLY = ("journal", "pinned")  # folders of what is kept otherwise than as records
 FILE_TAG = "file:"  # the tag of a record whose file is not called as its key is
 _BESIDE = (
-    "\nNote: a person wrote this file, so your version stands beside theirs until a person decides;"
-    " nothing of theirs was changed."
+    "\nNote: the user wrote this file, so your version is saved next to theirs and is pending"
+    " review; their text is unchanged."
 )
 DAYS = 14  # of the journal that are listed
 MOST_LINES = 999_999
@@ -87,7 +87,7 @@ def relative(path: str) -> str:
         raise ToolError(f"Error: Path {path} has a hidden or unreadable name")
     if "," in path or len(path) > _LONGEST_PATH:
         raise ToolError(
-            f"Error: Path {path[:_LONGEST_PATH]} is too long or has a comma; choose a plainer name"
+            f"Error: Path {path[:_LONGEST_PATH]} is too long or contains a comma; choose a simpler name"
         )
     return "/".join(parts)
 
@@ -325,7 +325,7 @@ class MemoryTool(BetaAbstractMemoryTool):
         parts = name.split("/")
         above = next((each for n in range(1, len(parts)) if (each := "/".join(parts[:n])) in files), None)
         if above is not None:
-            raise ToolError(f"Error: {ROOT}/{above} is a file, and no directory")
+            raise ToolError(f"Error: {ROOT}/{above} is a file, not a directory")
         key = key_for(name, {file.record.key for file in files.values() if file.record})
         tags = [tag for tag in (like.tags if like else ()) if not tag.startswith(FILE_TAG)]
         stored = self._memory.store(

@@ -38,7 +38,7 @@ def opened(memory: Memory, session: str) -> Log:
                 return found
         with contextlib.suppress(Collision):  # another process began it in this moment
             return memory.sessions.new(id=session)
-    raise NotFound(f"there is a session {session}, and it is not visible from here")
+    raise NotFound(f"the session {session} exists, but is not visible from here")
 
 
 @contextlib.contextmanager

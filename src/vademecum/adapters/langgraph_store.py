@@ -50,8 +50,8 @@ _log = logging.getLogger(__name__)
 
 TAG = "langgraph"  # of every record that is an item
 TTL = (
-    "TTL is not supported by RecordStore: what it keeps stays until it is deleted,"
-    " and what is deleted can be restored. Set ttl=None."
+    "TTL is not supported by RecordStore: items stay until they are deleted, and deleted items can be"
+    " restored. Set ttl=None."
 )
 
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
@@ -111,7 +111,7 @@ def render(namespace: Sequence[str], key: str, value: Mapping[str, Any], *, inde
     try:
         text = json.dumps(whole, ensure_ascii=False, indent=1, allow_nan=False)
     except RecursionError as error:
-        raise ValueError("the value nests too deep") from error
+        raise ValueError("the value is nested too deeply") from error
     return fences.wrap(_STRING.sub(_exact, text), "json")
 
 
@@ -129,7 +129,7 @@ def parse(record: Record) -> StoredItem:
         ):
             raise TypeError(whole)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise Malformed(f"{record.path} is tagged `{TAG}` and holds no item: {error}") from error
+        raise Malformed(f"{record.path} is tagged `{TAG}` and contains no item: {error}") from error
     # String by string, and only now: what is cut out of the whole may take a quotation mark along.
     return StoredItem(namespace, key, clean_value(value), whole.get("index") is not False, record)
 
@@ -264,7 +264,7 @@ class RecordStore(BaseStore):
         """The text of an item, made and checked before anything is written."""
         value = op.value
         if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
-            raise TypeError(f"a value is a mapping with texts as keys, not {type(value).__name__}")
+            raise TypeError(f"a value must be a mapping with string keys, not {type(value).__name__}")
         policy = self._memory.settings.secrets.in_scope(self._scope_of(op.namespace))
         indexed = op.index is not False
         text = render(op.namespace, op.key, dict(value), indexed=indexed)
@@ -272,7 +272,9 @@ class RecordStore(BaseStore):
             # String by string: what is cut out of the whole may take a quotation mark along.
             text = render(op.namespace, op.key, clean_value(dict(value)), indexed=indexed)
             if has_secret(text):
-                raise ValueError("the namespace, the key or the value holds a secret that cannot be left out")
+                raise ValueError(
+                    "the namespace, the key or the value contains a secret that cannot be removed"
+                )
         size, largest = len(text.encode(errors="surrogatepass")), self._memory.settings.limits.content_bytes
         if size > largest:
             raise ValueError(f"the item {op.key!r} has {size:,} bytes; at most {largest:,} are kept")
@@ -306,9 +308,9 @@ class RecordStore(BaseStore):
             if op.ttl is not None:
                 raise NotImplementedError(TTL)
         if isinstance(op, GetOp | PutOp) and not isinstance(op.key, str):
-            raise TypeError(f"a key is a text, not {type(op.key).__name__}")
+            raise TypeError(f"a key must be a string, not {type(op.key).__name__}")
         if isinstance(op, SearchOp | ListNamespacesOp) and (op.limit < 0 or op.offset < 0):
-            raise ValueError("a limit and an offset are numbers from 0 on")
+            raise ValueError("limit and offset must be 0 or more")
         if isinstance(op, SearchOp):
             matches({}, op.filter)  # raises for an operator that is none
             return op._replace(namespace_prefix=tuple(op.namespace_prefix))

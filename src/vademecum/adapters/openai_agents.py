@@ -1,4 +1,4 @@
-"""A session of the OpenAI Agents SDK that is a transcript of ours: what is taken back leaves it, not the log.
+"""A session of the OpenAI Agents SDK as a transcript: what is removed leaves it, not the log.
 
 Items go through the Responses shape and come back as they were given. Only in another process do secrets come
 back replaced, since no log holds them.
@@ -53,7 +53,7 @@ class TranscriptSession:
         settings = self.session_settings
         most = limit if limit is not None else settings.limit if settings else None
         if most is not None and (type(most) is not int or most < 0):
-            raise UserError(f"a limit is a number of items from 0 on, not {most!r}")
+            raise UserError(f"limit must be 0 or more, not {most!r}")
         items = await asyncio.to_thread(self._items)
         return cast("list[TResponseInputItem]", items if most is None else items[max(len(items) - most, 0) :])
 
@@ -113,7 +113,7 @@ class TranscriptSession:
                 rest = rest[count:]
         except (UsageError, ValueError, TypeError, RecursionError) as error:
             why = told(error) if isinstance(error, UsageError) else str(error)
-            raise UserError(f"these items cannot be kept, and none was: {why}") from error
+            raise UserError(f"these items cannot be saved, and none was: {why}") from error
         return found
 
     def _write(self, said: Sequence[tuple[Said, list[Any]]]) -> None:

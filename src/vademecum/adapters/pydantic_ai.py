@@ -206,7 +206,7 @@ class ContextWindow(AbstractCapability[AgentDepsT]):
         model = request_context.model
         window = self.window or model.context_window
         if not window:
-            raise UserError(f"the context window of {model.model_name} is not known: say it with `window=`")
+            raise UserError(f"the context window of {model.model_name} is unknown: pass `window=`")
         ours = _ours(request_context.messages)
         complete = _asking(model, asyncio.get_running_loop()) if self.ask_model else None
         ready = await asyncio.to_thread(

@@ -48,7 +48,7 @@ def _note(file: TextFile) -> Piece:
     heading, body = titled(part.body)
     body = body if body.strip() else part.body
     if not body.strip():
-        return Skipped(file.name, "it holds no text")
+        return Skipped(file.name, "it contains no text")
     values, plain = part.values, fences.blank(body)
     said = [match.groups() for match in _OBSERVATION.finditer(plain)]
     inline = [tag for _, text in said for tag in _TAG.findall(text)]

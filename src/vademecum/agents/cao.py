@@ -42,7 +42,7 @@ def memories(tree: FileTree, here: Importing) -> Iterator[Piece]:
     for name in tree.names():
         last = name.rpartition("/")[2]
         if last == "index.md":
-            yield Skipped(name, "a listing, which is made from the topics")
+            yield Skipped(name, "a generated listing")
         elif last.endswith(".md"):
             topics.append(name)
     for file in map(tree.read, topics):

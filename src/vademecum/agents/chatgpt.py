@@ -59,7 +59,7 @@ def memories(tree: FileTree, here: Importing) -> Iterator[Piece]:
     wanted = [name for name in tree.names() if name.endswith(".json")]
     for name in wanted:
         if len(wanted) > 1 and not _CONVERSATIONS.fullmatch(name.rpartition("/")[2]):
-            yield Skipped(name, "no conversations: it is about the account, or what was rated and shared")
+            yield Skipped(name, "no conversations, only account data")
             continue
         value, problems = value_in(tree, name)
         yield from problems
@@ -71,7 +71,7 @@ def memories(tree: FileTree, here: Importing) -> Iterator[Piece]:
             else:
                 yield Skipped(f"{name}#{number + 1}", _other(conversation))
         if not isinstance(value, list) and not problems:
-            yield Skipped(name, "no list of conversations")
+            yield Skipped(name, "not a list of conversations")
     yield from kept.pieces()
 
 
@@ -108,7 +108,7 @@ def read_conversation(conversation: dict[str, Json], own: str) -> Iterator[Found
         if given is None:
             continue
         if not isinstance(given, dict):
-            yield Unread(0, "a message that is no object")
+            yield Unread(0, "a message that is not an object")
             continue
         message = _message(given, _call_above(nodes, name))
         if message.parts:

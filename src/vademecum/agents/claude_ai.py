@@ -59,11 +59,11 @@ def memories(tree: FileTree, here: Importing) -> Iterator[Piece]:
             called[text(each.get("uuid"))] = text(each.get("name"))
     for name in wanted:
         if name not in [each[0] for each in found]:
-            yield Skipped(name, "no conversations, memories or projects: it is about the account")
+            yield Skipped(name, "no conversations, memories or projects, only account data")
     for name, value, problems in found:
         yield from problems
         if not _each(value) and not problems:
-            yield Skipped(name, "nothing is in it")
+            yield Skipped(name, "it is empty")
         for number, each in enumerate(_each(value)):
             yield from _pieces(tree, name, each, number, called)
 
@@ -90,7 +90,7 @@ def _pieces(
     elif "mapping" in given:
         yield Skipped(f"{name}#{number + 1}", "a conversation of ChatGPT: use `vade import chatgpt`")
     else:
-        yield Skipped(f"{name}#{number + 1}", "no conversation, memory or project")
+        yield Skipped(f"{name}#{number + 1}", "not a conversation, memory or project")
 
 
 # -------------------------------------------------------------------- conversations
@@ -113,7 +113,7 @@ def read_conversation(given: dict[str, Json], own: str) -> Iterator[Found]:
     about = without(given, _FIELDS)
     for each in listed(given.get("chat_messages")):
         if not isinstance(each, dict):
-            yield Unread(0, "a message that is no object")
+            yield Unread(0, "a message that is not an object")
             continue
         for message in _messages(each):
             yield message._replace(extra={**message.extra, "conversation": about}) if about else message

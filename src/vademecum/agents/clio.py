@@ -80,7 +80,7 @@ def read(path: Path, seen: Seen = unseen) -> Iterator[Found]:
         yield (
             _read(said, archived=archived)
             if isinstance(said, dict)
-            else Unread(0, "a message that is no object")
+            else Unread(0, "a message that is not an object")
         )
     for request in listed(billing.get("requests")):
         yield from _usage(mapping(request))
@@ -194,14 +194,14 @@ def _piece(tree: FileTree, name: str, own: str) -> Iterator[Piece]:
             else Skipped(own, "a session in an archive: unpack it, and import the folder")
         )
     else:
-        yield Skipped(own, "nothing that CLIO remembers by")
+        yield Skipped(own, "not a file of CLIO's memory")
 
 
 def _lessons(tree: FileTree, name: str) -> Piece:
     try:
         content = tree.content(name, largest=ltm.LARGEST)
         if not ltm.holds_anything(ltm.parse(content)):
-            return Skipped(name, "nothing was learned in it")
+            return Skipped(name, "it contains no lessons")
     except (VadeError, OSError) as error:
         return Skipped(name, f"malformed: {error}")
     return LessonsPiece("ltm.json", content, Scope.PROJECT)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-_UNREAD = "Cursor's transcripts are in a format that is not read here"
+_UNREAD = "Cursor's transcript format is not supported"
 _FRONT = "---\ndescription: {}\nalwaysApply: true\n---\n\n"
 
 
@@ -47,7 +47,7 @@ AGENT = base.Agent(
     hooks=base.Hooks(
         {base.HookEvent.SESSION_START: "sessionStart"},
         {
-            base.HookEvent.USER_PROMPT: "Cursor lets this hook stop a prompt, not add to it",
+            base.HookEvent.USER_PROMPT: "in Cursor this hook can stop a prompt, not add to it",
             base.HookEvent.PRE_COMPACT: _UNREAD,
             base.HookEvent.STOP: _UNREAD,
             base.HookEvent.SESSION_END: _UNREAD,
@@ -59,8 +59,8 @@ AGENT = base.Agent(
         ("cursor", "cursor-agent"),
         ".cursor",
         _parts,
-        note="switch the server on in Cursor under Settings, MCP, and allow its tools",
-        missing={base.WORDS: "Cursor keeps a person's rules in its own settings; use --scope project"},
+        note="enable the server in Cursor under Settings > MCP, and allow its tools",
+        missing={base.WORDS: "Cursor keeps user rules in its own settings; use --scope project"},
     ),
     instructions=base.InstructionFile(
         (".cursor", "rules", "vade-memory.mdc"), _FRONT.format("Memory of earlier sessions")

@@ -50,9 +50,9 @@ AGENT = base.Agent(
     hooks=base.Hooks(
         {base.HookEvent.USER_PROMPT: _PROMPT},
         {
-            base.HookEvent.SESSION_START: f"{_NONE}; the first prompt of a session brings the block",
+            base.HookEvent.SESSION_START: f"{_NONE}; memory comes with the first prompt of a session",
             base.HookEvent.PRE_COMPACT: _NONE,
-            base.HookEvent.STOP: "Kiro names no transcript that could be read",
+            base.HookEvent.STOP: "Kiro does not give a transcript",
             base.HookEvent.SESSION_END: _NONE,
         },
         _read,
@@ -62,7 +62,7 @@ AGENT = base.Agent(
         ("kiro-cli", "kiro"),
         ".kiro",
         _parts,
-        note="allow the tools when Kiro asks, or list them below autoApprove of the server",
+        note="allow the tools when Kiro asks, or list them under the server's autoApprove",
         missing={base.HOOKS: "Kiro has hooks for a workspace only; use --scope project there"},
     ),
     instructions=base.InstructionFile((".kiro", "steering", "vade-memory.md")),

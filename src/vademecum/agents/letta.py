@@ -51,7 +51,7 @@ def memories(tree: FileTree, here: Importing) -> Iterator[Piece]:
         if "core_memory" in file:  # the first shape: the file is the agent
             agents = [file]
         if not agents and not problems:
-            yield Skipped(name, "no agent of Letta is in it")
+            yield Skipped(name, "it contains no Letta agent")
         blocks = {text(mapping(each).get("id")): mapping(each) for each in listed(file.get("blocks"))}
         for agent in agents:
             yield from _agent(tree, name, agent, blocks)
@@ -110,7 +110,7 @@ def read_agent(agent: dict[str, Json], own: str) -> Iterator[Found]:
     yield SessionFacts(own, text(agent.get("name")), created=created, model=model)
     for each in said:
         if not isinstance(each, dict):
-            yield Unread(0, "a message that is no object")
+            yield Unread(0, "a message that is not an object")
             continue
         content = each.get("content")
         blocks = [_block(block) for block in content] if isinstance(content, list) else content

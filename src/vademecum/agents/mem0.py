@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from vademecum.knowledge.intake import Piece
     from vademecum.transcripts import Json
 
-_QDRANT = "the local storage of Qdrant holds pickles, which run code when read: export the memories as JSON"
+_QDRANT = (
+    "Qdrant's local storage contains pickles, which can run code when loaded: export the memories as JSON"
+)
 _KNOWN = ("id", "memory", "data", "categories", "created_at", "updated_at")
 _LISTS = ("results", "memories", "data")
 _EDGE = ("source", "relationship", "target")
@@ -78,7 +80,7 @@ def _exported(tree: FileTree, name: str, found: dict[str, TopicPiece]) -> Iterat
             f"{name}#relations", "mem0-relations", (entry,), Scope.GLOBAL, title="mem0 relations"
         )
     if not given and not edges and not problems:
-        yield Skipped(name, "no memories are in it")
+        yield Skipped(name, "it contains no memories")
 
 
 def _memories(value: Json) -> Iterator[Json]:
@@ -142,7 +144,7 @@ def _history(tree: FileTree, name: str, found: dict[str, TopicPiece]) -> Iterato
         yield Skipped(name, f"cannot be read: {error}")
         return
     if not events:
-        yield Skipped(name, "no history of memories is in it")
+        yield Skipped(name, "it contains no memory history")
     for memory in dict.fromkeys(each.memory for each in events):
         own = [each for each in events if each.memory == memory]
         if own[-1].event == "DELETE":

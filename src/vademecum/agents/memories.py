@@ -65,7 +65,9 @@ def read(system: str, path: Path, here: Importing = Importing()) -> Iterator[Pie
     agent = registry.find(system)
     if agent is None or agent.memories is None:
         systems = ", ".join(registry.having("memories"))
-        raise UnknownName(f"{system!r} is no system that can be imported", hint=f"the systems are {systems}")
+        raise UnknownName(
+            f"{system!r} is not a system that can be imported", hint=f"the systems are {systems}"
+        )
     tree = open_tree(path, agent.keeps)
     yield from tree.passed
     anything = False
@@ -73,14 +75,14 @@ def read(system: str, path: Path, here: Importing = Importing()) -> Iterator[Pie
         anything = anything or not isinstance(piece, Skipped)
         yield piece
     if not anything:
-        yield Skipped(str(path), f"nothing that {system} keeps is here")
+        yield Skipped(str(path), f"no memory of {system} found")
 
 
 def check_outside(path: str | os.PathLike[str], home: Path) -> None:
     """Refuse to import what is inside the memory folder already."""
     if Path(os.path.realpath(path)).is_relative_to(os.path.realpath(home)):
         raise OutsideMemory(
-            f"{os.fspath(path)} is inside the memory folder", hint="what is there is here already"
+            f"{os.fspath(path)} is inside the memory folder", hint="it is already part of this memory"
         )
 
 
@@ -145,13 +147,13 @@ def open_tree(path: Path, also: tuple[str, ...] = ()) -> FileTree:
     if real.is_dir():
         return FolderTree(real, also=also)
     if not real.is_file():
-        raise NotFound(f"{path} is not there", hint="give a folder, a file or a .tar.gz archive")
+        raise NotFound(f"{path} does not exist", hint="give a folder, a file or a .tar.gz archive")
     name = real.name.lower()
     if name.endswith((*_TARS, _ZIP)):
         return ArchiveTree(real, also)
     if name.endswith(_NOT_TAKEN):
         raise Malformed(
-            f"{path} is an archive of a kind that is not read",
+            f"{path} is an unsupported archive",
             hint="unpack it and import the folder, or pack it as .zip or .tar.gz",
         )
     return FolderTree(real.parent, real.name)
@@ -268,7 +270,7 @@ class ArchiveTree(FileTree):
             name = _inside(member)
             total += member.size
             if number >= _MOST or total > _LARGEST_ARCHIVE:
-                raise Malformed(f"{self.top} unpacks to more than is read", hint="unpack it, and import it")
+                raise Malformed(f"{self.top} unpacks to more than the limit", hint="unpack it, and import it")
             if member.kind != "file" or not name.lower().endswith(self._endings):
                 continue
             if any(map(self._is_hidden, name.split("/"))):
@@ -278,7 +280,7 @@ class ArchiveTree(FileTree):
             else:
                 content = member.read()
                 if len(content) > member.size:
-                    raise Malformed(f"{self.top} holds more than it says", hint="do not trust it")
+                    raise Malformed(f"{self.top} contains more than it declares", hint="do not trust it")
                 self._files[name] = (content, member.changed)
 
     def _drop_common_top(self) -> None:
@@ -334,9 +336,9 @@ def _inside(member: _Member) -> str:
             "the archive names a path outside of itself", hint="do not trust it; nothing of it was read"
         )
     if member.kind == "link":
-        raise OutsideMemory("the archive holds a link", hint="pack it again without links")
+        raise OutsideMemory("the archive contains a link", hint="repack it without links")
     if member.kind == "other":
-        raise OutsideMemory("the archive holds something that is no file", hint="pack it again without it")
+        raise OutsideMemory("the archive contains something that is not a file", hint="repack it without it")
     return "/".join(parts)
 
 
@@ -411,7 +413,7 @@ def value_in(tree: FileTree, name: str) -> tuple[Json, list[Skipped]]:
     except (VadeError, OSError) as error:
         return None, [Skipped(name, str(error))]
     told = [f"line {each.line}: {each.why}" if each.line else each.why for each in problems]
-    return value, [Skipped(name, f"malformed: {each}; what stands before it was read") for each in told]
+    return value, [Skipped(name, f"malformed: {each}; everything before it was read") for each in told]
 
 
 def session_in(tree: FileTree, name: str, source: str, known: Conversation) -> Piece:
@@ -420,7 +422,7 @@ def session_in(tree: FileTree, name: str, source: str, known: Conversation) -> P
 
     path = tree.top / name if tree.top.is_dir() else tree.top
     spoken = any(isinstance(each, Message) for each in known.read(path))
-    return TranscriptPiece(source, path, known) if spoken else Skipped(source, "no message is in it")
+    return TranscriptPiece(source, path, known) if spoken else Skipped(source, "it contains no messages")
 
 
 def date_in(name: str) -> str:

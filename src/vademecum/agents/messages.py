@@ -85,7 +85,7 @@ def _document(path: Path) -> Iterator[Found]:
     yield from _messages(said, _shape(said))
     yield from _usage(session)
     if len(said) < len(found):
-        yield Unread(0, f"{len(found) - len(said)} of {len(found)} messages are no objects")
+        yield Unread(0, f"{len(found) - len(said)} of {len(found)} messages are not objects")
     if not said and not problems:
         yield Unread(0, "no messages")
     yield from problems

@@ -81,8 +81,8 @@ def _loaded(entry: EntryPoint) -> Agent:
         found = entry.load()
     except (ImportError, AttributeError, SyntaxError) as error:
         raise Malformed(
-            f"the package that brings the agent {entry.name} cannot be loaded: {error}",
-            hint="install another version of it, or take it away",
+            f"the package that provides the agent {entry.name} cannot be loaded: {error}",
+            hint="install another version, or uninstall it",
         ) from error
     if not isinstance(found, Agent) or found.name != entry.name:
         raise Malformed(
@@ -145,11 +145,11 @@ def find_transcripts_in(path: Path, *, without: Path) -> Iterator[tuple[Transcri
         one = recognise_transcript(path)
         if one is None:
             formats = ", ".join(each.name for each in transcript_formats())
-            raise NotFound(f"{path} is no transcript that is known here", hint=f"the formats are {formats}")
+            raise NotFound(f"{path} is not a known transcript format", hint=f"the formats are {formats}")
         yield one, path
         return
     if not path.is_dir():
-        raise NotFound(f"{path} is not there", hint="give a file or folder of transcripts, or --all")
+        raise NotFound(f"{path} does not exist", hint="give a file or folder of transcripts, or --all")
     own = os.path.realpath(without)
     for top, folders, found in os.walk(path):
         folders[:] = sorted(
@@ -183,7 +183,7 @@ def find_owned_transcript(
     try:
         state = os.lstat(real)
     except OSError:
-        raise NotFound(f"{path} is not there") from None
+        raise NotFound(f"{path} does not exist") from None
     if not stat.S_ISREG(state.st_mode):  # a pipe would be waited for
         raise OutsideMemory(f"{path} is not a file", hint="give the file of a transcript")
     return one, Path(real)

@@ -64,7 +64,7 @@ def _rule(file: TextFile, below: str) -> Piece:
         return part
     text = unmarked(part.body).strip()
     if not text:
-        return Skipped(file.name, "it holds nothing but what a memory wrote there")
+        return Skipped(file.name, "it contains only what a memory tool wrote")
     paths = [" ".join(each.split()) for each in words_of(part.values.get("globs")) if each.strip()]
     if _always(part.values, paths):
         if not below:

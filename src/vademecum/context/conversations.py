@@ -1,4 +1,4 @@
-"""Sessions: their transcripts, and the window of the one that goes on."""
+"""Sessions: their transcripts, and the window of the current one."""
 
 from __future__ import annotations
 
@@ -411,7 +411,7 @@ class Conversations:
         from vademecum.context import engine
 
         if window < 1:
-            raise UsageError(f"a window has at least one token, not {window}")
+            raise UsageError(f"a context window must have at least one token, not {window}")
         private = not self._work.settings.incognito
         # Which model is used where is nobody's business who reads that file.
         place = hashlib.sha256(f"{model} at {endpoint}".encode("utf-8", "surrogatepass")).hexdigest()
@@ -461,7 +461,7 @@ class Conversations:
         from vademecum.context import engine
 
         if window < 1:
-            raise UsageError(f"a window has at least one token, not {window}")
+            raise UsageError(f"a context window must have at least one token, not {window}")
         self._work.at_a_command_line("look into files of this machine", "vade context inspect")
         found = self._tried(source)
         name = model or found.model
@@ -484,7 +484,7 @@ class Conversations:
             return engine.from_log(self.open(source))
         except NotFound:
             raise NotFound(
-                f"{names.shown(source)} is no file and no session that is visible from here",
+                f"{names.shown(source)} is neither a file nor a visible session",
                 hint="give the file of a transcript, or a session's id or name",
             ) from None
 
@@ -565,11 +565,11 @@ class Conversations:
         from vademecum.transcripts import events
 
         if self._work.caller.session is None:
-            raise ScopeUnresolved("a list of things to do belongs to a session, and this caller has none")
+            raise ScopeUnresolved("a to-do list belongs to a session, and this caller has none")
         looks = request.get("operation", "list") == "list"
         if not looks:
             self._work.may_write()
-        with self._work.reported("keep the list of things to do"):
+        with self._work.reported("save the to-do list"):
             try:
                 kept = self._finder.transcripts
                 log = kept.open(self._work.caller.session) if looks else kept.current()

@@ -424,8 +424,8 @@ class ContextEngine:
         if self._turn is not None:
             again = self._turn is turn
             raise UsageError(
-                f"{'this' if again else 'another'} turn of this session is under way already",
-                hint="leave its block first; a turn may send as often as it needs to",
+                f"{'this' if again else 'another'} turn of this session is already in progress",
+                hint="leave its `with` block first; a turn can send several times",
             )
         self._turn = turn
 
@@ -444,8 +444,8 @@ class ContextEngine:
             drop_repeated(thread, known - self.answered, self.answered)
         elif agreed == known - self.answered < len(thread) and thread[agreed].role is not Role.ASSISTANT:
             raise UsageError(
-                "the thread goes on without the answer of the last turn",
-                hint="give `engine.turn` the same list each time, or go on with `turn.thread`",
+                "the thread continues without the last turn's answer",
+                hint="pass `engine.turn` the same list each time, or continue with `turn.thread`",
             )
 
     # ---------------------------------------------------------------- what must happen first
@@ -667,7 +667,8 @@ class ContextEngine:
 def _full(tokens: Sections, error: object) -> WindowFull:
     said = f": {' '.join(str(error).split())[:200]}" if error else ""
     return WindowFull(
-        f"the window is full and nothing more can leave it: {tokens.total} of {tokens.limit} tokens, of which"
+        f"the context window is full and nothing more can be removed: {tokens.total} of {tokens.limit}"
+        f" tokens, of which"
         f" tool schemas {tokens.schemas} and system prompt {tokens.system}{said}",
         hint="use a model with a larger window, or fewer tools, or a shorter system prompt",
     )
@@ -848,14 +849,14 @@ def read_source(path: Path) -> DryRunSource:
     """The session in a file, of whatever format; raises NotFound for what holds none."""
     with files.reported(f"read {path}"):
         if not path.is_file():
-            what = "is a folder" if path.is_dir() else "is not a file" if path.exists() else "is not there"
+            what = "is a folder" if path.is_dir() else "is not a file" if path.exists() else "does not exist"
             raise NotFound(
                 f"{path} {what}", hint="give the file of one transcript, or a session's id or name"
             )
         log = Log(path.stem, _File(path))
         first = next(log.raw(), None)
         if first is None:
-            raise NotFound(f"{path} is empty", hint="give a transcript in which something was said")
+            raise NotFound(f"{path} is empty", hint="pass a transcript with messages")
         if first.kind:
             return from_log(log, str(path))
         from vademecum.agents import registry
@@ -896,7 +897,7 @@ def _source(name: str, format: str, model: str, said: Sequence[Message]) -> DryR
     """What was said on the main line, without subagents, branches that were left, and summaries."""
     main = tuple(each for each in said if not any(each.extra.get(mark) for mark in (SIDE, LEFT, SUMMARY)))
     if not main:
-        raise NotFound(f"nothing is said in {name}", hint="give a transcript in which something was said")
+        raise NotFound(f"{name} has no messages", hint="pass a transcript with messages")
     return DryRunSource(name, format, model, main)
 
 
@@ -913,4 +914,4 @@ class _File:
 
     def held(self) -> AbstractContextManager[Pen]:
         """Nobody writes here."""
-        raise PermissionError(f"{self.path} is only read")
+        raise PermissionError(f"{self.path} is read-only")

@@ -51,8 +51,9 @@ class Turn:
         """What to send now, and what was done so that it fits."""
         if self._prepared is None:
             raise UsageError(
-                "this turn is not under way",
-                hint="use `with engine.turn(messages, tools) as turn:`, and the turn inside that block alone",
+                "this turn is not in progress",
+                hint="use `with engine.turn(messages, tools) as turn:`, and use the turn only inside that"
+                " block",
             )
         return self._prepared
 
@@ -153,8 +154,8 @@ class Turn:
             self._record()
             if error is None and not self.answers:
                 raise UsageError(
-                    "the turn was left without an answer; what was asked is in the log",
-                    hint="let `turn.send(call)` ask the model, or raise what kept it from answering",
+                    "the turn ended without an answer; the request is in the log",
+                    hint="call the model with `turn.send(call)`, or raise its error",
                 )
 
     # ---------------------------------------------------------------- steps
@@ -215,7 +216,7 @@ def read_reply(made: Any) -> tuple[tuple[Message, ...], Used]:
         or not any(each.role is Role.ASSISTANT for each in said)
     ):
         raise UsageError(
-            f"the call gave {_kind(made)}, which is no answer of a model",
+            f"the call gave {_kind(made)}, which is not a model's answer",
             hint="return a text or messages, as `shape(...).read([answer])` gives them, or one of them and"
             " `Used(...)`",
         )

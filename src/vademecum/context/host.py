@@ -76,7 +76,7 @@ def _nothing() -> str:
 
 def _refuse(text: str) -> None:
     """Nowhere to write to."""
-    raise HostFailed("this session has no memory to write to")
+    raise HostFailed("this session has no writable memory")
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +219,7 @@ class _AskGit:
         }
 
     def __call__(self, *words: str, settings: Sequence[str] = ()) -> str | None:
-        """What git answers; None when it fails, is not there, or takes too long."""
+        """What git answers; None when it fails, does not exist, or takes too long."""
         left = self._until - time.monotonic()
         if left <= 0:
             return None

@@ -184,7 +184,7 @@ _SUMMARY_OPEN, _SUMMARY_CLOSE = "<thread_summary>", "</thread_summary>"
 _TASK, _BEFORE, _ORIGINAL = "Current task: ", "Task before it: ", "First task: "
 _SOLVED = " → works now"
 _HEADINGS = {
-    "Laid down by the user:": "rules",
+    "Rules from the user:": "rules",
     "Questions and answers:": "discussion",
     "Findings:": "findings",
     "Commits made:": "commits",
@@ -195,6 +195,7 @@ _HEADINGS = {
 _EARLIER_HEADINGS = {
     "Active discussion:": "discussion",
     "Key decisions:": "rules",
+    "Laid down by the user:": "rules",
     "Recent user requests:": "requests",
 }
 _EARLIER_ORIGINAL = "[original] "
@@ -335,9 +336,13 @@ _GIT_CHARS = 200
 _BEGIN = "Older conversation history has been summarized."
 _KNOWN = "Knowledge of this project is in the system prompt."
 _END = """\
-What the user says below goes before this note. Unless it asks for something else, go on with the current
+What the user says below overrides this note. Unless it asks for something else, continue with the current
 task. There is no need to mention this note, to read hand-over documents again, or to ask what to do next."""
-_ENDS = ("\nWhat the user says below goes before", "\nContinue with the current task.")  # the earlier one too
+_ENDS = (
+    "\nWhat the user says below overrides",
+    "\nWhat the user says below goes before",  # those of earlier versions
+    "\nContinue with the current task.",
+)
 
 
 def _closing(readers: Readers) -> str:

@@ -1,4 +1,4 @@
-"""The agent's list of things to do: a value, and what can be done with it.
+"""The agent's to-do list: a value, and what can be done with it.
 
 Numbers are given once and never again, so that "done 3" means the same after a trim as before it.
 """
@@ -132,7 +132,7 @@ def operate(todo: TodoList, request: Mapping[str, Json]) -> tuple[TodoList, str]
 def render(todo: TodoList) -> str:
     """The list as an agent reads it."""
     if not todo.items:
-        return "Nothing to do is noted."
+        return "The to-do list is empty."
     return "\n".join(f"{_BOXES[item.status]} {item.number}. {item.title}" for item in todo.items)
 
 
@@ -194,7 +194,7 @@ def _read(entry: str | Mapping[str, Json]) -> tuple[str, TodoStatus | None, int 
 def _title(text: Json) -> str:
     found = " ".join(str(text).split())[:_TITLE_CHARS]
     if not found:
-        raise InvalidText("a thing to do needs words", hint="pass a title")
+        raise InvalidText("a to-do item needs a title", hint="pass a title")
     return found
 
 
@@ -211,12 +211,12 @@ def _number(value: Json) -> int:
     try:
         return int(value)
     except (TypeError, ValueError, OverflowError) as error:
-        raise NotFound(f"{value!r} is not the number of a thing to do", hint="list them first") from error
+        raise NotFound(f"{value!r} is not the number of a to-do item", hint="list them first") from error
 
 
 def _find(todo: TodoList, number: int) -> TodoItem:
     found = next((item for item in todo.items if item.number == number), None)
     if found is None:
         have = ", ".join(str(item.number) for item in todo.items) or "none"
-        raise NotFound(f"there is no thing to do with number {number}", hint=f"there are: {have}")
+        raise NotFound(f"there is no to-do item with number {number}", hint=f"there are: {have}")
     return found

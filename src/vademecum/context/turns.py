@@ -167,7 +167,7 @@ def _argument(call: ToolCall) -> str:
     try:
         value = json.loads(call.arguments)
     except (ValueError, RecursionError) as error:
-        raise HostFailed(f"the arguments of {call.name} are no JSON") from error
+        raise HostFailed(f"the arguments of {call.name} are not JSON") from error
     text = value.get("text") if isinstance(value, dict) else None
     if not isinstance(text, str):
         raise HostFailed(f"{call.name} was asked for without a text")

@@ -1,4 +1,4 @@
-"""Messages in units kept or dropped whole: how large, mended for providers, and which of them leave.
+"""Messages in units kept or dropped whole: how large, repaired for providers, and which of them leave.
 
 Pure. Every call has its result right behind it after `gather`, whatever the messages were. What rides along
 in `extra` is a provider's envelope and is not counted; pictures count as pictures, never as the letters that

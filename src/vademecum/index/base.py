@@ -1,4 +1,4 @@
-"""The contract of an index: what goes in, what may be seen, and the verbs every implementation answers to.
+"""The contract of an index: what it holds, what may be seen, and the verbs every implementation answers to.
 
 Knows values only. How rows are kept and found is the business of an implementation; how they are ranked is
 that of `search`.

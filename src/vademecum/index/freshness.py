@@ -170,7 +170,7 @@ def wakings(folders: Sequence[str], *, ignore: Callable[[str], bool], stop: thre
             yield from _heard(folders, ignore=ignore, stop=stop)
         # The library's own errors are plain ones, of several kinds.
         except (OSError, RuntimeError) as error:
-            yield f"cannot watch ({str(error).splitlines()[0][:200]}): comparing every {POLL:g} s"
+            yield f"cannot watch ({str(error).splitlines()[0][:200]}): checking every {POLL:g} s"
             stop.wait(POLL)
 
 

@@ -1,4 +1,4 @@
-"""What stands in an index for a word that it does not hold: other endings, parts, slips of the keyboard.
+"""What an index has for a word that it does not hold: other endings, parts, slips of the keyboard.
 
 Knows terms, their order and their number; whoever has the list gives ranges of it, never the whole.
 """

@@ -68,11 +68,11 @@ class IndexKind(NamedTuple):
     ties: str = ""  # the order of what matches as well as each other
 
 
-NOTES = IndexKind("the index", "answered from a scan, not from the index")
+NOTES = IndexKind("the index", "searched by scanning files, without the index")
 # The newest session first, then the last line: no order of writing shows.
 SESSIONS = IndexKind(
     "the sessions' index",
-    "sessions were answered from a scan, not from their index",
+    "sessions were searched by scanning files, without their index",
     0x76616466,
     grows=True,
     cache=32768,
@@ -986,7 +986,7 @@ class SqliteIndex:
         """Whether a word that stands in a keyword table is not found when it is asked for."""
         for term, count in self._ask(f"select term, count(*) from {table}_words group by term"):
             if self._value(f"select count(*) from {table}_words where term = ?", (term,)) != count:
-                return f"{table}: words that stand there are not found"
+                return f"{table}: indexed words are not found"
         return None
 
     def _sums(self, table: str) -> str | None:

@@ -259,7 +259,7 @@ class Sync:
         """What to say when vectors are made anew: another model, or texts that are cut elsewhere."""
         before = (self._setting("vectors") or "").rpartition(" ")[0]
         same = self.embedder is not None and self.embedder.identity == before
-        return f"another {'chunk size' if same else 'embedder'}: all vectors are made anew"
+        return f"another {'chunk size' if same else 'embedder'}: all vectors will be rebuilt"
 
     def changed(self, error: EmbedderChanged) -> str:
         """Start over with the vectors if the model does give other ones now, and say so; else say nothing."""
@@ -290,7 +290,7 @@ class Sync:
             return ""
         self.index.drop((), vectors=True)
         before = f" instead of {known}" if known else ""
-        return f"the model gives {dimension} dimensions now{before}: all vectors are made anew"
+        return f"the model now returns {dimension} dimensions{before}: all vectors will be rebuilt"
 
     def _compare(
         self, found: Iterable[Stack | Finding], report: SyncReport, *, check: bool
@@ -436,7 +436,7 @@ class Sync:
         known = self._setting("dimension")
         if known is not None and known != str(length):
             raise EmbedderChanged(
-                f"the model now gives {length} dimensions, and the index holds vectors of {known}",
+                f"the model now returns {length} dimensions, and the index has {known}",
                 dimension=length,
             )
         return str(length)

@@ -1,4 +1,4 @@
-"""The file an index lies in: opened when needed, made anew when damaged, done without when of no use now.
+"""The file of an index: opened when needed, rebuilt when damaged, done without when of no use now.
 
 Knows files and failures; knows nothing of what is in an index or how it is asked.
 """
@@ -110,7 +110,7 @@ class IndexFile:
             self._do_without(error)
             return
         self.without_until = time.monotonic() + 1.0  # a second failure in a row is no damage to the file
-        self.trouble.append(f"{self.kind.called} could not be used and is made anew: {error}")
+        self.trouble.append(f"{self.kind.called} could not be used and will be rebuilt: {error}")
         with contextlib.suppress(OSError, VadeError), self._locked():
             _remove(self.path)
 

@@ -1,4 +1,4 @@
-"""What the index knows of a text: its words, which of them count, who speaks, and what it asks or tells of.
+"""What the index knows of a text: its words, which of them count, who speaks, and what it asks or mentions.
 
 Knows text only. What ranking wants of who speaks is a few bytes for each passage, found when it is indexed:
 reading sixty passages for every question would take longer than finding them.

@@ -264,7 +264,7 @@ def _with_warning(block: injecting.Block, hidden: Collection[str], *said: str) -
     """A block that says what was replaced in it and what is out of sight, to whoever asked for it."""
     if hidden and "[REDACTED:" in block.text:
         kinds = ", ".join(sorted(hidden))
-        said = (*said, f"what looks like a secret was redacted ({kinds}): `vade lint` says where")
+        said = (*said, f"what looks like a secret was redacted ({kinds}): `vade check` shows where")
     return block._replace(warnings=(*block.warnings, *said)) if said else block
 
 
@@ -294,7 +294,7 @@ def write_provider_file(home: Home, root: Path, agent: str, block: str) -> Provi
     if found is None or found.instructions is None:
         listed = ", ".join(registry.having("instructions"))
         raise UnknownName(
-            f"{names.shown(agent)} is not an agent whose file is known", hint=f"one of {listed}"
+            f"{names.shown(agent)} is not an agent with a known instruction file", hint=f"one of {listed}"
         )
     known = found.instructions
     parts = _real(root, known.parts)
@@ -347,5 +347,5 @@ def _real(root: Path, parts: tuple[str, ...]) -> tuple[str, ...]:
         return parts
     top, target = os.path.realpath(root), os.path.realpath(path)
     if not target.startswith(top + os.sep):
-        raise OutsideMemory(f"{path} leads out of the project", hint="put a file of its own in its place")
+        raise OutsideMemory(f"{path} points outside the project", hint="replace it with a regular file")
     return tuple(os.path.relpath(target, top).split(os.sep))

@@ -565,7 +565,7 @@ def _path(claim: Claim, tree: ProjectTree) -> CheckedClaim:
     others = others or _renamed(claim, tree)
     if len(others) == 1:
         return CheckedClaim(claim, Standing.MOVED, f"{claim.path} is now {others[0]}")
-    return CheckedClaim(claim, Standing.GONE, f"{claim.path} is not there")
+    return CheckedClaim(claim, Standing.GONE, f"{claim.path} does not exist")
 
 
 def _renamed(claim: Claim, tree: ProjectTree) -> list[str]:
@@ -586,7 +586,7 @@ def _lines(claim: Claim, tree: ProjectTree) -> CheckedClaim:
     known = claim.mark
     others = [claim.path] if tree.holds(claim.path) else _elsewhere(claim.path, tree)
     if len(others) != 1:
-        return CheckedClaim(claim, Standing.GONE, f"{claim.path} is not there")
+        return CheckedClaim(claim, Standing.GONE, f"{claim.path} does not exist")
     path = others[0]
     meant = path if "/" not in claim.path else claim.path  # a bare name means the file that has it
     content = tree.read(path)
@@ -614,7 +614,7 @@ def _symbol(claim: Claim, tree: ProjectTree, here: Mapping[str, str]) -> Checked
         return CheckedClaim(claim, Standing.VERIFIED, here[claim.symbol])
     if claim.owner and not claim.mark and not (tree.has_part(claim.owner) or tree.defining(claim.owner)):
         return None  # of a library, of which nothing is known here
-    return CheckedClaim(claim, Standing.GONE, f"`{claim.symbol}` stands in no file of the project")
+    return CheckedClaim(claim, Standing.GONE, f"`{claim.symbol}` is in no file of the project")
 
 
 def _now_in(claim: Claim, tree: ProjectTree) -> list[str]:

@@ -74,7 +74,7 @@ class Finder:
         from vademecum.store import reading
 
         if start < 1 or (lines is not None and lines < 0):
-            raise UsageError("lines are counted from 1")
+            raise UsageError("line numbers start at 1")
         path = str(target)
         if self._work.settings.incognito:
             return reading.Text(path, "")
@@ -193,7 +193,7 @@ class Finder:
             report.sessions_unread = self.earlier.unread()
             report.unwritten = self.searcher.unwritten
         except EmbedderFailed as error:
-            report.degraded.append(f"nothing was read: {error}")
+            report.degraded.append(f"no reader vectors: {error}")
 
     @functools.cached_property
     def searcher(self) -> Searcher:
@@ -384,7 +384,7 @@ class Finder:
                 f"{names.shown(sort_by)} is not an order", hint=f"the orders are {', '.join(ORDERS)}"
             )
         if min_score is not None and math.isnan(min_score):
-            raise UsageError("a min_score is a number, and this is none")
+            raise UsageError("min_score must be a number")
         own = self._work.settings.search
         most = own.max_results if max_results is None else max_results
         total = own.vector_weight + own.text_weight or 1.0

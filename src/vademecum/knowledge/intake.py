@@ -253,7 +253,7 @@ class Intake:
                 yield Skipped(at, str(error))
         if not entries:
             if not piece.entries:
-                raise _Left("it holds no text")
+                raise _Left("it contains no text")
             return
         tags = self._tags(piece.tags, place.scope)
         key = names.slug(piece.key)
@@ -421,7 +421,7 @@ class Intake:
         slug = f"-{names.slug(piece.slug)}" if piece.slug else ""
         name = f"{piece.day}{slug}.md"
         if not journal.is_day(name) or clock.parse(piece.day) is None:
-            raise _Left(f"{names.shown(piece.day)} is no day")
+            raise _Left(f"{names.shown(piece.day)} is not a date")
         names.without_secret(name, "its name")
         shelf = next(
             each for each in scopes.shelves(self.staged.home, self.staged.caller, place) if not each.shared
@@ -444,7 +444,7 @@ class Intake:
             self.staged.put(shelf, archive.JOURNAL, name, text.encode())
         elif not entries:
             if not piece.entries:
-                raise _Left("it holds no text")
+                raise _Left("it contains no text")
             return
         outcome = "same" if not new else "new" if current is None else "grown"
         path = shelf.name_of(archive.JOURNAL, name)
@@ -489,7 +489,7 @@ class Intake:
                 told = [{"resource": each.get("resource")} for each in told]
             text = frontmatter.edit(text, {"updated": self.at, "sources": told})
             if not _signed(text, current):
-                raise _Left("its sections cannot be told apart from your own")
+                raise _Left("its sections cannot be distinguished from your own")
             self.staged.put(shelf, archive.PINNED, piece.document, text.encode())
         outcome = "same" if not new else "new" if current is None else "grown"
         path = shelf.name_of(piece.document)

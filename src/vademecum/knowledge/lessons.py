@@ -88,8 +88,8 @@ def parse_type(name: str) -> RecordType:
     """The learned type of that name."""
     found = next((each for each in LEARNED if each == name), None)
     if found is None:
-        hint = f"what can be learned: {', '.join(LEARNED)}"
-        raise UnknownName(f"{names.shown(str(name))} is not something that is learned", hint=hint)
+        hint = f"the types are: {', '.join(LEARNED)}"
+        raise UnknownName(f"{names.shown(str(name))} is not a type of lesson", hint=hint)
     return found
 
 
@@ -119,26 +119,26 @@ def clean(kind: RecordType, given: Mapping[str, object], *, largest: int) -> Fie
         else:
             fields[name] = _clean_text(given[name], largest=largest)
     if "\n" in fields.get("path", ""):
-        raise InvalidText("the path of a rule is one line")
+        raise InvalidText("the path of a rule must be one line")
     return fields
 
 
 def check_share(value: object, what: str) -> float:
     """A number from 0 to 1."""
     if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value <= 1:
-        raise UsageError(f"{what} lies between 0 and 1, not at {names.shown(str(value))}")
+        raise UsageError(f"{what} must be between 0 and 1, not {names.shown(str(value))}")
     return float(value)
 
 
 def clean_examples(given: Iterable[object]) -> tuple[str, ...]:
     """Paths that show what is meant, each once."""
     if isinstance(given, (str, bytes)):
-        raise UsageError("examples are a list of paths", hint="put the one path into a list")
+        raise UsageError("examples are a list of paths", hint="pass a list with one path")
     found = []
     for each in given:
         path = _clean_text(each, largest=_LONGEST_PATH)
         if "\n" in path:
-            raise InvalidText("an example is a path on one line")
+            raise InvalidText("an example must be a path on one line")
         found.append(path.strip())
     return tuple(dict.fromkeys(found))
 
@@ -200,7 +200,7 @@ def _clean_text(value: object, *, largest: int) -> str:
 
 def _clean_steps(value: object, *, largest: int) -> list[str]:
     if isinstance(value, (str, bytes)) or not isinstance(value, (list, tuple)):
-        raise UsageError("a sequence is a list of steps", hint="give each step on its own")
+        raise UsageError("a sequence is a list of steps", hint="pass each step separately")
     return [_clean_text(step, largest=largest) for step in value]
 
 

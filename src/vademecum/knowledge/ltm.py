@@ -108,10 +108,10 @@ def parse(content: bytes) -> Raw:
         value = json.loads(content.decode("utf-8-sig"), parse_constant=_no_number, parse_float=_number)
         json.dumps(value)  # as deep as it can be read, it can be written
     except (ValueError, RecursionError) as error:
-        hint = "an ltm.json has `patterns` and `metadata`; this file is left as it is"
+        hint = "an ltm.json has `patterns` and `metadata`; this file is unchanged"
         raise Malformed(f"not an ltm.json: {error}", hint=hint) from error
     if not isinstance(value, dict) or not isinstance(value.get("patterns", {}), dict):
-        raise Malformed("not an ltm.json: its top is no object with `patterns`", hint="is it the right file?")
+        raise Malformed("not an ltm.json: it is not an object with `patterns`", hint="is it the right file?")
     return value
 
 
@@ -246,7 +246,7 @@ def _rule_lists(
 
 
 def _no_number(name: str) -> Any:
-    raise ValueError(f"{name} is not a number that JSON knows")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 def _number(text: str) -> float:
@@ -422,7 +422,7 @@ class LtmReader:
         """Keep everything in a file: its entries as records, the rest in a record of its own."""
         done = LtmImport()
         if "patterns" not in value:
-            why = "not an ltm.json: nothing was learned in it, it has no `patterns`"
+            why = "not an ltm.json: it has no `patterns`"
             raise Malformed(why, hint="is it the right file?")
         file = take_apart(value)
         slots, odd = [], dict(file.odd)
@@ -514,7 +514,7 @@ class LtmReader:
             return str(error)
         aside = json.dumps(beside(slot.raw, item))
         if len(aside) + len(json.dumps(item.examples)) > _LONGEST:
-            return "what it has beside its text is too long for the labels of a record"
+            return "its metadata is too long for a record's frontmatter"
         return ""
 
     def _text(self, item: LtmItem) -> str:
@@ -567,7 +567,7 @@ def check_secrets(file: Raw) -> None:
     """Refuse to let a secret out: an export goes where nobody watches it."""
     found = sorted({secret.kind for text in _texts(file) for secret in secrets.find(text)})
     if found:
-        raise SecretFound(f"the export would hold what looks like a secret: {', '.join(found)}")
+        raise SecretFound(f"the export would contain what looks like a secret: {', '.join(found)}")
 
 
 def redact_file(file: Raw) -> tuple[Raw, tuple[str, ...]]:

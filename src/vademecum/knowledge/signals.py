@@ -1,4 +1,4 @@
-"""Find what is worth keeping in a user's message, by its words alone.
+"""Find what is worth saving in a user's message, by its words alone.
 
 Proposes and never saves. A message is cut into sentences; what is quoted, pasted or our own is not the user's
 word and is left out. Each sentence is weighed by the cues in it, for a kind and against keeping it, and only

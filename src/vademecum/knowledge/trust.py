@@ -58,7 +58,7 @@ class Unverified(NamedTuple):
 _WHENCE = {
     Origin.TOOL: "it came from a tool",
     Origin.IMPORT: "it was imported, or its origin is not known",
-    Origin.EXTERNAL: "it was written outside of this memory",
+    Origin.EXTERNAL: "it was written outside this memory",
 }
 
 
@@ -67,17 +67,17 @@ def judge(
 ) -> Trust:
     """Decide from where a text came; what costs a look into the home is asked only where it matters."""
     if origin is Origin.USER and folder:
-        return Trust(Level.USER, "", True, "a person said it")
+        return Trust(Level.USER, "", True, "you said it")
     if verified():
-        return Trust(Level.VERIFIED, "", True, "a person verified exactly this text")
+        return Trust(Level.VERIFIED, "", True, "you verified exactly this text")
     if not folder:
-        return Trust(Level.WAITING, "[waiting]", False, "nobody has trusted the folder it lies in")
+        return Trust(Level.WAITING, "[waiting]", False, "its folder is not trusted")
     if origin is not Origin.AGENT:
         return Trust(Level.WAITING, "[waiting]", False, _WHENCE[origin])
     count = sessions()
     if count >= ENOUGH:
         return Trust(Level.CONFIRMED, "", True, f"{count} sessions found the same")
-    return Trust(Level.UNVERIFIED, "[unverified]", True, "one agent said it, and nobody confirmed it")
+    return Trust(Level.UNVERIFIED, "[unverified]", True, "one agent said it, unconfirmed")
 
 
 def judge_text(
@@ -92,7 +92,7 @@ def judge_text(
         record, thing = thing, spoken_entry(thing)
     entry, owner = thing, record
     if owner is not None and owner.disputes(entry) and not decisions.verified(records.home, entry.text):
-        return Trust(Level.WAITING, "[waiting]", False, "it contradicts what a person wrote")
+        return Trust(Level.WAITING, "[waiting]", False, "it contradicts what you wrote")
     return judge(
         entry.origin or Origin.USER,
         folder=trusted if owner is None else owner.trusted,

@@ -1,4 +1,4 @@
-"""Care: what is old, said twice, wrong or too much, the index, and the way back from each run."""
+"""Care: what is old, duplicate, wrong or surplus, the index, and the way back from each run."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 REVIEW = "review"  # what a sitting is called among the runs
-_UNWRITTEN = "make room or give write access and run it again; until then searches read the files themselves"
+_UNWRITTEN = "free disk space or grant write access, and run it again; until then searches scan the files"
 
 
 class Care:
@@ -201,13 +201,13 @@ class Care:
         from vademecum.lifecycle.lint_rules import Stopwatch, read_material
         from vademecum.store import sources
 
-        self._work.not_in_group("look for what is wrong")
+        self._work.not_in_group("find problems")
         if self._work.settings.incognito:
             return []
         asked = self._work.language_model(None if model is True else model) if model else None
         places = self._work.places(scope)
         watch = Stopwatch(seconds)
-        with self._work.reported("look for what is wrong"):
+        with self._work.reported("find problems"):
             attached = sources.visible(self._work.home, self._work.caller)
             material = read_material(self._work.records, places, attached, root=self._work.root, watch=watch)
             gone = self._rows_gone() if scope is None else 0
@@ -238,7 +238,7 @@ class Care:
         from vademecum.lifecycle import heal as healing
         from vademecum.lifecycle import passes
 
-        self._work.not_in_group("mend anything")
+        self._work.not_in_group("fix anything")
         if apply:
             self._work.may_write()
         elif self._work.settings.incognito:
@@ -251,7 +251,7 @@ class Care:
             index_path=f"index/{self._work.settings.agent}.db",
             verified=lambda entry: decisions.verified(self._work.home, entry.text),
         )
-        with self._work.reported("mend"):
+        with self._work.reported("fix problems"):
             return healing.heal(
                 self._work.records,
                 self._work.places(scope),
@@ -272,7 +272,7 @@ class Care:
     def merge(
         self, name: str | int | None = None, *, scope: str | Scope | None = None, apply: bool = False
     ) -> passes.RunOutcome:
-        """What second copies that sync tools left would bring, all or of one record, and with `apply` merge.
+        """What merging conflict copies of sync tools would bring, all or of one record; `apply` merges.
 
         Every entry of all versions stays, and each version goes to the archive; `undo` brings them back.
         """
@@ -351,7 +351,7 @@ class Care:
         if run not in sittings:
             return self._undone(run, progress)
         self._work.may_write()
-        self._work.may_decide("take back a decision", f"vade undo {run}")
+        self._work.may_decide("undo a decision", f"vade undo {run}")
         sitting = sittings[run]
         if sitting.undone:
             return run, []
@@ -392,7 +392,7 @@ class Care:
         what, path = str(line.get("what")), str(line.get("path") or "")
         if what == "declined":
             yield running.Told(
-                path, decisions.undecline(self._work.home, str(line["id"])), "it was taken back already"
+                path, decisions.undecline(self._work.home, str(line["id"])), "it was already undone"
             )
         elif what == "verified":
             yield self._unverified_again(line, path)
@@ -408,7 +408,7 @@ class Care:
             except NotFound as error:
                 yield running.Told(path, False, str(error))
         else:
-            yield running.Told(path, False, f"take it back with `{line.get('back')}`")
+            yield running.Told(path, False, f"undo it with `{line.get('back')}`")
 
     def _unverified_again(self, line: dict[str, Any], path: str) -> running.Told:
         from vademecum.store import runs as running
@@ -418,7 +418,7 @@ class Care:
         if found is not None and found.shelf.trusted and found.record.fields.get("verified"):
             self._work.records.change_fields(found, {"verified": None}, operation="verify")
         self._work.audit("unverify", scope=None if found is None else found.record.place.scope)
-        return running.Told(path, dropped, "" if dropped else "it was taken back already")
+        return running.Told(path, dropped, "" if dropped else "it was already undone")
 
     def _record_at(self, path: str) -> Found | None:
         """The record in the file at a path; None when that is none."""
@@ -678,7 +678,7 @@ class Care:
         unseen = {each.run: each for each in self.notices()}
         recent = at is not None and abs((self._work.now() - at).days) < 7
         if newest and recent and not newest.undone and newest.run not in unseen:
-            why = f"{newest.edits} files changed by a sweep on {newest.at[:10]}, as `sweep = auto` says"
+            why = f"{newest.edits} files changed by a sweep on {newest.at[:10]}, because of `sweep = auto`"
             yield Finding("swept", f"archive/runs/{newest.run}.jsonl", why, f"vade undo {newest.run}", "info")
         for each in unseen.values():
             where = f"archive/runs/{each.run}.jsonl"
@@ -689,7 +689,7 @@ class Care:
         if self._work.caller.audience is Audience.PRIVATE and self._work.state.moment(
             f"held {self._sweep_name}"
         ):
-            why = "a sweep by itself would put away much, and so did nothing"
+            why = "the automatic sweep would archive many records, so it did nothing"
             yield Finding("sweep", str(self._work.home.path), why, "vade sweep", "info")
 
     def write_listing(self, *, scope: str | Scope | None = None) -> Sequence[str]:
@@ -736,7 +736,7 @@ def _filter(match: str) -> Query:
     keys = asked.text.split()
     if not keys and asked == base.Query(""):
         raise UsageError(f"the filter {shown(match)} matches everything", hint=f"use {_WORDS}")
-    wrong = [*asked.notes, *(f"{shown(key)} is no filter" for key in keys if not set("*?[") & set(key))]
+    wrong = [*asked.notes, *(f"{shown(key)} is not a filter" for key in keys if not set("*?[") & set(key))]
     if wrong:
         raise UsageError(wrong[0], hint=f"use {_WORDS}")
     return asked

@@ -1,4 +1,4 @@
-"""Contradictions: two living entries of one place that cannot both be true, and what mends them.
+"""Contradictions: two living entries of one place that cannot both be true, and what fixes them.
 
 What excludes what is decided by `text.conflict` alone; here statements are brought together across all
 records of a place, and records are held against its pinned documents and the newer days of its journal. A
@@ -72,7 +72,7 @@ class SaidEntry(NamedTuple):
     line: int  # of the file, from 1
     share: float  # how much of its entry it is
     headings: tuple[str, ...] = ()
-    follows: bool = False  # whether it says nothing without the one before it
+    follows: bool = False  # whether it is empty without the one before it
 
     @property
     def beside(self) -> str:
@@ -332,7 +332,9 @@ class Contradictions:
                     )
             first = min(chosen.values(), key=lambda clash: clash.older.line)
             more = f"; and {len(chosen) - 1} more" if len(chosen) > 1 else ""
-            why = f"“{first.older.quoted}” gives way to “{first.newer.quoted}” in {first.newer.where}{more}"
+            why = (
+                f"“{first.older.quoted}” is superseded by “{first.newer.quoted}” in {first.newer.where}{more}"
+            )
             place = files[path].record.place
             yield Proposal(self.name, first.older.where, why, (files[path].revised(text),), place)
 
@@ -357,21 +359,21 @@ def needs_person(clash: Clash, verified: Callable[[Entry], bool] = lambda entry:
     """Why this contradiction is left to a person; empty when it is not."""
     older, newer = clash.older, clash.newer
     if newer.beside:
-        return f"the other one stands in {_BESIDE[newer.beside]}"
+        return f"the other one is in {_BESIDE[newer.beside]}"
     if not (older.seen.shelf.trusted and newer.seen.shelf.trusted):
         return "its folder is not trusted"
     # In one record entries follow each other; across records only the time tells.
     together = older.seen.record.path == newer.seen.record.path
     same_time = _age(older)[0] == _age(newer)[0] and not together
     if older.entry.time is None or newer.entry.time is None or same_time:
-        return "nothing says which of them is newer"
+        return "it is unclear which one is newer"
     if verified(older.entry) and not verified(newer.entry):
-        return "a person has verified the older one"
+        return "you verified the older one"
     if not may_supersede(older.seen.record, older.entry, origin=newer.entry.origin or Origin.USER):
-        return "the older one is trusted more, or protected"
+        return "the older one is more trusted, or protected"
     if older.share < 0.5:
-        return "the older entry says much more than this"
-    return "" if clash.certain else "they may speak of two things"
+        return "the older entry says much more"
+    return "" if clash.certain else "they may be about two things"
 
 
 # -------------------------------------------------------------------- a second opinion

@@ -18,7 +18,7 @@ MERGE = "merge"
 
 
 class Merging(NamedTuple):
-    """A file and its second copies, the edits that make one of them, and what only the copies say."""
+    """A file and its conflict copies, the edits that make one of them, and what only the copies say."""
 
     copies: tuple[SecondCopy, ...]
     edits: tuple[Edit, ...]
@@ -28,7 +28,7 @@ class Merging(NamedTuple):
     def proposal(self) -> Proposal:
         """It as something a run can do."""
         first = self.copies[0]
-        count = "1 second copy" if len(self.copies) == 1 else f"{len(self.copies)} second copies"
+        count = "1 conflict copy" if len(self.copies) == 1 else f"{len(self.copies)} conflict copies"
         brings = {0: "nothing", 1: "1 text"}.get(len(self.new), f"{len(self.new)} texts")
         names = ", ".join(each.name for each in self.copies)
         goes = "it goes" if len(self.copies) == 1 else "they go"
@@ -38,7 +38,7 @@ class Merging(NamedTuple):
 
 
 def find_mergings(records: Records, found: Iterable[SecondCopy]) -> tuple[list[Merging], list[Finding]]:
-    """What merges each file with its second copies, and those that cannot be merged without a person."""
+    """What merges each file with its conflict copies, and those that cannot be merged without a person."""
     together: dict[tuple[str, str, str, str], list[SecondCopy]] = {}
     for each in found:
         at = str(each.shelf.top), each.shelf.label, each.kind, each.original
@@ -68,7 +68,7 @@ def _merging(records: Records, some: Sequence[SecondCopy]) -> Merging:
 
 
 def merge_copies(records: Records, found: Iterable[SecondCopy], *, apply: bool) -> RunOutcome:
-    """Merge files with their second copies, or say what that would bring."""
+    """Merge files with their conflict copies, or say what that would bring."""
     mergings, left = find_mergings(records, found)
     proposals = tuple(each.proposal for each in mergings)
     if not apply or not proposals:

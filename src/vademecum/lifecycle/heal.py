@@ -1,4 +1,4 @@
-"""Heal: a mend for each kind of finding that has one, and merges taken apart; never a word is lost."""
+"""Heal: a fix for each kind of finding that has one, and merges taken apart; never a word is lost."""
 
 from __future__ import annotations
 
@@ -122,9 +122,9 @@ def check_merges(seen: Sequence[SeenRecord], merged: Mapping[str, Sequence[datet
         for merge in find_wrong_merges(record, merged) if each.shelf.trusted else ():
             older, newer = record.entries[merge.older], record.entries[merge.newer]
             said = f"“{shorten(older.text)}” was superseded"
-            why = f"{said} by “{shorten(newer.text)}”, which says something else"
+            why = f"{said} by “{shorten(newer.text)}”, which says something different"
             if merge.older == merge.newer:
-                why = f"{said} when it was stored, and nothing here says the same"
+                why = f"{said} when it was saved, and nothing here says the same"
             where = cite(record.path, older.start, older.end)
             mend = f"vade heal --scope {record.place.scope} --apply"
             yield Finding(WRONG_MERGE, where, why, mend, "warning", record.place)
@@ -195,7 +195,7 @@ def take_apart(
     why = "; ".join(
         part
         for part in (
-            f"{again} stands again in {record.key}" if again else "",
+            f"{again} is current again in {record.key}" if again else "",
             f"what was merged with it is now in {own}" if own else "",
         )
         if part
@@ -322,7 +322,7 @@ class StaleClaims:
             mark = f"{told} ({clock.stamp(now)[:10]})" if told else ""
             text = document.sign(parsed, index, origin=entry.origin if unsigned else None, stale=mark)
             said = "; ".join(dict.fromkeys(each.checked.why for each in gone))
-            whys.append(said or "what was gone is back")
+            whys.append(said or "the missing file is back")
             line = line or (gone[0].line if gone else entry.start)
         if whys:
             where, why = f"{seen.record.path}#L{line}", f"marked: {'; '.join(whys)}"
@@ -380,12 +380,12 @@ def _derived(material: Material, around: HealContext) -> Iterator[_Mend]:
         gone, shelf = lint_rules.find_dangling(page), material.shelves.get(page.path)
         if gone and shelf is not None and shelf.trusted:
             records = [each.record for each in material.seen if each.shelf == shelf]
-            why = f"it names {len(gone)} that are gone, and is written anew"
+            why = f"it lists {len(gone)} missing files, and is rewritten"
             proposal = Proposal(lint_rules.ORPHAN, f"{page.path}#L{gone[0][0]}", why, place=page.place)
             yield _Mend(proposal, functools.partial(listing.write_listing, shelf, records))
     rows = around.rows_gone()
     if rows:
-        why = f"{rows} of its rows name files that are gone, and are dropped"
+        why = f"{rows} of its rows refer to missing files, and are dropped"
         yield _Mend(Proposal(lint_rules.ORPHAN, around.index_path, why), around.sync)
 
 
@@ -393,9 +393,7 @@ def _counters(poisoned: Sequence[tuple[SeenRecord, int, int]], around: HealConte
     items = [counter_name(seen) for seen, *_ in poisoned]
     what = "counter is" if len(items) == 1 else f"{len(items)} counters are"
     where = poisoned[0][0].record.path
-    proposal = Proposal(
-        lint_rules.POISON, where, f"the {what} set back to 0", place=poisoned[0][0].record.place
-    )
+    proposal = Proposal(lint_rules.POISON, where, f"the {what} reset to 0", place=poisoned[0][0].record.place)
     return _Mend(proposal, functools.partial(around.forget_uses, items))
 
 
@@ -424,7 +422,7 @@ def _left(
         why = f"shown {count:,} times; only --aggressive sets the counter back"
         yield Finding(lint_rules.POISON, seen.record.path, why)
     for what, count in material.watch.left_out.items():
-        yield Finding(INCOMPLETE, what, f"{count or 'some'} were not looked at in time")
+        yield Finding(INCOMPLETE, what, f"{count or 'some'} were not checked in time")
 
 
 def _without_date(mark: str) -> str:

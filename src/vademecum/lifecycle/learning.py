@@ -82,7 +82,7 @@ class Learning:
             distinct=lambda text: decisions.are_distinct(self._work.home, lesson.draft.text, text),
         )
         trouble = len(self._work.index_trouble)
-        with self._work.reported("keep this"):
+        with self._work.reported("save this"):
             likely = learned.may_hold(lesson.draft.text)
             stored = self._work.records.learn(lesson.draft, scope=scope, likely=likely, known=known)
             swept = self._sweep_after(stored)
@@ -107,7 +107,7 @@ class Learning:
         """What was learned, in the order in which it is told, with how far each is trusted."""
         wanted = None if type is None else learned.parse_type(str(type))
         lessons = []
-        with self._work.reported("read what was learned"):
+        with self._work.reported("read lessons"):
             for each in self._work.everything(self._work.places(scope)):
                 lesson = learned.read_lesson(each.record) if isinstance(each, Found) else None
                 if lesson is not None and wanted in (None, lesson.type):
@@ -148,7 +148,7 @@ class Learning:
         )
         if self._work.settings.incognito:
             return passes.RunOutcome(())
-        with self._work.reported("prune what was learned"):
+        with self._work.reported("prune lessons"):
             outcome = passes.propose(self._work.records, self._work.places(scope), [chosen])
             if not apply or not outcome.proposals or (outcome.large and not large):
                 return outcome
@@ -226,7 +226,7 @@ class Learning:
 
         self._work.not_in_group("keep a profile")
         self._work.may_write()
-        with self._work.reported("keep the profile"):
+        with self._work.reported("save the profile"):
             return profiling.keep_draft(self._work.documents, draft, heard=self._heard)
 
     def _heard(self) -> Iterator[Sequence[Spoken]]:

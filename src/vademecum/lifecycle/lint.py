@@ -104,7 +104,7 @@ def _asked(clash: contradictions.Clash, model: Model, why: str, budget: float) -
         limits = Limits(seconds=min(_OPINION_SECONDS, budget))
         agrees = contradictions.ask_opinion(clash, model, limits=limits)
     except ModelFailed as error:
-        return f"{why}; {model.name} gave no opinion: {error}", ERROR, budget - (time.monotonic() - begun)
+        return f"{why}; {model.name} could not judge: {error}", ERROR, budget - (time.monotonic() - begun)
     said = f"{why}; {model.name} {'agrees' if agrees else 'sees no contradiction'}"
     return said, ERROR if agrees else WARNING, budget - (time.monotonic() - begun)
 
@@ -120,7 +120,7 @@ def _capped(found: Iterable[Finding]) -> Iterator[Finding]:
         most = CAPS.get(what, CAP)
         if what != INCOMPLETE and count > most:
             where = f" in {place}" if place else ""
-            why = f"{count - most:,} more of {what}{where} are not shown: mend these first"
+            why = f"{count - most:,} more of {what}{where} are not shown: fix these first"
             yield Finding(INCOMPLETE, what, why, "vade lint")
 
 
@@ -128,7 +128,7 @@ def _left_out(material: Material) -> Iterator[Finding]:
     watch = material.watch
     for what, count in watch.left_out.items():
         some = f"{count:,} of them were" if count else "some were"
-        why = f"{what}: {some} not looked at within {watch.seconds:g} seconds"
+        why = f"{what}: {some} not checked within {watch.seconds:g} seconds"
         yield Finding(INCOMPLETE, what, why, f"vade lint --seconds {max(60, int(watch.seconds * 4))}")
 
 

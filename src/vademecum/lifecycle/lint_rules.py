@@ -376,7 +376,7 @@ def check_copies(material: Material) -> Iterator[Finding]:
     labels = [_label(each) for each in material.seen if each.shelf.trusted]
     for copy in short_numbers.find_copies(labels):
         same = [f"number #{copy.label.num}"] * copy.num + ["id"] * copy.id
-        why = f"has the {' and the '.join(same)} of {copy.keeper.path}; the next write gives it its own"
+        why = f"has the {' and the '.join(same)} of {copy.keeper.path}; the next write assigns its own"
         mend = f"compare both; `vade forget {copy.label.path}` archives this one"
         yield Finding(COPIES, copy.label.path, why, mend, WARNING, places[copy.label.path])
     for each in (*material.seen, *material.beside):
@@ -448,7 +448,7 @@ def check_generated(material: Material) -> Iterator[Finding]:
                     line_number(plain, match.start()),
                     line_number(plain, max(match.end() - 1, match.start())),
                 )
-                yield page.found(GENERATED, f"{what} is kept as if it were knowledge", line=line, last=last)
+                yield page.found(GENERATED, f"{what} is saved as if it were a memory", line=line, last=last)
 
 
 def _may_be(text: str) -> bool:
@@ -470,7 +470,7 @@ def check_leaks(material: Material, clean: CleanTexts) -> Iterator[Finding]:
             clean.add(page.text)
         for secret in found:
             line, last = line_number(page.text, secret.start), line_number(page.text, secret.end - 1)
-            why = f"looks like a secret ({secret.kind}); `vade purge` also takes it out of the archive"
+            why = f"looks like a secret ({secret.kind}); `vade purge` also removes it from the archive"
             theirs = page.kind == SOURCE
             if theirs:
                 why = f"looks like a secret ({secret.kind}) in an attached file"
@@ -492,7 +492,7 @@ def check_purged(material: Material, home: Home | None) -> Iterator[Finding]:
             continue
         kind = archive.PINNED if page.kind == PINNED else archive.RECORDS
         for entry, stone in marks.among(page.text.encode(), kind):
-            why = f"a person purged this text on {stone.at[:10]}, and it is here again"
+            why = f"you purged this text on {stone.at[:10]}, and it reappeared"
             lines = {"line": entry.start, "last": entry.end}
             yield page.found(PURGED, why, **lines, severity=ERROR, mend="vade purge --finish")
 
@@ -523,7 +523,7 @@ def check_links(
         yield from itertools.islice(broken, MOST_OF_A_PAGE)
     if rows_gone:
         rows = "a row names a file that is" if rows_gone == 1 else f"{rows_gone:,} rows name files that are"
-        yield Finding(ORPHAN, index, f"{rows} gone", "vade index")
+        yield Finding(ORPHAN, index, f"{rows} missing", "vade index")
 
 
 def find_dangling(page: Page) -> list[tuple[int, str]]:
@@ -546,7 +546,7 @@ def _listings(material: Material) -> Iterator[Finding]:
     for page in material.listings:
         for line, name in find_dangling(page):
             mend = f"vade list --write-index --scope {page.place.scope}"
-            yield page.found(ORPHAN, f"the listing names {name}, which is gone", line=line, mend=mend)
+            yield page.found(ORPHAN, f"the listing names {name}, which is missing", line=line, mend=mend)
 
 
 def _related(material: Material, graph: Graph) -> Iterator[Finding]:
@@ -560,7 +560,7 @@ def _related(material: Material, graph: Graph) -> Iterator[Finding]:
         if first is not None:
             named = (at for at, line in enumerate(lines[first:], first) if broken.wanted in line)
             line = next(named, first) + 1
-            yield page.found(ORPHAN, f"related to {broken.wanted}, which is not there", line=line)
+            yield page.found(ORPHAN, f"related to {broken.wanted}, which does not exist", line=line)
 
 
 def _in_memory(page: Page, stems: set[str], material: Material) -> Iterator[Finding]:
@@ -580,12 +580,12 @@ def _in_memory(page: Page, stems: set[str], material: Material) -> Iterator[Find
         in_project = material.root is not None and os.path.lexists(os.path.join(material.root, target))
         if _stem(name) not in stems and not in_project and not _beside(page, target):
             yield page.found(
-                ORPHAN, f"links to {target}, which is not there", line=line_number(plain, match.start())
+                ORPHAN, f"links to {target}, which does not exist", line=line_number(plain, match.start())
             )
     for match in WIKI.finditer(plain):
         target = match[1].strip()
         if _NAMED.fullmatch(target) and _stem(target) not in stems and names.slug(target) not in stems:
-            why = f"links to [[{target}]], which is not there"
+            why = f"links to [[{target}]], which does not exist"
             yield page.found(ORPHAN, why, line=line_number(plain, match.start()))
 
 
@@ -602,7 +602,7 @@ def _in_source(page: Page, stems: set[str]) -> Iterator[Finding]:
             continue
         if not _beside(page, target) and not os.path.lexists(os.path.join(page.top, target)):
             yield page.found(
-                ORPHAN, f"links to {target}, which is not there", line=line_number(plain, match.start())
+                ORPHAN, f"links to {target}, which does not exist", line=line_number(plain, match.start())
             )
     for match in WIKI.finditer(plain) if wiki else ():
         target = match[1].strip()
@@ -610,7 +610,7 @@ def _in_source(page: Page, stems: set[str]) -> Iterator[Finding]:
         if not _NAMED.fullmatch(target) or (ending and ending not in (".md", ".markdown")):
             continue
         if _stem(target) not in stems and not os.path.lexists(os.path.join(page.top, target)):
-            why = f"links to [[{target}]], which is not there"
+            why = f"links to [[{target}]], which does not exist"
             yield page.found(ORPHAN, why, line=line_number(plain, match.start()))
 
 
@@ -641,7 +641,7 @@ def check_sizes(material: Material, *, documents: Iterable[Pinned], max_count: i
     folders = {each.record.place: each.record.path.rpartition("/")[0] for each in material.seen}
     for place, count in counts.items():
         if count > max_count:
-            why = f"{count:,} notes in {place} count, more than decay.max_count = {max_count:,}"
+            why = f"{count:,} notes in {place}, more than decay.max_count = {max_count:,}"
             mend = f"vade sweep --scope {place.scope} --apply"
             yield Finding(SCOPE_SIZE, folders[place], why, mend, place=place)
 

@@ -177,7 +177,7 @@ class Expiry:
 
 
 def stale_at(record: Record) -> datetime | None:
-    """The moment from which a record is stale by its own word; None when it says nothing of the kind."""
+    """The moment from which a record is stale by its own word; None when it is empty of the kind."""
     said = record.fields.get("stale_after")
     if not isinstance(said, str):
         return None
@@ -267,10 +267,10 @@ class PruningPass:
     def _why(self, record: Record, now: datetime) -> str:
         last = last_renewed(record)
         if self.max_age_days and last is not None and now - last > timedelta(days=self.max_age_days):
-            return f"learned, and not confirmed since {last:%Y-%m-%d} (more than {self.max_age_days:g} days)"
+            return f"a lesson not confirmed since {last:%Y-%m-%d} (more than {self.max_age_days:g} days)"
         left = fade_confidence(record, now=now, half_life_days=self.half_life_days)
         if left < self.min_confidence:
-            return f"learned, and its confidence has come down to {left:.2f} (below {self.min_confidence:g})"
+            return f"a lesson whose confidence dropped to {left:.2f} (below {self.min_confidence:g})"
         return ""
 
 
@@ -338,7 +338,7 @@ class CountCap:
                 new = [each for each in some if not _held(each.record, held)]
                 retired = tuple(each.retired() for each in some)
                 edits = (self._consolidation(shelf, new, taken, now), *retired) if new else retired
-                summed = f"{why}; the {len(some)} oldest are consolidated"
+                summed = f"{why}; the {len(some)} oldest are merged into a summary"
                 where = edits[0].path if new else some[0].record.path
                 yield Proposal(self.name, where, summed, edits, place, in_sight=True)
 
@@ -569,7 +569,7 @@ def why_ask(proposals: Iterable[Proposal], total: int) -> str:
     if retired <= ASKS_ABOVE or retired <= ASKS_SHARE * total:
         return ""
     more = f", and {summed} more into summaries" if summed else ""
-    return f"{retired} of {total} records would go to the archive{more}"
+    return f"{retired} of {total} records would be archived{more}"
 
 
 def _file(shelf: Shelf, kind: str, name: str) -> tuple[str, str]:

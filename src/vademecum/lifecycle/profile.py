@@ -610,7 +610,7 @@ def draft_profile(
         lines, notes = [*traits, *lines], [*notes, *why]
     kept = _fitting(lines, budget - _taken("" if before is None else decode(before)))
     if len(kept) < len(lines):
-        notes.append(f"{len(lines) - len(kept)} of {len(lines)} lines found no room in {budget} characters")
+        notes.append(f"{len(lines) - len(kept)} of {len(lines)} lines did not fit in {budget} characters")
     return found._replace(lines=tuple(kept), notes=tuple(notes), model=model.name if model else "")
 
 
@@ -719,7 +719,7 @@ def write_quotes(
             said = ", ".join(f"“{samples[at].text}”" for at in quoted)
             lines.append(count_line(f"{title}: {said}", len(shown), total))
         elif quoted:
-            notes.append(f"left out “{samples[quoted[0]].text}”: one message is no habit")
+            notes.append(f"left out “{samples[quoted[0]].text}”: one message is not a habit")
     return lines, notes
 
 
@@ -732,7 +732,7 @@ def _quotable(heard: _Heard, numbers: Iterable[int]) -> tuple[list[int], list[st
         text = heard.samples[at].text
         wrong = _denied(heard, at)
         if not wrong and quoted and not heard.topics[at] & heard.topics[quoted[0]]:
-            wrong = "it tells of something else than those beside it"
+            wrong = "it is about something else than its group"
         if wrong:
             notes.append(f"left out “{text}”: {wrong}")
         elif len(text) + 4 <= room and not any(heard.says_same(at, each) for each in quoted):
@@ -770,9 +770,9 @@ def _pairs(text: str) -> frozenset[str]:
 def _unfit(text: str) -> str:
     """Why a line has no place in a profile, whoever wrote it."""
     if visible(text) != text:
-        return "holds characters that cannot be seen"
+        return "contains invisible characters"
     if statements.find_links(text) or statements.find_markup(text) or _ADDRESS.search(text) or "<" in text:
-        return "holds a link, an address or markup"
+        return "contains a link, an address or markup"
     if text.lstrip("- ").startswith(("#", "```", "~~~", "---", "|")):
         return "is more than a sentence"
     return "holds a secret" if secrets.find(text) else ""
@@ -821,7 +821,7 @@ def keep_draft(
     for line in given.lines:
         wrong = "has no count" if not COUNTED.fullmatch(line) else _unfit(line)
         if wrong or len(line) > _LONGEST_LINE:
-            raise UsageError(f"a line of the draft cannot be kept: it {wrong or 'is too long'}")
+            raise UsageError(f"a line of the draft cannot be saved: it {wrong or 'is too long'}")
     opposed = _opposed(given.lines)
     if opposed:
         raise UsageError(f"the draft says “{opposed}” and the opposite", hint="draft it again")
@@ -832,14 +832,14 @@ def keep_draft(
                 f"the messages do not show this line of the draft: {min(unshown, key=len)[0][2:]}"
                 if unshown
                 else "there are no messages that show this draft",
-                hint="keep what `draft_profile` returns, unchanged",
+                hint="save what `draft_profile` returns, unchanged",
             )
     shelf, name, _ = documents.find(pinned.PROFILE, scope=Scope.GLOBAL)
     origin = Origin.USER if documents.caller.origin is Origin.USER else Origin.TOOL
     text = "" if given.before is None else decode(given.before)
     if origin is not Origin.USER and _is_a_persons(documents.home, text):
         raise NotVisible(
-            "a person has kept an observed style already, which only a person replaces",
+            "you already saved an observed style, which only you can replace",
             hint="run `vade profile build --apply` in a terminal",
         )
     stamped = {"version": pinned.VERSION, "updated": clock.stamp(documents.now())}

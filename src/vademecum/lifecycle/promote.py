@@ -141,7 +141,7 @@ def promote_places(
     if apply and proposals:
         run, told = passes.apply_proposals(records, proposals, what=NAME)
         outcome = outcome._replace(run=run, told=told)
-    silent = "no session has used the tools of memory, so what was recalled is not known"
+    silent = "no session used memory tools, so recalls are unknown"
     return Promoted(outcome, tuple(promotions), (*opposed, *(() if asking else (silent,))))
 
 
@@ -427,7 +427,7 @@ def propose(
         pin = targets[place].pin
         if some and pin is not None:
             edit = _pinned(pin, some, now=now)
-            proposals.append(Proposal(NAME, edit.path, f"{len(some)} said again and again", (edit,), place))
+            proposals.append(Proposal(NAME, edit.path, f"{len(some)} repeated statements", (edit,), place))
     return proposals, promotions
 
 

@@ -73,13 +73,13 @@ class Relations:
         self._work.only_a_person("reject an edge", "vade graph --reject")
         first, second = (self._work.find(name, scope, only=True).record for name in (one, other))
         if first.path == second.path:
-            raise UsageError(f"{first.key} is one record, and an edge has two")
-        with self._work.reported("keep the decision"):
+            raise UsageError(f"{first.key} is the same record twice")
+        with self._work.reported("save the decision"):
             if on:
                 ends = graphs.identity(first), graphs.identity(second)
                 graphs.reject(self._work.home, *ends, at=self._work.stamp(), by=self._work.caller.actor)
             elif not graphs.accept(self._work.home, first, second):
-                raise NotFound(f"nobody has rejected an edge between {first.key} and {second.key}")
+                raise NotFound(f"no rejected edge between {first.key} and {second.key}")
             self._work.audit("reject edge" if on else "accept edge", scope=first.place.scope, record=first.id)
         return first, second
 
@@ -221,7 +221,7 @@ def _asked(
     for key, related in said.items():
         source = next((each for each in some if each.record.key == key), None)
         if source is None:
-            wrong.append(f"{key[:60]!r} is no record that was asked about")
+            wrong.append(f"{key[:60]!r} is not one of the requested records")
             continue
         new: dict[str, dict[str, Any]] = {}
         for named in related:
@@ -248,11 +248,11 @@ def _problem(
     """Why an edge is refused; empty when it may be proposed, None when there is nothing new in it."""
     other = known.get(named.key)
     if other is None:
-        return f"{named.key[:60]!r} is no record here"
+        return f"{named.key[:60]!r} is not a record here"
     if other.record.path == source.record.path:
         return "a record is not related to itself"
     if named.relation not in set(Relation):
-        return f"{named.relation[:60]!r} is no relation"
+        return f"{named.relation[:60]!r} is not a relation"
     if graphs.is_rejected(source.record, other.record, rejected):
         return None
     return None if frozenset((source.record.path, other.record.path)) in standing else ""

@@ -136,7 +136,7 @@ def accept_rows(rewording: Rewording, accepted: Collection[int], *, now: datetim
     taken = {at for at in rewording.open if at in accepted}
     origins = {rewording.rows[at].origin for at in taken}
     if not taken:
-        raise Refused("nothing of the rewording was accepted, so nothing was changed")
+        raise Refused("no rewording was accepted; nothing was changed")
     pieces = [unit for unit in _pieces(rewording.rows, taken) if unit.origin in origins]
     articles = {each: _article(pieces, each) for each in Origin if each in origins}
     covered = [entry for each, entries in _by_origin(seen).items() if each in origins for entry in entries]
@@ -144,7 +144,7 @@ def accept_rows(rewording: Rewording, accepted: Collection[int], *, now: datetim
     stands = [entry.text for entry in document.parse(text).entries[-len(articles) :]]
     if not rewrite.is_proved(pieces, set(), articles) or stands != [*articles.values()]:
         raise Refused(
-            "these statements cannot be joined so that each stands once; nothing was changed",
+            "these statements cannot be merged without repeating one; nothing was changed",
             hint=f"edit it with `vade edit {seen.record.key}`",
         )
     why = f"{len(taken)} of {len(rewording.open)} changes accepted; the old entries stay, marked superseded"
@@ -167,14 +167,14 @@ def _barred(seen: SeenRecord) -> str:
     if not seen.shelf.trusted:
         return "its folder is not trusted"
     if seen.record.type in LEARNED:
-        return f"a {seen.record.type} has a form of its own, which a rewording would lose"
+        return f"a {seen.record.type} has its own structure, which a rewording would lose"
     said = [entry.text for entries in _by_origin(seen).values() for entry in entries]
     if not said:
-        return "it says nothing"
+        return "it is empty"
     if len("\n".join(said).encode()) > rewrite.LONGEST:
         return f"its entries are longer than {rewrite.LONGEST // 1024} KiB together"
     if any(secrets.find(text) for text in said):
-        return "it holds a secret, which no model may see"
+        return "it contains a secret, which is never sent to a model"
     return ""
 
 
@@ -200,7 +200,7 @@ def _wrong_text(entries: Sequence[Entry], text: str, largest: int) -> str:
         return "is much longer than what it rewords"
     known = set("\n\t").union(*(entry.text for entry in entries))
     if not "".join(set(text) - known).isprintable():
-        return "holds characters that nobody sees"
+        return "contains invisible characters"
     if secrets.find(text):
         return "holds a secret"
     return ""

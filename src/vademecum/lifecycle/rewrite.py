@@ -203,7 +203,7 @@ def _barred(seen: SeenRecord) -> str:
     if not seen.shelf.trusted:
         return "its folder is not trusted"
     if seen.record.type in LEARNED:
-        return f"a {seen.record.type} has a form of its own, which an article would lose"
+        return f"a {seen.record.type} has its own structure, which an article would lose"
     entries = _covered(seen)
     if len(entries) < LEAST_ENTRIES:
         return "it has one entry only: there is nothing to merge"
@@ -225,7 +225,7 @@ def _rewritten(
         return Refusal(seen.record.path, barred, asked=False)
     entries = _covered(seen)
     if any(secrets.find(entry.text) for entry in entries):
-        return Refusal(seen.record.path, "it holds a secret, which no model may see", asked=False)
+        return Refusal(seen.record.path, "it contains a secret, which is never sent to a model", asked=False)
     units = split_units(entries)
     limits = limits or Limits(output=min(len(units) * 24 + 1024, LONGEST_ANSWER))
     system = read_prompt(__package__, "rewrite")
@@ -236,7 +236,7 @@ def _rewritten(
     gone = find_unneeded(seen, units, plan)
     articles = write_articles(units, plan, gone)
     if not is_proved(units, gone, articles):
-        return Refusal(seen.record.path, "the entries cannot be joined so that each statement stands once")
+        return Refusal(seen.record.path, "the entries cannot be merged without repeating a statement")
     made = f"{len(articles)}, one for each origin" if len(articles) > 1 else "one"
     why = f"{len(entries)} entries become {made}; they stay, marked superseded"
     edit = seen.revised(joined(seen, entries, articles, now, by=model.name))
@@ -272,14 +272,14 @@ def find_problem(units: Sequence[TopicUnit], plan: TopicPlan, *, whole: bool = T
     known = range(1, len(units) + 1)
     named = {*placed, *(number for pair in pairs for number in (pair.stays, pair.goes))}
     if not named.issubset(known):
-        return "names a statement that there is not"
+        return "names a statement that does not exist"
     if placed.total() > len(placed):
         return "places a statement twice"
     missing = set(known) - set(placed)
     if whole and missing:
         return f"leaves out {len(missing)} of {len(units)} statements"
     if any(pair.stays == pair.goes for pair in pairs):
-        return "has a statement give way to itself"
+        return "has a statement superseded by itself"
     return ""
 
 

@@ -383,7 +383,7 @@ def clean_outgoing(text: str, where: str, *, redact: bool) -> tuple[str, tuple[s
     if found and not redact:
         raise SecretFound(
             f"{where} holds what looks like a secret: {', '.join(kinds)}",
-            hint="cut it out with `--redact`, or take it out of memory first",
+            hint="redact it with `--redact`, or remove it from memory first",
         )
     return (secrets.redact(text, found) if found else text), kinds
 
@@ -398,7 +398,7 @@ def write_bundle(path: Path, files: Mapping[str, str], *, force: bool) -> None:
 
 def _write_archive(path: Path, files: Mapping[str, str], *, force: bool) -> None:
     if path.exists() and not force:
-        raise Collision(f"{path} is there already", hint="choose another name, or pass --force")
+        raise Collision(f"{path} already exists", hint="choose another name, or pass --force")
     raw = io.BytesIO()
     # No time, owner or name of this machine goes in: the same memory gives the same bytes.
     with (
@@ -423,7 +423,7 @@ def _write_folder(path: Path, files: Mapping[str, str], *, force: bool) -> None:
     """Make the folder aside and put it in place whole; into one that has files, only if told to."""
     full = path.is_dir() and any(path.iterdir())
     if (full or (path.exists() and not path.is_dir())) and not force:
-        raise Collision(f"{path} is there already", hint="choose another name, or pass --force")
+        raise Collision(f"{path} already exists", hint="choose another name, or pass --force")
     staged = _staged(path)
     try:
         for name, text in counted([*files.items()], "writing"):

@@ -308,10 +308,12 @@ class AnswerKind(Generic[T]):
             self.schema: dict[str, Any] = self._adapter.json_schema()
         except (PydanticUserError, NameError, TypeError) as error:
             raise UsageError(
-                f"{kind!r} is no kind of answer", hint="use a dataclass or a pydantic model"
+                f"{kind!r} is not a supported answer type", hint="use a dataclass or a pydantic model"
             ) from error
         if self.schema.get("type") != "object":
-            raise UsageError(f"{kind!r} is no kind of answer", hint="use a dataclass or a pydantic model")
+            raise UsageError(
+                f"{kind!r} is not a supported answer type", hint="use a dataclass or a pydantic model"
+            )
         self.name = _NAME.sub("_", getattr(kind, "__name__", TOOL))
         self.description = str(self.schema.get("description", "")) or f"Give the {self.name}."
 
@@ -338,7 +340,7 @@ def find_json(text: str) -> Json:
             continue
         if isinstance(value, dict):
             return value
-    raise Misfit("- it is no JSON object")
+    raise Misfit("- it is not a JSON object")
 
 
 def mend_request(problems: str) -> str:

@@ -46,14 +46,14 @@ MAX_ANSWER = 64 << 20
 
 PASSING = frozenset({408, 409, 425, 429})  # and whatever is the server's own fault
 REASONS = {
-    400: "it does not take this request",
-    401: "it does not take this key",
+    400: "it rejected this request",
+    401: "it rejected this key",
     402: "the account has no credit left",
     403: "this key may not use it",
-    404: "it knows no such model or address",
-    408: "it waited too long for us",
-    413: "the request is too large for it",
-    422: "it does not take this request",
+    404: "it has no such model or address",
+    408: "it timed out waiting for the request",
+    413: "the request is too large",
+    422: "it rejected this request",
     429: "too many requests, or the quota is used up",
 }
 # Only for these are a server's own words worth showing; the answer to a wrong key may quote the key.
@@ -82,10 +82,10 @@ def find_address_problem(endpoint: str) -> str:
         parts = urlsplit(endpoint)
         usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and (parts.port or 1) > 0
     except ValueError:  # a port that is no number
-        return "is no address"
+        return "is not a URL"
     if not usable or not endpoint.isascii() or not endpoint.isprintable() or " " in endpoint:
-        return "is no address"
-    return "holds more than an address" if "@" in parts.netloc or parts.query or parts.fragment else ""
+        return "is not a URL"
+    return "contains more than a URL" if "@" in parts.netloc or parts.query or parts.fragment else ""
 
 
 def is_local(endpoint: str) -> bool:
@@ -104,7 +104,7 @@ def read_key(
         )
     # The library would quote a broken header, and with it the key.
     if not key.isascii() or not key.isprintable():
-        raise refused(f"{who}: what {' or '.join(names)} holds cannot be a key")
+        raise refused(f"{who}: what {' or '.join(names)} contains is not a valid key")
     return key
 
 
@@ -166,7 +166,7 @@ def _read_body(answer: Any, end: float) -> bytes | Trouble:
         parts.append(part)
         size += len(part)
         if size > MAX_ANSWER:
-            return Trouble("its answer has no end")
+            return Trouble("its answer never ends")
         if time.monotonic() > end:
             raise TimeoutError
     return b"".join(parts)
@@ -195,8 +195,8 @@ def next_wait(attempt: int, trouble: Trouble, *, end: float, most: int | None = 
 def read_refusal(status: int, body: Any, key: str, *, wait: float = 0.0) -> Trouble:
     """Understand a status that is no success."""
     if 300 <= status < 400:
-        return Trouble(f"{status}, it sends us to another address, where we do not go")
-    reason = REASONS.get(status, "it has a fault of its own" if status >= 500 else "it refused")
+        return Trouble(f"{status}, it redirects to another address, which is not followed")
+    reason = REASONS.get(status, "it has an internal error" if status >= 500 else "it refused")
     said = find_words(body, key) if status in QUOTED else ""
     told = f"{status}, {reason}" + (f": {said}" if said else "")
     return Trouble(told, passing=status in PASSING or status >= 500, wait=wait)
@@ -211,7 +211,7 @@ def read_trouble(error: BaseException) -> Trouble | None:
     if any("CERTIFICATE_VERIFY_FAILED" in str(each) for each in chain):
         return Trouble("its certificate is not valid")
     if "RemoteProtocolError" in names:
-        return Trouble("it broke the connection off", passing=True)
+        return Trouble("it closed the connection", passing=True)
     why = next((each.strerror for each in chain if isinstance(each, OSError) and each.strerror), "")
     # An address with no one behind it stays so: the words of the operating system say which it is.
     if names & _UNREACHABLE or why:
@@ -396,12 +396,12 @@ def cut_off_failure(place: ModelEndpoint, text: str) -> CallFailure:
 
 def declined_error(place: ModelEndpoint) -> ModelFailed:
     """The error for an answer that the provider keeps back."""
-    return _failed(place, "it declined to answer", hint="a filter of the provider kept the answer back")
+    return _failed(place, "it declined to answer", hint="the provider's content filter blocked the answer")
 
 
 def timeout_error(place: ModelEndpoint, seconds: float) -> ModelTimeout:
     """The error for a question that took too long."""
-    return ModelTimeout(f"{place.where} gave no whole answer within {seconds:g} s")
+    return ModelTimeout(f"{place.where} gave no complete answer within {seconds:g} s")
 
 
 def _refusal(error: ModelAPIError, place: ModelEndpoint, key: str) -> CallFailure:
@@ -419,7 +419,7 @@ def _refusal(error: ModelAPIError, place: ModelEndpoint, key: str) -> CallFailur
         return CallFailure(ModelUnauthorised(f"{place.where} failed: {status or 401}, {reason}"))
     if isinstance(error, raised.ModelQuotaExceededError) or (status in (402, 429) and _is_empty(body)):
         told = f"{place.where} failed: {status or 402}, the quota or the credit is used up"
-        return CallFailure(ModelBusy(told, hint="look at the credit and the limits of the account"))
+        return CallFailure(ModelBusy(told, hint="check the account's credit and limits"))
     if isinstance(error, raised.ModelRateLimitError) or status == 429:
         trouble = read_refusal(429, body, key, wait=error.retry_after or 0.0)
         return CallFailure(ModelBusy(f"{place.where} failed: {trouble.reason}"), trouble)

@@ -195,7 +195,7 @@ class RemoteModel:
             who=self.name,
             needed=self._place.own,
             refused=ModelUnauthorised,
-            instead="choose another model; nothing depends on one",
+            instead="choose another model; models are optional",
         )
 
     # Asking.
@@ -262,8 +262,8 @@ class RemoteModel:
                 problems = str(misfit)
             if response.finish_reason == "length":
                 raise ModelNonsense(
-                    f"{self._place.where} ran out of room for the {wanted.name} it was asked for",
-                    hint="let the answer use more tokens",
+                    f"{self._place.where} ran out of tokens for the {wanted.name}",
+                    hint="allow more tokens for the answer",
                 )
             words = mend_request(problems)
             question.messages += [response, _reply(response, words)]

@@ -114,7 +114,7 @@ class Scripted:
 
     def _next(self, asked: ScriptedQuestion) -> str | dict[str, Any] | Call | tuple[Call, ...]:
         if not self._replies:
-            raise ModelFailed(f"{self.name} has nothing more to say", hint="give the script one more reply")
+            raise ModelFailed(f"{self.name} has no more replies", hint="give the script one more reply")
         reply = self._replies.pop(0)
         while callable(reply):
             reply = reply(asked)

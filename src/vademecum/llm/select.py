@@ -149,9 +149,8 @@ def _checked(endpoint: str) -> str:
     problem = net.find_address_problem(endpoint)
     if problem:
         hints = {
-            "is no address": "it must begin with https:// or http:// and a host",
-            "holds more than an address": "put the key into the environment and name its variable in"
-            " `llm.key_env`",
+            "is not a URL": "it must start with https:// or http:// and a host",
+            "contains more than a URL": "put the key in an environment variable and name it in `llm.key_env`",
         }
         raise ConfigError(f"llm.endpoint {problem}", hint=hints[problem])
     return endpoint

@@ -1,4 +1,4 @@
-"""What left sight, and how it comes back or goes for good."""
+"""What was archived, and how it is restored or deleted."""
 
 from __future__ import annotations
 
@@ -107,13 +107,13 @@ class Archive:
         key = found.record.key
         earlier = reading.replaced_versions(self._work.records, found)
         if not earlier:
-            return NotFound(f"{key} is not forgotten and has lost nothing")
+            return NotFound(f"{key} is not archived and has lost no entries")
         said = "an earlier record" if len(earlier) == 1 else f"{len(earlier)} earlier records"
         newest = earlier[-1]
         listed = f"; `vade show {key}` lists all versions" if len(earlier) > 1 else ""
         return NotFound(
-            f"{key} is here; {said} of that name, forgotten on {newest.day}, can take its place",
-            hint=f"run `vade restore {newest.id}`, which archives the one that is here{listed}",
+            f"{key} is here; {said} of that name, forgotten on {newest.day}, can replace it",
+            hint=f"run `vade restore {newest.id}`, which archives the current one{listed}",
         )
 
     def versions(self, name: str | int, *, scope: str | Scope | None = None) -> Sequence[archive.Image]:
@@ -159,8 +159,8 @@ class Archive:
             held = [found for found in chosen if self._work.records.holds(found)]
             if held:
                 raise PendingReview(
-                    f"{place} is not cleared: {len(held)} of its {len(chosen)} records are a person's, so"
-                    " this waits for review",
+                    f"{place} is not cleared: {len(held)} of its {len(chosen)} records are the user's, so"
+                    f" this is pending review",
                     approval=self._put_away_later(chosen, scope=place.scope),
                 )
             return self.put_away(chosen)
@@ -186,8 +186,8 @@ class Archive:
             held = [each for each in chosen if self._work.records.holds(each)]
             if held:
                 raise PendingReview(
-                    f"nothing is forgotten: {len(held)} of these {len(chosen)} records are a person's, so"
-                    " this waits for review",
+                    f"nothing is forgotten: {len(held)} of these {len(chosen)} records are the user's, so"
+                    f" this is pending review",
                     approval=self._put_away_later(chosen, scope=chosen[0].record.place.scope),
                 )
             return self.put_away([self._work.records.standing_alone(each) for each in chosen])
@@ -247,8 +247,8 @@ class Archive:
         wanted = self._wanted(scope, origin, session, agent, since, until, source)
         if (name is None) == (wanted is None):
             raise UsageError(
-                "a purge needs either a record or where what goes came from",
-                hint="give a key, or one or more of origin, session, agent, since, until and source",
+                "a purge needs a record, or a filter",
+                hint="pass a key, or one or more of origin, session, agent, since, until and source",
             )
         if wanted is not None:
             with self._work.reported(f"purge {wanted}"):
@@ -296,12 +296,12 @@ class Archive:
         home, found = self._work.home, []
         for each in tombstones.every(home):
             if not each.done:
-                why = f"the purge of {each.what} was cut short: some of it may still be here"
+                why = f"the purge of {each.what} was interrupted: some of it may still be here"
                 where = f"{tombstones.FOLDER}/{each.id}.json"
                 found.append(Finding("purge", where, why, "vade purge --finish", "error"))
         for path in tombstones.damaged(home):
             why = "it cannot be read, so what was purged with it may come back"
-            found.append(Finding("purge", path, why, "put it back from a backup of this home", "error"))
+            found.append(Finding("purge", path, why, "restore it from a backup", "error"))
         return found
 
     def finish_purges(self, *, dry_run: bool = False) -> purging.Purge:
@@ -332,7 +332,7 @@ class Archive:
             self._work.only_a_person("see what a purge would delete", command)
             return
         self._work.may_write()
-        self._work.may_decide("delete for good", command)
+        self._work.may_decide("delete permanently", command)
 
     @property
     def _shared(self) -> Path | None:
@@ -437,7 +437,7 @@ class Archive:
             for path in source.markdown():
                 count = purging.occurrences(path, wanted)
                 if count:
-                    why = "an attached source is not ours to change"
+                    why = "attached sources are never changed"
                     yield purging.Purged(str(path), count, gone=False, why=why)
         for root in scopes.trusted_folders(self._work.home):
             if self._shared is None or root != self._shared.parent:

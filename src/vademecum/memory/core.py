@@ -171,7 +171,7 @@ class Memory:
         if mode not in ("append", "replace"):
             raise UnknownName(f"{names.shown(mode)} is not a mode", hint="the modes are append, replace")
         if confidence is not None and not 0 <= confidence <= 1:
-            raise UsageError(f"a confidence lies between 0 and 1, not at {confidence:g}")
+            raise UsageError(f"confidence must be between 0 and 1, not {confidence:g}")
         kept, secret = work.gate(
             document.accept_text(text, largest=work.settings.limits.content_bytes), scope
         )
@@ -180,7 +180,7 @@ class Memory:
         if scope is Scope.PROJECT:
             draft = draft._replace(cites=self._cited(kept))
         trouble = len(work.index_trouble)
-        with work.reported("keep this"):
+        with work.reported("save this"):
             stored = work.records.store(draft, scope=scope, key=key, dedup=work.settings.dedup)
             stored = self._proposed(stored, draft)
             swept = self._sweep_after(stored)
@@ -243,7 +243,8 @@ class Memory:
             asked = {"name": key, "scope": str(place.scope)}
             seen = work.content_hash(found)
             raise PendingReview(
-                f"{key} is not forgotten: a person wrote, verified or protected it, so this waits for review",
+                f"{key} is not forgotten: the user wrote, verified or protected it, so this is pending"
+                f" review",
                 approval=work.wait_for_a_person("forget", asked, scope=place.scope, seen=seen).id,
             )
         if is_guarded(found.record.fields) and not work.caller.approved:
@@ -410,7 +411,7 @@ class Memory:
         return self._finder.with_related(found, asked) if include_related and found.results else found
 
     def status(self) -> Status:
-        """What is here, and what needs a look."""
+        """What is here, and what needs attention."""
         from vademecum.memory.status import status_of
 
         return status_of(self)
@@ -494,7 +495,7 @@ class Memory:
 
     @functools.cached_property
     def requests(self) -> Requests:
-        """Writes by their name: made, made once for a key, or left waiting for a person."""
+        """Writes by their name: made, made once for a key, or left pending."""
         from vademecum.memory.requests import Requests
 
         return Requests(self)

@@ -1,4 +1,4 @@
-"""Writes by their name: made, made once for a key, or left waiting for a person."""
+"""Writes by their name: made, made once for a key, or left pending."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Requests:
             return do(None if begun is None else self._done_since(begun, operation, arguments))
 
         asked = {"operation": operation, "arguments": arguments}
-        with self._work.reported("keep this"):
+        with self._work.reported("save this"):
             return requests.once(
                 self._work.home, self._whose(key), asked=asked, at=self._work.stamp(), do=tried
             )

@@ -1,4 +1,4 @@
-"""One inbox for all that waits for a person, and what they decide about it."""
+"""One inbox for everything pending, and what a person decides about it."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 KINDS = {  # in the order in which they are shown, and what a yes does
     "write": "Writes that agents asked for: yes makes the write",
     "folder": "A .vade folder that is not trusted: yes trusts it",
-    "text": "Unverified texts: yes verifies them, and agents are told them",
-    "contradiction": "Contradictions: yes lets the second statement replace the first one",
+    "text": "Unverified texts: yes verifies them, so agents see them",
+    "contradiction": "Contradictions: yes replaces the first statement with the second",
     "conflict": "Conflict copies left by a sync tool: yes merges them into the record and archives the copy",
     "promotion": "Statements that journals repeat: yes saves them as memories",
     "signal": "Things you said that are worth saving: yes saves them as memories",
@@ -93,10 +93,12 @@ class Review:
         declined: bool = False,
     ) -> Inbox:
         """All that waits for a person, or only these kinds; with `declined`, what they said no to instead."""
-        self._work.only_a_person("look at what waits for a person", "vade review")
+        self._work.only_a_person("see what is pending", "vade review")
         for kind in kinds:
             if kind not in KINDS:
-                raise UsageError(f"{names.shown(kind)} does not wait here", hint=f"one of {', '.join(KINDS)}")
+                raise UsageError(
+                    f"{names.shown(kind)} is not a kind of pending item", hint=f"one of {', '.join(KINDS)}"
+                )
         if self._work.settings.incognito:
             return Inbox((), ("this session is incognito: nothing is read",))
         refused = decisions.declined(self._work.home)
@@ -128,8 +130,8 @@ class Review:
         of an earlier call goes on with its sitting.
         """
         self._work.may_write()
-        self._work.may_decide("decide about what waits", "vade review")
-        with self._work.reported("keep the decision"):
+        self._work.may_decide("decide about pending changes", "vade review")
+        with self._work.reported("save the decision"):
             earlier = next((each for each in decisions.sittings(self._work.home) if each.id == sitting), None)
             moment, at = self._work.now(), self._work.stamp()
             kept = earlier or decisions.Sitting(
@@ -173,7 +175,7 @@ class Review:
             known = [each for each in items if _is_from(each.about, source)]
             if not known:
                 raise NotFound(
-                    f"nothing that waits came from {names.shown(source)}",
+                    f"nothing pending came from {names.shown(source)}",
                     hint="`vade verify --list` shows it",
                 )
             chosen += known
@@ -181,7 +183,7 @@ class Review:
             known = [each for each in items if _matches(each, str(name))]
             if not known:
                 raise NotFound(
-                    f"nothing that waits is called {names.shown(str(name))}",
+                    f"nothing pending is called {names.shown(str(name))}",
                     hint="`vade verify --list` shows it",
                 )
             chosen += known
@@ -212,7 +214,7 @@ class Review:
         records = [each for each in self._work.records.on(shelf) if isinstance(each, Found)]
         listed = "\n".join(f"{each.record.key}: {_first(each.record.text)}" for each in records)
         root = str(shelf.top)
-        why = f"it came with the repository; {len(records)} records, none of which agents are told"
+        why = f"it came with the repository; {len(records)} records, hidden from agents"
         yield Item(
             "folder", decisions.mark_of("folder", root, listed), ".vade", root, listed, why, about=root
         )
@@ -249,9 +251,9 @@ class Review:
             first = each.copies[0]
             marks = [files.digest(edit.before or b"") for edit in each.edits]
             mark = decisions.mark_of("conflict", first.path, *marks)
-            shown = "\n\n".join(each.new) or "They say nothing that the file does not say."
+            shown = "\n\n".join(each.new) or "They contain nothing new."
             name, place = first.original.removesuffix(".md"), str(first.shelf.place.scope)
-            why = f"{each.proposal.why}; this is what only the copies say"
+            why = f"{each.proposal.why}; this is only in the copies"
             yield Item("conflict", mark, name, first.path, shown, why, place, each.edits)
 
     def _waiting_promotions(self, scope: str | Scope | None, notes: list[str]) -> Iterator[Item]:
@@ -435,14 +437,14 @@ class Review:
         if count:
             said = "1 text is" if count == 1 else f"{count} texts are"
             yield Finding(
-                "review", "memory", f"{said} not told to agents before you verify", "vade review", "info"
+                "review", "memory", f"{said} hidden from agents until you verify", "vade review", "info"
             )
 
     # ---------------------------------------------------------------- writes that wait
 
     def approvals(self) -> Sequence[approving.Waiting]:
         """The writes that wait for a person, oldest first."""
-        self._work.only_a_person("look at what waits", "vade approve")
+        self._work.only_a_person("see what is pending", "vade approve")
         return [] if self._work.settings.incognito else approving.every(self._work.home)
 
     def approve(self, which: str) -> tuple[approving.Request, Any]:
@@ -495,7 +497,7 @@ class Review:
         if request.scope == Scope.PROJECT and (own.id if own else None) != request.project:
             raise NotFound(
                 f"the project {request.project} is not at {request.root} any more",
-                hint="nothing was written; reject it, and ask again from where the project is now",
+                hint="nothing was written; reject it, and ask again from the project's new location",
             )
         return asked
 
@@ -514,7 +516,7 @@ class Review:
 
     def _unverified(self, scope: str | Scope | None) -> list[tuple[trusting.Unverified, Found | None]]:
         """The texts that wait for a person, each with its record if it is one's."""
-        self._work.not_in_group("see what waits for a person")
+        self._work.not_in_group("see what is pending")
         if self._work.settings.incognito:
             return []
         places = self._work.places(scope)
@@ -606,14 +608,14 @@ class Review:
                 if not isinstance(day, Finding) and day.path == name:
                     return None, day.entries
             if document:
-                raise NotFound(f"{names.shown(name)} is not a pinned document in sight")
+                raise NotFound(f"{names.shown(name)} is not a visible pinned document")
         found = self._work.find(name, scope, only=True)
         return found, found.record.live
 
     def protect(self, name: str | int, *, scope: str | Scope | None = None, on: bool = True) -> Record:
         """Keep a record from ever being removed by age or number, or take that back."""
         self._work.may_write()
-        self._work.may_decide("protect a memory" if on else "take protection away", "vade protect")
+        self._work.may_decide("protect a memory" if on else "remove protection", "vade protect")
         found = self._work.find(name, scope, only=True)
         with self._work.reported(f"protect {found.record.key}"):
             found = self._work.records.standing_alone(found)
@@ -640,7 +642,7 @@ def _make(memory: Memory, request: approving.Request) -> Any:
         for found, each in zip(chosen, given["records"], strict=True):
             if memory.workspace.content_hash(found) != each["seen"]:
                 raise _changed(found.record.key)
-        with memory.workspace.reported("put these away"):
+        with memory.workspace.reported("archive these"):
             return _backed(memory).archive.put_away(chosen)
     return memory.requests.perform(request.operation, given)
 

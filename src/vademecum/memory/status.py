@@ -1,4 +1,4 @@
-"""What is here, and what needs a look."""
+"""What is here, and what needs attention."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Status(NamedTuple):
 
 
 def status_of(memory: Memory) -> Status:
-    """What is here, and what needs a look."""
+    """What is here, and what needs attention."""
     work = memory.workspace
     project, incognito = work.caller.project, work.settings.incognito
     head: dict[str, Any] = {
@@ -133,7 +133,7 @@ def _shared_settings(work: Workspace) -> Iterator[Finding]:
         return
     count = len(shared.wanted)
     would = f"would set {count} setting{'' if count == 1 else 's'}" if count else "sets nothing"
-    wrong = f", and {len(shared.problems)} of its lines cannot count" if shared.problems else ""
+    wrong = f", and {len(shared.problems)} of its lines are invalid" if shared.problems else ""
     why = f"it {would}{wrong}; it has no effect until this folder is trusted"
     yield Finding("settings", str(shared.path), why, "read it, then run `vade trust`", "info")
 
@@ -144,18 +144,18 @@ def _hooks(work: Workspace) -> Iterator[Finding]:
     if failure is not None:
         when = "at" if failure.why.startswith("answered") else "failed at"
         what = f"{failure.agent} {failure.event} {when} {failure.time}: {failure.why}"
-        mend = f"{hook_log.NAME} has all of them; delete it once they are looked at"
+        mend = f"{hook_log.NAME} has all of them; delete it once you have read them"
         yield Finding("hook", hook_log.NAME, what, mend, "info")
 
 
 def _leftovers(work: Workspace, places: Iterable[Place]) -> Iterator[Finding]:
     """What killed writers and unfinished edits left beside the files."""
-    conflict = "a text that could not be joined with its file was kept here"
+    conflict = "a text that could not be merged into its file was saved here"
     for folder, path in _folders(work, places):
         with folder:
             for name in folder.leftovers():
                 yield Finding(
-                    "leftover", path(name), "a writer was killed here", "it is cleared by the next write"
+                    "leftover", path(name), "a writer was killed here", "the next write cleans it up"
                 )
             listed = folder.names(ordered=False)
             # Beside its file it is a second copy, which is told and merged as such.
@@ -181,18 +181,18 @@ def _folders(work: Workspace, places: Iterable[Place]) -> Iterator[tuple[Directo
 
 
 def _undecided(work: Workspace) -> Iterator[Finding]:
-    """That writes wait for a person."""
+    """That writes are pending."""
     count = requests.count(work.home) if work.caller.audience is Audience.PRIVATE else 0
     if count:
-        said = "1 write waits" if count == 1 else f"{count} writes wait"
-        yield Finding("approval", "decisions/approvals", f"{said} for a person", "vade approve", "info")
+        said = "1 write is" if count == 1 else f"{count} writes are"
+        yield Finding("approval", "decisions/approvals", f"{said} pending", "vade approve", "info")
 
 
 def _deleted(version: reading.Version) -> Finding:
     """What to say of a record whose file somebody deleted."""
     path = version.shelf.name_of(archive.RECORDS, version.name)
     mend = f"vade restore {key_of(version.name)} --scope {version.shelf.place.scope}"
-    return Finding("deleted", path, "the file is gone; what it said is kept", mend, "info")
+    return Finding("deleted", path, "the file is missing; its text is in the archive", mend, "info")
 
 
 def _lost(listed: Listed) -> Finding:
@@ -200,4 +200,4 @@ def _lost(listed: Listed) -> Finding:
     entries = "an entry" if listed.fact == 1 else f"{listed.fact} entries"
     mend = f"vade restore {key_of(listed.name)} --scope {listed.shelf.place.scope}"
     path = listed.shelf.name_of(archive.RECORDS, listed.name)
-    return Finding("edited", path, f"{entries} written here changed or left by hand", mend, "info")
+    return Finding("edited", path, f"{entries} saved here changed or removed by hand", mend, "info")

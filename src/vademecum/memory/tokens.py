@@ -1,4 +1,4 @@
-"""Tokens that programs show to `vade serve`: made by a person, shown once, kept as a hash, soon over."""
+"""Tokens that programs show to `vade serve`: made by a person, shown once, saved as a hash, soon expired."""
 
 from __future__ import annotations
 

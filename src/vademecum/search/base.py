@@ -136,7 +136,7 @@ def without_weak(found: Answer, most: int) -> Answer:
     """An answer in which only so many are left when all are weak, and which then says so."""
     if found.mode == "metadata" or found.match != relevance.WEAK or most < 0:
         return found
-    note = "only weak matches were found: they may not answer the question"
+    note = "only weak matches were found; they may not answer the question"
     return replace(found, results=found.results[:most], notes=(*found.notes, note))
 
 
@@ -264,9 +264,9 @@ def beginning(value: str) -> str | None:
 def without_phrases(query: Query) -> Query:
     """The same question with its phrases as words, and a note of it."""
     said = " and ".join(names.shown(each) for each in query.phrases)
-    note = f"no passage holds the phrase {said}; its words were searched"
+    note = f"no passage contains the phrase {said}; its words were searched"
     if len(query.phrases) > 1:
-        note = f"no passage holds the phrases {said} together; their words were searched"
+        note = f"no passage contains the phrases {said} together; their words were searched"
     return query._replace(phrases=(), notes=(*query.notes, note))
 
 

@@ -1,4 +1,4 @@
-"""Answering a question: ask both legs, merge, rank, and say how it came about.
+"""Answering a question: ask both rankings, merge, rank, and say how it came about.
 
 Relevance and rank are two things. The score orders answers among each other; the relevance says, on its own
 scale, how likely one is an answer at all, and hides nothing.
@@ -120,7 +120,7 @@ class Engine:
             return Meaning(lacking=self._lacking())
         known = self.index.stats().settings.get("dimension")
         if known is None:
-            return Meaning(lacking="no vectors have been made yet")
+            return Meaning(lacking="no embeddings yet")
         try:
             self._common()
             vector = self.embedder.embed([query.text], query=True)[0]
@@ -130,7 +130,7 @@ class Engine:
             return Meaning(lacking=str(error))
         if str(len(vector)) == known:
             return Meaning(vector)
-        lacking = f"the model gives {len(vector)} dimensions now, and the index holds others"
+        lacking = f"the model now returns {len(vector)} dimensions, and the index has others"
         return Meaning(lacking=lacking, changed=EmbedderChanged(lacking, dimension=len(vector)))
 
     def search(self, query: Query, visible: Filter, options: Options, meaning: Meaning) -> Ranking:

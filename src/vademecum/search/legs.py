@@ -1,4 +1,4 @@
-"""What an index finds for a question, by words, by phrases as they stand, by meaning; and what is shown.
+"""What an index finds for a question, by words, by exact phrases, by meaning; and what is shown.
 
 One way for notes and for sessions; in which order the candidates come is decided elsewhere.
 """
@@ -144,9 +144,9 @@ class Legs:
         if not near.total or len(asked) != near.dimension:
             self.query = None
             self.lacking = (
-                f"the model gives {len(asked)} dimensions now, and the index holds {near.dimension}"
+                f"the model now returns {len(asked)} dimensions, and the index has {near.dimension}"
                 if near.total
-                else "no vectors have been made yet"
+                else "no embeddings yet"
             )
             return
         self.nearest, self.cosine = near, near.cosines
@@ -178,7 +178,7 @@ class Legs:
         if unmarked:  # keywords alone, or chunks whose vectors are still to be made
             rows = self.index.rows(unmarked, text=False)
             if len(rows) < len(unmarked):
-                raise IndexFailed("the index finds passages that it does not hold")
+                raise IndexFailed("the index lists passages that it does not contain")
             self.marks.update((id_, rows[id_].mark) for id_ in unmarked)
 
     def find_by_reading(
@@ -199,7 +199,7 @@ class Legs:
         if self.index.reads is None or made_by is None:
             return ()
         if made_by != reader.identity:
-            return (f"not read: another model read these passages; `{command}` reads them anew",)
+            return (f"reader skipped: another model made these vectors; `{command}` rebuilds them",)
         relevant = best()
         if not self._needs_reading(reader, question, relevant):
             return ()

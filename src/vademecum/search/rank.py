@@ -1,4 +1,4 @@
-"""From what the legs found to an order: one score each, and no file or source fills the page alone."""
+"""From what the rankings found to an order: one score each, and no file or source fills the page alone."""
 
 from __future__ import annotations
 

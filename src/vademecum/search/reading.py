@@ -97,7 +97,7 @@ def read_in_background(read: Callable[[int], int], idle: Callable[[], bool], sto
                 if idle() and read(AT_ONCE):
                     pause = 0.0
             except VadeError as error:  # whoever needs it says so; here nobody listens
-                logger.warning("nothing is read in the background: %s", error)
+                logger.warning("no reader vectors in the background: %s", error)
                 return
 
     threading.Thread(target=work, name="vade-reading", daemon=True).start()

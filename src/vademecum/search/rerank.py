@@ -64,11 +64,11 @@ class Rerank:
     def __call__(self, question: str, texts: Sequence[str]) -> list[float] | str:
         """A score for each text, or why there is none."""
         if time.monotonic() < self._until:
-            return f"{self._failed}; it is asked again in half a minute"
+            return f"{self._failed}; retried in 30 seconds"
         try:
             scores = self._score(clean_text(question), [clean_text(text)[:LONGEST] for text in texts])
             if len(scores) != len(texts) or not all(map(math.isfinite, scores)):
-                raise ModelFailed(f"{self.name} failed: its answer makes no sense")
+                raise ModelFailed(f"{self.name} failed: invalid response")
         except VadeError as error:
             self._failed, self._until = str(error), time.monotonic() + QUIET
             return self._failed
@@ -158,7 +158,7 @@ class _Server:
             raise ModelFailed(f"{self.name} failed: {answer.reason}")
         scores = _read_scores(net.parse_body(answer), len(texts))
         if scores is None:
-            raise ModelFailed(f"{self.name} failed: its answer makes no sense")
+            raise ModelFailed(f"{self.name} failed: invalid response")
         return scores
 
 
@@ -204,6 +204,6 @@ def _by_llm(model: Model, question: str, texts: Sequence[str], seconds: float) -
     array = re.search(r"\[[\d,\s]*\]", answer)
     order = [number - 1 for number in json.loads(array[0])] if array else []
     if not order or len({*order}) != len(order) or not {*order} <= {*range(len(texts))}:
-        raise ModelFailed(f"{model.name} failed: its answer is no order of the passages")
+        raise ModelFailed(f"{model.name} failed: its answer is not an order of the passages")
     places = {at: place for place, at in enumerate([*order, *sorted({*range(len(texts))} - {*order})])}
     return [1.0 - places[at] / len(texts) for at in range(len(texts))]

@@ -1,4 +1,4 @@
-"""The index and the engine behind one door: kept fresh, mended when broken, and honest about both."""
+"""The index and the engine behind one interface: kept fresh, repaired when broken, and honest about both."""
 
 from __future__ import annotations
 
@@ -278,7 +278,7 @@ class Searcher:
             if check and not self._holds_what_files_say(index):
                 keeper.compare(seconds=seconds, check=True)  # somebody may have saved in between
                 if not self._holds_what_files_say(index):
-                    raise IndexFailed("the index does not hold what the files say")
+                    raise IndexFailed("the index does not match the files")
         finally:
             keeper.sync.progress = None
         return report
@@ -383,11 +383,11 @@ class Searcher:
         failed = len(findings)
         degraded = [*self._file.told, *report.degraded, *found.degraded]
         if coverage.pending:
-            degraded.append(f"{report.pending} files are not indexed yet; `vade index` finishes it")
+            degraded.append(f"{report.pending} files are not indexed yet; run `vade index`")
         if report.outdated and self.caller.audience is not Audience.GROUP:
             degraded.append(
-                f"the index is being upgraded: {report.outdated} of {report.files} files are ranked as "
-                "before; `vade index` finishes it"
+                f"the index is being upgraded: {report.outdated} of {report.files} files still use the"
+                f" old ranking; run `vade index`"
             )
         if failed:
             first = findings[0]

@@ -133,9 +133,9 @@ def parse(text: bytes) -> Trees:
     try:
         kept = json.loads(text)
         if tuple(kept["features"]) != FEATURES:
-            raise Damaged("its features are others than ours")
+            raise Damaged("its features do not match")
         if digest(kept) != kept["digest"]:
-            raise Damaged("its digest is another")
+            raise Damaged("its digest does not match")
         return _arranged(kept["trees"], float(kept["step"]))
     except (ValueError, KeyError, TypeError, IndexError, OverflowError) as error:
         raise Damaged(str(error)) from error
@@ -154,7 +154,7 @@ def _arranged(trees: Sequence[Mapping[str, Any]], step: float) -> Trees:
         _close(tree, 0, order, closed[:, number])
         leaves[number, : len(order)] = [tree["leaf"][leaf] for leaf in order]
     if feature.max(initial=0) >= len(FEATURES) or not np.isfinite(leaves).all():
-        raise Damaged("a tree is none")
+        raise Damaged("a tree is invalid")
     first = np.arange(len(trees)) * LEAVES
     flat = feature.ravel(), threshold.ravel(), closed.ravel(), leaves.ravel()
     return Trees(*flat, first, step, tuple(trees))

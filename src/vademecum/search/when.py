@@ -1,4 +1,4 @@
-"""The times that a question speaks of, as an index is asked for them: what is of that time gains.
+"""The times that a question mentions, as an index is asked for them: what is of that time gains.
 
 Nothing is left out for its time: that is what `after:` and `before:` are for.
 """

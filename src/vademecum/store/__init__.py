@@ -1,4 +1,4 @@
-"""Everything there is, kept as Markdown that a person can read; the one module that knows files from records.
+"""Everything there is, in Markdown that a person can read; the one module that knows files from records.
 
 These names are its front, loaded when asked for; what lies behind them may change.
 """

@@ -1,4 +1,4 @@
-"""Pre-images of everything removed or rewritten, and a second copy of every entry we were asked to keep.
+"""Earlier versions of everything removed or rewritten, and a second copy of every saved entry.
 
 `archive/<scope>/<id>/<kind>/<name>/<time>-<why>-<hash>.md` is a file exactly as it was. `archive/kept/` logs
 each entry as it was acknowledged, and again when it is superseded or taken out: an editor that saves an old

@@ -1,4 +1,4 @@
-"""Records moved to another scope, renamed or tagged, one or many: a run that `undo` takes back."""
+"""Records moved to another scope, renamed or tagged, one or many: a run that `undo` reverts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def tag(work: Workspace, chosen: Sequence[Found], *, add: Iterable[str], remove:
     added = document.clean_tags(add, work.settings.secrets.policy)
     removed = frozenset(remove)
     if not added and not removed:
-        raise UsageError("no tag is given", hint="name a tag to add, or one to remove")
+        raise UsageError("no tag is given", hint="pass a tag to add, or one to remove")
     run = _begin(work, "tag")
     told = []
     for found in (work.records.standing_alone(each) for each in chosen):
@@ -51,7 +51,7 @@ def rename(work: Workspace, found: Found, new: str) -> Arranged:
     found = work.records.standing_alone(found)
     old = found.record.key
     if key == old:
-        raise UsageError(f"{old} is its key already")
+        raise UsageError(f"{old} is already its key")
     earlier = [each for each in dict.fromkeys((*found.record.aliases, old)) if each != key]
     return _relocate(
         work, "rename", [found], found.shelf, lambda _: (f"{key}.md", {"key": key, "aliases": earlier})
@@ -82,7 +82,7 @@ def _relocate(
         name, labels = target(found)
         if reading.from_shelf(shelf, archive.RECORDS, name) is not None:
             raise Conflict(
-                f"{shelf.name_of(archive.RECORDS, name)} is there already", hint="choose another key first"
+                f"{shelf.name_of(archive.RECORDS, name)} already exists", hint="choose another key first"
             )
         before = _content(found)
         text = frontmatter.edit(document.decode(before), labels)
@@ -90,7 +90,7 @@ def _relocate(
         if kept != text:
             raise SecretFound(
                 f"{found.record.key} holds what looks like a secret ({', '.join(kinds)}), which"
-                f" {shelf.place.scope} memory may not hold",
+                f" {shelf.place.scope} memory must not contain",
                 hint=f"remove it with `vade edit {found.record.key}` first",
             )
         planned.append((found, name, before, text.encode()))
@@ -112,7 +112,7 @@ def _check_own(work: Workspace, found: Found, what: str) -> None:
     """An agent leaves where it is what a person wrote."""
     if work.records.holds(found):
         raise NotVisible(
-            f"{found.record.key} holds what a person wrote, and only a person can {what} it",
+            f"{found.record.key} contains the user's text, and only the user can {what} it",
             hint=f"run `vade {what}` in a terminal",
         )
 

@@ -123,11 +123,11 @@ def missing(home: Home) -> Finding | None:
     said = (home.read(STARTED) or b"").decode(errors="replace").split()
     # A home of before this file was kept: a first write that was cut off has given one number at most.
     if not here and (said or numbers_given(home) > 1):
-        why = "the audit of this home is gone: what was changed before now is no longer on record"
-        return Finding("audit", "audit", why, "put it back from a backup if you have one", "error")
+        why = "the audit log is missing: earlier changes are no longer recorded"
+        return Finding("audit", "audit", why, "restore it from a backup if you have one", "error")
     if LOST in said:
         when = said[len(said) - said[::-1].index(LOST)][:10]
-        why = f"the audit was deleted before {when}; what was changed until then is no longer on record"
+        why = f"the audit log was deleted before {when}; earlier changes are no longer recorded"
         return Finding("audit", "audit", why, f"delete {STARTED} in the home once you know why", "warning")
     return None
 
@@ -198,7 +198,7 @@ def verify(home: Home) -> Report:
             seq, last = _number(line.get("seq"), seq + 1), str(line.get("hash"))
             seen[seq] = last
     if not vouched:
-        why = "the beginning of the chain was cut off, and no line tells of it"
+        why = "the beginning of the chain was cut off without a record"
         problems.append(Finding("audit", f"audit/{START}", why, severity="error"))
     problems.extend(_against_head(home, seq, seen))
     return Report(len(seen) - (start is not None), tuple(problems))

@@ -41,7 +41,7 @@ class Directory(Protocol):
         """All names, sorted unless the order is no matter."""
 
     def stat(self, name: str) -> os.stat_result | None:
-        """What is known of a name; None when it is not there."""
+        """What is known of a name; None when it does not exist."""
 
     def scan(self, wanted: Callable[[str], bool]) -> Iterator[tuple[str, os.stat_result]]:
         """What is known of each name that is wanted, in no order."""
@@ -116,7 +116,7 @@ class Backend(Protocol):
     """Where everything of one memory is kept; two are equal that keep the same."""
 
     def open(self, *names: str, create: bool = False, mode: int = 0o700) -> Directory:
-        """A directory by the names that lead to it; FileNotFoundError when it is not there."""
+        """A directory by the names that lead to it; FileNotFoundError when it does not exist."""
 
     def watch(self) -> Watcher:
         """A watch over its directories."""

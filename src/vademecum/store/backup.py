@@ -48,11 +48,11 @@ class Backup(NamedTuple):
 def write(home: Home, path: Path, *, at: str, force: bool, progress: Step | None) -> Backup:
     """Write all memory of a home to one file; nothing is there before all of it is."""
     if not home.path.is_dir():
-        raise NotFound(f"{home.path} holds no memory yet", hint='`vade add "…"` saves the first')
+        raise NotFound(f"{home.path} contains no memory yet", hint='`vade add "…"` saves the first')
     if path.is_dir():
         raise UsageError(f"{path} is a folder", hint="name the file to write, such as memory.tar.gz")
     if path.exists() and not force:
-        raise Collision(f"{path} is there already", hint="choose another name, or pass --force")
+        raise Collision(f"{path} already exists", hint="choose another name, or pass --force")
     if path.resolve().is_relative_to(home.path.resolve()):
         raise UsageError(f"{path} is inside the memory folder", hint="write the backup somewhere else")
     chosen = [*_memory_files(home.path)]
@@ -106,7 +106,7 @@ def verify(path: Path, *, progress: Step | None = None) -> Backup:
         size += len(content)
     if manifest is None:
         raise Malformed(
-            f"{path} is cut off or is no backup of vade: its list of files is missing", hint="write a new one"
+            f"{path} is incomplete or not a vade backup: its list of files is missing", hint="write a new one"
         )
     wanted = {name: str(each.get("sha256")) for name, each in manifest["files"].items()}
     problems = [f"{name} is missing" for name in sorted(wanted.keys() - seen.keys())]
@@ -125,7 +125,7 @@ def unpack(path: Path, home: Home, *, progress: Step | None = None) -> Backup:
     if any(names for _, _, names in os.walk(home.path)):
         raise Collision(
             f"{home.path} is not empty",
-            hint="restore into another folder with `--home`, and look at it there",
+            hint="restore into another folder with `--home`, and check it there",
         )
     made: list[str] = []
     try:
@@ -178,12 +178,12 @@ def _members(path: Path, progress: Step | None, what: str) -> Iterator[tuple[str
             for entry in bundle:
                 parts = entry.name.split("/")
                 if not entry.isfile() or any(part in ("", ".", "..") or "\\" in part for part in parts):
-                    raise Malformed(f"{path} holds {entry.name!r}, which no backup of vade does")
+                    raise Malformed(f"{path} holds {entry.name!r}, which is not part of a vade backup")
                 yield entry.name, _content(bundle.extractfile(entry), entry.size)
                 if progress is not None:
                     progress(what, raw.tell(), size)
     except FileNotFoundError:
-        raise NotFound(f"{path} is not there", hint="name a file that `vade backup` wrote") from None
+        raise NotFound(f"{path} does not exist", hint="name a file that `vade backup` wrote") from None
     except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise Malformed(f"{path} cannot be read as a backup: {error}", hint="write a new one") from error
 
@@ -198,7 +198,7 @@ def _listed(path: Path, content: bytes) -> dict[str, Any]:
     except ValueError as error:
         raise Malformed(f"the list of files in {path} cannot be read") from error
     if not isinstance(manifest, dict) or not isinstance(manifest.get("files"), dict):
-        raise Malformed(f"{path} is no backup of vade")
+        raise Malformed(f"{path} is not a vade backup")
     if manifest.get("vade-backup") != 1:
         raise Malformed(f"{path} was written by a newer vade", hint="upgrade vade to read it")
     return manifest

@@ -69,7 +69,7 @@ _BREAK = re.compile(r"[ ._()\[\]-]+")
 _MOST_BREAKS = 12
 _NAMES = ("created", "id", "num")
 _LISTS = ("tags", "aliases", "parts", "confirmed")
-_UNCLEAR = "its entries cannot be told apart; compare both files by hand"
+_UNCLEAR = "its entries cannot be distinguished; compare both files by hand"
 
 
 # -------------------------------------------------------------------- names
@@ -130,7 +130,7 @@ class SecondCopy(NamedTuple):
     @property
     def finding(self) -> Finding:
         """What to say of it."""
-        why = f"a second copy of {self.original}, hidden from search and from agents"
+        why = f"a conflict copy of {self.original}, hidden from search and agents"
         mend = f"{MEND} --apply" if self.shelf.trusted else "vade trust"
         what = "conflict" if files.is_conflict(self.name) else WHAT
         return Finding(what, self.path, why, mend, place=self.shelf.place)
@@ -163,7 +163,7 @@ def sentence(found: Sequence[Finding]) -> str:
     if not found:
         return ""
     count = "1 second copy is" if len(found) == 1 else f"{len(found):,} second copies are"
-    return f"{count} hidden, first {found[0].where}; `{MEND}` shows what merging brings"
+    return f"{count} hidden, first {found[0].where}; `{MEND}` shows the merge"
 
 
 class _Folded:

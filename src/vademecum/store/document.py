@@ -317,13 +317,13 @@ def accept_text(text: str | bytes, *, largest: int) -> str:
         except UnicodeDecodeError as error:
             raise InvalidText(f"the text is not UTF-8 (byte {error.start})") from error
     if not isinstance(text, str):
-        raise InvalidText(f"a text is wanted, not {type(text).__name__}")
+        raise InvalidText(f"text must be a string, not {type(text).__name__}")
     if "\0" in text:
-        raise InvalidText("the text holds a NUL byte")
+        raise InvalidText("the text contains a NUL byte")
     try:
         size = len(text.encode())
     except UnicodeEncodeError as error:
-        raise InvalidText("the text holds half a surrogate pair, which UTF-8 cannot hold") from error
+        raise InvalidText("the text contains half a surrogate pair, which UTF-8 cannot encode") from error
     if size > largest:
         raise InvalidText(
             f"the text is {size:,} bytes long; at most {largest:,} are kept in one entry",
@@ -365,7 +365,7 @@ def check_record(before: str, after: Record, *, largest: int) -> None:
     except Malformed:
         old = None
     if not any(entry.text.strip() for entry in after.entries):
-        raise InvalidText("no entry with a text is left", hint="to drop the record run `vade forget`")
+        raise InvalidText("no entry with text is left", hint="to archive the record, run `vade forget`")
     known = {entry.text for entry in old.entries} if old else set()
     for entry in after.entries:
         if entry.text.strip() and entry.text not in known:
@@ -377,7 +377,7 @@ def check_record(before: str, after: Record, *, largest: int) -> None:
         names.parse_type(str(kind))
     for name in _FIXED:
         if after.fields.get(name) != values.get(name):
-            raise UsageError(f"the {name} of {after.key} cannot be changed", hint=f"leave its line `{name}:`")
+            raise UsageError(f"the {name} of {after.key} cannot be changed", hint=f"keep its line `{name}:`")
 
 
 def rewrite(raw: str, text: str, *, at: datetime) -> str:
@@ -416,5 +416,5 @@ def clean_tags(given: Iterable[str], policy: SecretPolicy) -> tuple[str, ...]:
         if "\n" in tag or "," in tag:
             raise UsageError(f"the tag {names.shown(tag)} must be one line without commas")
         if policy is not SecretPolicy.WARN and secrets.find(tag):
-            raise SecretFound("a tag holds a secret")
+            raise SecretFound("a tag contains a secret")
     return tuple(dict.fromkeys(cleaned))

@@ -530,7 +530,7 @@ def _check_size(folder: Folder, name: str, content: bytes, largest: int) -> None
     if len(content) > largest:
         raise InvalidText(
             f"{folder.path}/{name} would be {len(content):,} bytes long; at most {largest:,} are read",
-            hint="begin a new record: store the text under another `--key`",
+            hint="start a new record: save the text under another `--key`",
         )
 
 

@@ -101,16 +101,16 @@ class Folder:
             state = os.fstat(fd)
             foreign = state.st_nlink > 1 and hasattr(os, "geteuid") and state.st_uid != os.geteuid()
             if not stat.S_ISREG(state.st_mode) or foreign:
-                raise OutsideMemory(f"{self.path}/{name} is not a file of its own")
+                raise OutsideMemory(f"{self.path}/{name} is not a regular file")
             if self.alone and state.st_nlink > 1:
-                raise OutsideMemory(f"{self.path}/{name} is a hard link, and is not read: copy it instead")
+                raise OutsideMemory(f"{self.path}/{name} is a hard link and is not read: copy it instead")
         except BaseException:
             os.close(fd)
             raise
         return fd
 
     def stat(self, name: str) -> os.stat_result | None:
-        """What the system knows of a name, without following a link; None when it is not there."""
+        """What the system knows of a name, without following a link; None when it does not exist."""
         try:
             return os.stat(self._target(name), dir_fd=self.fd, follow_symlinks=False)
         except FileNotFoundError:
@@ -122,7 +122,7 @@ class Folder:
         return sorted(found) if ordered else found
 
     def unlink(self, name: str) -> None:
-        """Take a name away; one that is already gone is fine."""
+        """Take a name away; one that is already deleted is fine."""
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self._target(name), dir_fd=self.fd)
 
@@ -548,7 +548,7 @@ class Watch:
     def _moved(self) -> bool:
         """Whether a folder has come or was exchanged, of which nothing is told.
 
-        What is not there sends no events, and neither does a folder that is moved with those above it.
+        What does not exist sends no events, and neither does a folder that is moved with those above it.
         """
         now = time.monotonic()
         whole = now - self._checked > _OFTEN and len(self._inodes) <= _FEW

@@ -202,7 +202,7 @@ def _items(block: str) -> Iterator[tuple[Any, Any, Any]]:
         problem = getattr(error, "problem", None) or "unreadable characters"
         raise Malformed(f"{where}frontmatter is not YAML: {problem}") from error
     except UnicodeEncodeError as error:
-        raise Malformed("frontmatter is not YAML: it holds half a surrogate pair") from error
+        raise Malformed("frontmatter is not YAML: it contains half a surrogate pair") from error
 
 
 def _mapping(events: Iterator[Any]) -> Iterator[tuple[Any, Any, Any]]:
@@ -234,7 +234,7 @@ def _check_end(events: Iterator[Any]) -> None:
     import yaml
 
     if (end := next(events)).explicit or not isinstance(next(events), yaml.StreamEndEvent):
-        raise Malformed(f"line {_line(end)}: the frontmatter holds more than one YAML document")
+        raise Malformed(f"line {_line(end)}: the frontmatter contains more than one YAML document")
 
 
 def _pairs(block: str) -> dict[str, _Pair]:

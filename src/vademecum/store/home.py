@@ -55,7 +55,7 @@ class Shelf(NamedTuple):
         return "/".join((self.label, *names))
 
     def open(self, *names: str, create: bool = False) -> Directory | None:
-        """The folder of this shelf, or one below it; None when it is not there."""
+        """The folder of this shelf, or one below it; None when it does not exist."""
         backend = self.backend or files.Disk(self.top, self.shared, self.trusted)
         try:
             return backend.open(*self.parts, *names, create=create, mode=self.folder_mode)
@@ -91,7 +91,7 @@ class Home(NamedTuple):
         if not content:
             return 1
         if not content.isdigit() or not 0 < len(content) < 10 or int(content) < 1:
-            raise Malformed(f"{self.path / FORMAT_FILE} does not hold a number", hint=_RENUMBER)
+            raise Malformed(f"{self.path / FORMAT_FILE} does not contain a number", hint=_RENUMBER)
         return int(content)
 
     def check_format(self) -> None:
@@ -158,7 +158,7 @@ class Home(NamedTuple):
             return None
 
     def lines(self, *names: str) -> Iterator[bytes]:
-        """The lines of a log below the home, one at a time; none when it is not there."""
+        """The lines of a log below the home, one at a time; none when it does not exist."""
         try:
             with self.folder(*names[:-1]) as folder, folder.reader(names[-1]) as log:
                 yield from log
@@ -166,7 +166,7 @@ class Home(NamedTuple):
             return
 
     def names(self, *parts: str, ordered: bool = True) -> list[str]:
-        """The names in a folder below the home; none when it is not there."""
+        """The names in a folder below the home; none when it does not exist."""
         try:
             with self.folder(*parts) as folder:
                 return folder.names(ordered=ordered)

@@ -99,7 +99,7 @@ class Journal:
             folder = shelf.open(archive.JOURNAL)
         except (OutsideMemory, NotADirectoryError) as error:
             yield Finding(
-                "malformed", shelf.name_of(archive.JOURNAL), str(error), "put a folder here", "error"
+                "malformed", shelf.name_of(archive.JOURNAL), str(error), "replace it with a folder", "error"
             )
             return
         if folder is None:
@@ -115,7 +115,7 @@ class Journal:
                         yield Day(shelf.place, path, document.parse(decode(content)).entries)
                 except (Malformed, OutsideMemory, OSError) as error:
                     note_trouble(error)
-                    yield Finding("malformed", path, str(error), "mend it with any text editor", "error")
+                    yield Finding("malformed", path, str(error), "fix it with any text editor", "error")
 
 
 def is_day(name: str) -> bool:

@@ -114,7 +114,7 @@ def speaker(environ: Mapping[str, str], *, terminal: bool, scripts: Sequence[str
         )
     return Speaker(
         Origin.USER,
-        "there is no terminal here to decide at",
+        "this is not a terminal",
         "use a terminal, or allow a script by name: `scripts` under [approval] in your own config.toml",
     )
 
@@ -139,7 +139,7 @@ def has_terminal() -> bool:
     return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
 
 
-WHY = "a person wrote or verified this, and only a person changes it"
+WHY = "the user wrote or verified this, and only the user can change it"
 _LABELS = ("title", "key", "scope", "status", "stale_after")
 
 

@@ -71,7 +71,7 @@ class Documents:
                     except (Malformed, OutsideMemory, OSError) as error:
                         note_trouble(error)
                         path = shelf.name_of(name)
-                        yield Finding("malformed", path, str(error), "mend it with any text editor", "error")
+                        yield Finding("malformed", path, str(error), "fix it with any text editor", "error")
                         continue
                     if found is not None:
                         yield found
@@ -97,7 +97,7 @@ class Documents:
             if (current or b"") != (seen or b""):
                 image = archive.keep(self.home, shelf, archive.PINNED, name, content, why="conflict", at=at)
                 changed = f"{shelf.name_of(name)} changed while it was edited"
-                raise Conflict(f"{changed}; your version is kept as {image.path}")
+                raise Conflict(f"{changed}; your version is saved as {image.path}")
             if current is not None:
                 archive.keep(self.home, shelf, archive.PINNED, name, current, why="edit", at=at)
             return content
@@ -225,7 +225,7 @@ class Documents:
         places = [scopes.place_for(self.caller, scope)] if scope else scopes.visible(self.caller)
         keeping = [place for place in places if wanted in place.scope.rule.documents]
         if not keeping:
-            raise NotFound(f"{scope or 'this audience'} keeps no {wanted}")
+            raise NotFound(f"{scope or 'this audience'} has no {wanted}")
         return wanted, [shelf for place in keeping for shelf in self._shelves(place, wanted)]
 
     def _shelves(self, place: Place, name: str) -> list[Shelf]:

@@ -90,7 +90,7 @@ def _known(home: Home, id: str, root: Path | None, joined_to: str | None) -> Kno
 
 
 def _files(folder: Path) -> Iterator[os.DirEntry[str]]:
-    """The plain files in a folder; none when it is not there."""
+    """The plain files in a folder; none when it does not exist."""
     try:
         with os.scandir(folder) as found:
             yield from [each for each in found if each.is_file(follow_symlinks=False)]
@@ -141,7 +141,7 @@ class Projects:
             raise UsageError(f"{old} is this project's own id")
         with self._work.reported(f"join {old}"):
             if not self._work.home.names("memory", "project", old):
-                raise NotFound(f"nothing is kept for a project {old}", hint="run `vade project list`")
+                raise NotFound(f"no memory for a project {old}", hint="run `vade project list`")
             scopes.add_alias(self._work.home, old, project.id, at=self._work.stamp())
             self._work.audit("alias")
         return project.id
@@ -149,7 +149,7 @@ class Projects:
     def list(self) -> Sequence[KnownProject]:
         """All projects that have memory here, the one written to last first."""
         if self._work.caller.audience is Audience.GROUP:
-            raise NotVisible("a group session sees its own project only")
+            raise NotVisible("a group session sees only its own project")
         if self._work.settings.incognito:
             return []
         with self._work.reported("read the projects"):
@@ -173,7 +173,7 @@ class Projects:
         found = [*self.earlier()]
         for each in self.moved_here()[:3]:
             count = "1 record" if each.records == 1 else f"{each.records} records"
-            why = f"{count} kept for {each.root}, which is gone"
+            why = f"{count} saved for {each.root}, which no longer exists"
             found.append(Finding("project", str(each.root), why, f"vade project alias {each.id}", "info"))
         return found
 
@@ -184,5 +184,5 @@ class Projects:
             return
         earlier = scopes.earlier_id(self._work.home, project)
         if earlier:
-            why = f"project id changed from {earlier}; its memory is not joined"
+            why = f"project id changed from {earlier}; its memory is not included"
             yield Finding("project", str(project.root), why, f"vade project alias {earlier}", "info")

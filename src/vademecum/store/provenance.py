@@ -43,12 +43,12 @@ _LOG = ".jsonl"
 REQUESTS = ("decisions", "approvals")
 _NOTE = re.compile(r"\(transcripts/[^/\s]+/([^/\s]+)\.jsonl\b")  # how a session's note names its transcript
 _WORDS = 4  # of a line that can be told to come from another text
-OTHERS = "others said it too; purge it by its key or with --text if it must go"
-TWO = "two wrote in that second, and nothing says which of them; purge it by its key or with --text"
+OTHERS = "others said it too; purge it by its key or with --text to delete it"
+TWO = "two sources wrote in that second; purge it by its key or with --text"
 SOURCES = "its record came from several sources; purge it by its key or with --text"
-REPEATED = "it repeats words that were purged; purge it by its key or with --text if it must go"
-BEGUN = "it began before that time; `vade purge --session` deletes it as a whole"
-UNREAD = "it cannot be read, so nobody knows who wrote it"
+REPEATED = "it repeats purged text; purge it by its key or with --text to delete it"
+BEGUN = "it began before that time; `vade purge --session` deletes all of it"
+UNREAD = "it cannot be read, so its author is unknown"
 
 
 class Wanted(NamedTuple):

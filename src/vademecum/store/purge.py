@@ -1,4 +1,4 @@
-"""Deleting for good: what a person has purged, and what they said to keep only so long.
+"""Permanent deletion: what a person has purged, and what they said to keep only so long.
 
 The one module that removes without keeping. A purge takes things from files, archive and every second copy,
 with a report of what was found where; the audit keeps a line that something was purged, and never held the
@@ -217,7 +217,7 @@ def text(home: Home, shared: Path | None, wanted: str, *, dry: bool = False) -> 
     if len(wanted.strip()) < SHORTEST or wanted in MARK:
         raise UsageError(
             f"{names.shown(wanted)} is too short to be purged",
-            hint=f"give at least {SHORTEST} characters, best the whole text",
+            hint=f"pass at least {SHORTEST} characters, ideally the whole text",
         )
     if dry:
         return [*_everywhere(home, shared, wanted, dry=True), *_named_after(home, wanted)]
@@ -272,7 +272,7 @@ def _named_after(home: Home, wanted: str) -> Iterator[Purged]:
         for name in found:
             if is_record(name) and words in name:
                 where = os.path.relpath(os.path.join(path, name), home.path).replace(os.sep, "/")
-                yield Purged(where, 1, gone=False, why="its name has these words; purge the record itself")
+                yield Purged(where, 1, gone=False, why="its name contains this text; purge the record itself")
 
 
 def _below(home: Home, top: Path, start: tuple[str, ...], wanted: str, *, dry: bool) -> Iterator[Purged]:
@@ -332,10 +332,10 @@ def _way(parts: tuple[str, ...]) -> Callable[..., _Replaced] | None:
 def _why(parts: tuple[str, ...]) -> str:
     """Why a text was left where it stands."""
     if parts[:1] == ("decisions",):
-        return "it is part of a decision; take that back instead"
+        return "it is part of a decision; undo that instead"
     if parts[:1] == ("audit",):
         return "the audit is never rewritten"
-    return "it is part of what gives the file its meaning"
+    return "it is part of the file's structure"
 
 
 def raise_unless_gone(error: OSError) -> None:
@@ -415,9 +415,7 @@ def _rewrite(folder: DiskFolder, name: str, way: Callable[[bytes], _Replaced]) -
                 folder.unlink(copy)
             raise
     else:
-        raise StorageFailed(
-            f"{folder.path}/{name} changes all the time; purge again when nobody writes to it"
-        )
+        raise StorageFailed(f"{folder.path}/{name} keeps changing; purge again when nothing writes to it")
     return _Replaced(b"", 0)
 
 

@@ -65,7 +65,7 @@ def carry_out(
 ) -> list[Purged]:
     """Delete what an order names, wherever it stands or in `only` some files.
 
-    Whatever was deleted before it was killed is not there any more, so it can be called again.
+    Whatever was deleted before it was killed does not exist any more, so it can be called again.
     """
     doomed = functools.partial(_is_doomed, tombstones.make_key(home), frozenset(order.doomed))
     return _delete(home, shared, order, doomed, only=only, dry=False)
@@ -158,7 +158,7 @@ def _replace_file(folder: DiskFolder, name: str, without: Callable[[bytes], byte
                 folder.remove(name, functools.partial(_check_same, content))
         else:
             folder.update(name, lambda now: without(now or b"") or now or b"")
-    raise StorageFailed(f"{folder.path}/{name} changes all the time; purge again when nobody writes to it")
+    raise StorageFailed(f"{folder.path}/{name} keeps changing; purge again when nothing writes to it")
 
 
 class _Changed(Exception):
@@ -538,7 +538,7 @@ class Proof:
             tombstones.drop(self._work.home, self.stone)
 
     def _digest(self, where: str) -> str | None:
-        """The hash of a file as it is now; None when it is not there, or not ours."""
+        """The hash of a file as it is now; None when it does not exist, or not ours."""
         shared = self._shared
         own = shared is not None and where.startswith(f"{shared.name}/")
         path = (shared.parent if own and shared is not None else self._work.home.path) / where

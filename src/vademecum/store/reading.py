@@ -1,4 +1,4 @@
-"""Reading what is not asked for by its key: lines of a file by its path, and what was put away.
+"""Reading what is not asked for by its key: lines of a file by its path, and what was archived.
 
 By path, only files that the caller can see are there to be asked for. What was put away is found by name
 when a record is gone, and by its id when it is an archived version. A file that was deleted by hand counts as
@@ -30,7 +30,7 @@ BLOCK = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Lines of a file: what `get` returns; a file that is not there is an empty text."""
+    """Lines of a file: what `get` returns; a file that does not exist is an empty text."""
 
     path: str
     text: str

@@ -187,18 +187,16 @@ class Records:
         if not found:
             where = f" in {scope} memory" if scope else ""
             key = name.removesuffix(".md")
-            hint = f"it is in the archive; `vade restore {key}` brings it back"
+            hint = f"it is in the archive; `vade restore {key}` restores it"
             archived = names.is_key(key) and self._is_archived(key, places)
-            raise NotFound(
-                f"nothing is stored as {names.shown(name)}{where}", hint=hint if archived else NotFound.hint
-            )
+            raise NotFound(f"no record {names.shown(name)}{where}", hint=hint if archived else NotFound.hint)
         # A key is the nearest one's; a number or an id is one record's alone, and never quietly another's.
         shared = len(found) > 1 and found[0].record.key != name.removesuffix(".md")
         if len(found) > 1 and (only or (shared and self._is_number(name))):
             listed = ", ".join(self._sayable(each, found) for each in found)
             raise Ambiguous(
                 f"{names.shown(name)} names {len(found)} records: {listed}",
-                hint="use one of these names instead; `vade lint` tells which are copies",
+                hint="use one of these names instead; `vade check` shows which are copies",
             )
         return found[0]
 
@@ -391,7 +389,7 @@ class Records:
             if current != seen:
                 image = self._archive(found, edited.encode(), "conflict")
                 changed = f"{found.record.path} changed while it was edited"
-                raise Conflict(f"{changed}; your version is kept as {image.path}")
+                raise Conflict(f"{changed}; your version is saved as {image.path}")
             return edited
 
         with self.locked(found.shelf, found.name):
@@ -426,7 +424,7 @@ class Records:
             folder.sweep()
             content = folder.remove(found.name, keep)
             if content is None or image is None:
-                raise NotFound(f"{found.record.path} is already gone")
+                raise NotFound(f"{found.record.path} is already deleted")
             self._audit(operation, found.record, before=content)
         self.announce(Change(ChangeKind.REMOVED, found.shelf.place, found.record.path))
         self.release(found.shelf, key_of(found.name))  # or its earlier text would answer in its place
@@ -665,7 +663,7 @@ class Records:
         living = self._with_number(record or "", self._shelves(scopes.visible(self.caller)))
         moved = next((each for each in living if each.shelf.trusted), None)
         if moved is not None:
-            raise Collision(f"{key_of(name)} lives on as {moved.record.key}", hint="nothing of it is lost")
+            raise Collision(f"{key_of(name)} was merged into {moved.record.key}", hint="nothing is lost")
         text = self._last_version(shelf, name, record)
         if text is None:
             entries = [entry for owner, entry in log if owner == record]
@@ -1004,9 +1002,7 @@ class Records:
             known = not similarity.is_redacted(draft.text)
             if known and saying(document.parse(decode(content)), draft.text) is not None:
                 return shelf, name, False
-        raise Collision(
-            f"there are too many records called {wanted}", hint="give it a key of your own with `--key`"
-        )
+        raise Collision(f"there are too many records called {wanted}", hint="choose a key with `--key`")
 
     def _near_duplicate(
         self, shelves: Sequence[Shelf], text: str, dedup: Dedup
@@ -1157,11 +1153,13 @@ class Records:
 
 
 def _no_folder(shelf: Shelf, error: Exception) -> Finding:
-    return Finding("malformed", shelf.name_of(archive.RECORDS), str(error), "put a folder here", "error")
+    return Finding(
+        "malformed", shelf.name_of(archive.RECORDS), str(error), "replace it with a folder", "error"
+    )
 
 
 def _unreadable(shelf: Shelf, name: str, error: Exception) -> Finding:
-    mend = "mend it with any text editor; the file is kept as it is"
+    mend = "fix it with any text editor; the file is left unchanged"
     return Finding("malformed", shelf.name_of(archive.RECORDS, name), str(error), mend, "error")
 
 

@@ -1,4 +1,4 @@
-"""Requests: writes that wait for a person, and calls that were answered already.
+"""Requests: pending writes, and calls that were answered already.
 
 A write that waits is a file of `decisions/approvals/` named by the hash of its bytes. What a person sees is
 what is written. A byte that changes afterwards, be it in the text, the scope or the origin, makes it another
@@ -127,7 +127,7 @@ def put(home: Home, request: Request) -> Waiting:
                 return each
         if sum(name.endswith(_ENDING) for name in folder.names()) >= MOST:
             raise Refused(
-                f"{MOST:,} writes wait for a person already",
+                f"{MOST:,} writes are already pending",
                 hint="ask the person to decide about them with `vade approve`",
             )
         folder.create(f"{id}{_ENDING}", content)
@@ -166,7 +166,7 @@ def held(home: Home, which: str) -> Iterator[Waiting]:
     with home.lock(f"decisions/approvals/{id}"):
         waiting = _read(home, id)
         if waiting.request is None and waiting.trouble == _GONE:
-            raise NotFound(f"nothing waits under {names.shown(which)}", hint=f"run `{_LIST}`")
+            raise NotFound(f"no pending write {names.shown(which)}", hint=f"run `{_LIST}`")
         yield waiting
         with home.folder(*_WHERE) as folder:
             folder.delete(f"{id}{_ENDING}")
@@ -227,9 +227,12 @@ def _find(home: Home, which: str) -> str:
     word = which.strip().lower()
     found = [id for name in _names(home) if (id := name.removesuffix(_ENDING)).startswith(word)]
     if len(word) < 4 or not found:
-        raise NotFound(f"nothing waits under {names.shown(which)}", hint=f"run `{_LIST}`")
+        raise NotFound(f"no pending write {names.shown(which)}", hint=f"run `{_LIST}`")
     if len(found) > 1:
-        raise Ambiguous(f"{len(found)} requests begin with {names.shown(which)}", hint="give more of the id")
+        raise Ambiguous(
+            f"{len(found)} pending writes start with {names.shown(which)}",
+            hint="use more characters of the id",
+        )
     return found[0]
 
 
@@ -247,7 +250,7 @@ def check_key(key: str) -> str:
     """Return the key of a call if it can be one."""
     if not key.strip() or len(key) > LONGEST:
         raise InvalidText(
-            f"an idempotency key has 1 to {LONGEST} characters", hint="make a new random one for each write"
+            f"an idempotency key has 1 to {LONGEST} characters", hint="use a new random key for each write"
         )
     return key
 
@@ -327,7 +330,7 @@ def _known(folder: Directory, name: str, key: str, asked: str) -> dict[str, Any]
     if known and known["asked"] != asked:
         raise UsageError(
             f"the idempotency key {names.shown(key.rpartition('/')[2])} belongs to another call",
-            hint="make a new key for each write; use one again only to retry that same write",
+            hint="use a new key for each write; repeat one only to retry the same write",
         )
     return known
 

@@ -1,4 +1,4 @@
-"""Runs: edits that belong together, each with its pre-image, and the way back from all of them.
+"""Runs: edits that belong together, each with its earlier version, and the way back from all of them.
 
 `archive/runs/<run>.jsonl` says what a run did, content-free: a line is on disk before the file it speaks of
 is touched, so a run that was killed half-way is known as far as it came and can be taken back as far. An edit
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     _File = tuple[str, str, str, str]
 
 CHANGED = "changed meanwhile"
-LOSSY = "would take text away"
+LOSSY = "would remove text"
 ELSEWHERE = "it belongs to another project, agent or session"
 _RUN = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{11}")
 
@@ -327,9 +327,9 @@ def _settled(home: Home, edit: Edit, line: dict[str, Any], run: str) -> tuple[Ed
         for entry in missing:
             text = document.insert(text, entry if entry.time else replace(entry, time=_stamp_of(run)))
         if not missing:
-            return edit._replace(after=edit.before), "it is there again, with all it said"
+            return edit._replace(after=edit.before), "it is already restored"
         count = "1 entry" if len(missing) == 1 else f"{len(missing)} entries"
-        return edit._replace(after=text.encode()), f"written again since then; its earlier {count} came back"
+        return edit._replace(after=text.encode()), f"changed since then; its earlier {count} were restored"
     if line["before"] is None and edit.after is None:
         try:
             entries = document.parse(decode(edit.before)).entries

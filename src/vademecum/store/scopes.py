@@ -1,4 +1,4 @@
-"""Scopes: who is calling, in which project, what they may see, and on which shelves it lies.
+"""Scopes: who is calling, in which project, what they may see, and in which folders it is.
 
 The one predicate of visibility lives here; every door goes through it.
 
@@ -106,7 +106,7 @@ def place_for(caller: Caller, scope: Scope) -> Place:
     own = _owner(caller, rule.owner)
     article = "an" if rule.owner[0] in "aeiou" else "a"
     if not own:
-        found = "could be found" if rule.owner == "project" else "is named"
+        found = "was found" if rule.owner == "project" else "is named"
         hint = _UNNAMED.get(rule.owner, f"name it with {rule.variable}")
         raise ScopeUnresolved(f"{scope} memory needs {article} {rule.owner}, and none {found}", hint=hint)
     return Place(scope, own if rule.owner == "project" else names.check_id(own, f"{article} {rule.owner}"))
@@ -307,7 +307,7 @@ def make_repository(home: Home, project: Project, *, at: str, by: str) -> Path:
     path = project.root / ".vade"
     found = own_shelf(home, project)
     if found is not None and not found.trusted and not _unfinished(found):
-        raise UsageError(f"{path} is here already", hint="read it, then run `vade trust`")
+        raise UsageError(f"{path} already exists", hint="read it, then run `vade trust`")
     if is_a_home(path, home.path):
         raise UsageError(f"{path} is a memory folder itself", hint="run it in a project's folder")
     with DiskFolder.at(project.root) as root, root.enter(".vade", create=True, mode=0o755) as top:

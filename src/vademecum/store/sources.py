@@ -136,7 +136,7 @@ class Source:
         if not self.path.exists():
             return "is gone"
         if os.path.realpath(self.path) != str(self.path):
-            return "is a link now: attach what it leads to"
+            return "is now a link: attach its target"
         return "" if os.access(self.path, os.R_OK) else "cannot be read"
 
 
@@ -151,15 +151,17 @@ def add(
     if real == own or own in real.parents or real in own.parents:
         raise UsageError(
             f"{path} and the memory folder {home.path} contain each other",
-            hint="attach only folders beside it: memory is searched anyway",
+            hint="attach only other folders: memory is always searched",
         )
     source = Source(_name(home, name, real), real, scopes.place_for(caller, scope), inject, at)
     if next(source.markdown(), None) is None:
-        raise UsageError(f"{path} holds no Markdown", hint="attach a folder with .md files, or one such file")
+        raise UsageError(
+            f"{path} contains no Markdown", hint="attach a folder with .md files, or one such file"
+        )
     for other in every(home):
         if other.path == real and other.name != source.name:
             raise Collision(
-                f"{path} is attached already as {other.name}", hint="remove it first to rename it"
+                f"{path} is already attached as {other.name}", hint="remove it first to rename it"
             )
     decisions.put(
         home,
@@ -210,9 +212,9 @@ def _name(home: Home, name: str | None, path: Path) -> str:
     if name is not None:
         names.without_secret(names.check_key(name), "the source's name")
         if name in KINDS:
-            raise Collision(f"{name} is what memory calls its own", hint="choose another `--name`")
+            raise Collision(f"{name} is reserved", hint="choose another `--name`")
         if taken.get(name, path) != path:
-            raise Collision(f"a source called {name} is attached already", hint="choose another `--name`")
+            raise Collision(f"a source named {name} is already attached", hint="choose another `--name`")
         return name
     wanted = names.without_secret(names.slug(path.stem if path.is_file() else path.name), "its own name")
     candidates = [wanted, *(names.numbered(wanted, number) for number in range(2, 1000))]

@@ -30,8 +30,8 @@ FOLDER = "purges"
 KEY = "key"
 RECEIPTS = "receipts"
 MARK = "[purged]"
-WHY = "a person purged this text"
-_HINT = "leave it out; only a person can store it again, with `vade store` in a terminal"
+WHY = "the user purged this text"
+_HINT = "leave it out; only the user can save it again, with `vade add` in a terminal"
 _BEGINNING = 3  # characters by which a part is looked for
 _ENDING = ".json"
 _BULLET = re.compile(r"^\s*(?:[-*+]|\d{1,3}[.)])\s+")
@@ -217,7 +217,7 @@ def brought(
 
 def refused(stone: Tombstone) -> Refused:
     """What whoever brings a purged text is told."""
-    return Refused(f"{WHY} on {stone.at[:10]}, so it is not stored again", hint=_HINT)
+    return Refused(f"{WHY} on {stone.at[:10]}, so it is not saved again", hint=_HINT)
 
 
 def read_entries(content: bytes, kind: str) -> Sequence[Entry]:

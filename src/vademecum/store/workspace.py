@@ -195,7 +195,7 @@ class Workspace:
             client=caller.client or None,
             conversation=caller.conversation or None,
         )
-        with self.reported("let this wait for a person"):
+        with self.reported("save this for review"):
             return requests.put(self.home, request)
 
     def content_hash(self, found: Found) -> str:
@@ -213,11 +213,11 @@ class Workspace:
         return found.record.path, document.decode(content or b"")
 
     def may_write(self) -> None:
-        """Refuse to write where nothing is kept: incognito, read-only, or a home of a newer version."""
+        """Refuse to write where nothing is saved: incognito, read-only, or a home of a newer version."""
         if self.settings.incognito:
-            raise IncognitoWrite("this session is incognito: nothing is kept")
+            raise IncognitoWrite("this session is incognito: nothing is saved")
         if self.readonly:
-            raise Refused("this session is read-only: nothing is kept", hint="leave `--readonly` away")
+            raise Refused("this session is read-only: nothing is saved", hint="run without `--readonly`")
         self.home.check()
         self.home.check_format()
 
@@ -242,7 +242,7 @@ class Workspace:
             wanted = self.scope(scope)
             return [scopes.place_for(self.caller, wanted)] if wanted else scopes.visible(self.caller)
         if self.caller.audience is Audience.GROUP:
-            raise NotVisible("a group session sees its own project only")
+            raise NotVisible("a group session sees only its own project")
         places = scopes.visible(self.caller)
         for each in (scope for scope in Scope if scope.rule.owner):
             places += [Place(each, name) for name in self.home.names("memory", str(each)) if name[:1] != "."]
@@ -350,7 +350,7 @@ class Workspace:
             else:
                 pinned.append(each)
                 if each.over:
-                    why = f"{each.size:,} of {each.budget:,}: shorten it, injection cuts what is too long"
+                    why = f"{each.size:,} of {each.budget:,}: shorten it, or agents see only the beginning"
                     findings.append(Finding("over budget", each.path, why, f"vade edit {each.name}"))
         return pinned, findings
 

@@ -140,7 +140,7 @@ def keep_key(home: Home, joined: Membership, key: str) -> None:
     """Keep the key of a personal workspace, unless what is there was sealed with another."""
     if joined.kind != "personal":
         raise UsageError(
-            "only a personal workspace has a key", hint="a team's texts are told apart by author"
+            "only a personal workspace has a key", hint="a team's texts are distinguished by author"
         )
     sealed = _any_fact(home, joined)
     if sealed is not None and not fact_rules.is_sealed(sealed, key.encode()):

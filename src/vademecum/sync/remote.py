@@ -72,7 +72,7 @@ def check_address(url: str) -> str:
     except ValueError:
         usable = False
     if not usable or "@" in parts.netloc or parts.query or parts.fragment:
-        raise UsageError(f"{url!r} is no address of a hub", hint="give it as https://hub.example")
+        raise UsageError(f"{url!r} is not the address of a hub", hint="give it as https://hub.example")
     if parts.scheme == "http" and parts.hostname not in _LOOPBACK:
         raise UsageError("a hub on another machine is reached over TLS alone", hint="begin it with https://")
     return url.rstrip("/")

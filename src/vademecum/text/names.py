@@ -48,10 +48,10 @@ def is_new_key(key: str) -> bool:
 def check_key(key: str) -> str:
     """Return the key if a record may get it: a file name on every system, and no option to a command."""
     if not is_key(key):
-        raise InvalidKey(f"{shown(key)} is not a key that every system can take as a file name")
+        raise InvalidKey(f"{shown(key)} is not a key that works as a file name on every system")
     if not is_new_key(key):
-        hint = "begin it with a letter or a digit"
-        raise InvalidKey(f"{shown(key)} begins with a dash, as an option does", hint=hint)
+        hint = "start it with a letter or a digit"
+        raise InvalidKey(f"{shown(key)} begins with a dash, like an option", hint=hint)
     return key
 
 
@@ -117,7 +117,7 @@ _RUN = r"[A-Za-z0-9]{16,}"
 def without_secret(name: str, what: str) -> str:
     """Return a name that becomes a file's, whatever the policy for texts: it cannot be redacted later."""
     if secrets.find(name):
-        raise SecretFound(f"{what} holds what looks like a secret", hint="choose another name")
+        raise SecretFound(f"{what} contains what looks like a secret", hint="choose another name")
     return name
 
 

@@ -85,7 +85,7 @@ def gate(text: str, policy: SecretPolicy, among: Clues | None = None) -> tuple[s
         return text, ()
     kinds = tuple(sorted({secret.kind for secret in secrets}))
     if policy is SecretPolicy.REFUSE:
-        raise SecretFound(f"the text holds what looks like a secret: {_places(text, secrets)}")
+        raise SecretFound(f"the text contains what looks like a secret: {_places(text, secrets)}")
     if policy is SecretPolicy.REDACT:
         text = redact(text, secrets)
     return text, kinds

@@ -1,4 +1,4 @@
-"""Which times a question speaks of: "last Tuesday", "seit Mai", 两周前, as spans seen from a moment.
+"""Which times a question mentions: "last Tuesday", "seit Mai", 两周前, as spans seen from a moment.
 
 The words of each language, and how they join, are in `time_words`; here is what they mean. Pure: no clock is
 read and no text is refused. What may be something else ("may I", "the second", "every Monday") is no time.

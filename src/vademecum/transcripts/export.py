@@ -146,7 +146,7 @@ def renderer(ending: str) -> Render:
     known: dict[str, Render] = {".html": as_html, ".md": as_markdown, ".jsonl": as_jsonl}
     if ending.lower() not in known:
         raise UnknownName(
-            f"a session cannot be exported as {ending or 'a file without an ending'}",
+            f"cannot export a session as {ending or 'a file without an ending'}",
             hint=f"let the name end in {', '.join(known)}",
         )
     return known[ending.lower()]
@@ -155,7 +155,7 @@ def renderer(ending: str) -> Render:
 def write(path: Path, content: Iterable[str], *, force: bool = False) -> None:
     """Make a file, whole or not at all, that its owner alone can read; one that is there only if told to."""
     if path.exists() and not force:
-        raise Collision(f"{path} is there already", hint="choose another name, or pass --force")
+        raise Collision(f"{path} already exists", hint="choose another name, or pass --force")
     staged = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with open(

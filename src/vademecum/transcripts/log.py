@@ -131,7 +131,7 @@ class Log:
 
     def _write(self, events: Iterable[Event | _Draft], *, sync: bool) -> list[int]:
         seqs: list[int] = []
-        with files.reported(f"write to the transcript {self.path}"), self._paper.held() as pen:
+        with files.reported(f"write the transcript {self.path}"), self._paper.held() as pen:
             waiting = None
             for event in events:
                 if waiting is not None:

@@ -156,13 +156,13 @@ def _line(number: int, raw: bytes, *, ended: bool) -> Iterator[JsonLine | Unread
         body = body.removeprefix(b"\xef\xbb\xbf")
     if not body:
         if b"\0" in raw:
-            yield Unread(number, "nothing but NUL bytes")
+            yield Unread(number, "only NUL bytes")
         return
     decoded = body.decode("utf-8", "replace")
     try:
         value = parse(decoded)
     except ValueError as error:
-        yield Unread(number, f"not JSON ({error})" if ended else f"the last line is torn ({error})")
+        yield Unread(number, f"not JSON ({error})" if ended else f"the last line is incomplete ({error})")
         return
     if not isinstance(value, dict):
         yield Unread(number, "not an object")
@@ -241,7 +241,7 @@ def document_in(content: bytes) -> tuple[Json, list[Unread]]:
         value, where, why = _salvage(words)
         return value, [
             *problems,
-            Unread(words.count("\n", 0, where) + 1, why or "something follows the end of it"),
+            Unread(words.count("\n", 0, where) + 1, why or "there is data after the end"),
         ]
 
 
@@ -274,7 +274,7 @@ def _salvage(words: str) -> tuple[Json, int, str]:
         except ValueError as error:
             return found, at, str(error)
         at = _after_comma(words, at)
-    return found, at, "" if at < len(words) else "the file is torn"
+    return found, at, "" if at < len(words) else "the file is incomplete"
 
 
 def _salvage_list(words: str, at: int) -> tuple[list[Json], int, str]:
@@ -287,7 +287,7 @@ def _salvage_list(words: str, at: int) -> tuple[list[Json], int, str]:
             return found, at, str(error)
         found.append(value)
         at = _after_comma(words, at)
-    return found, at + 1, "" if at < len(words) else "the file is torn"
+    return found, at + 1, "" if at < len(words) else "the file is incomplete"
 
 
 def _value(words: str, at: int) -> tuple[Json, int]:

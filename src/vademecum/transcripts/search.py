@@ -158,7 +158,7 @@ class Earlier:
         said = " and ".join(names.shown(each) for each in wanted.phrases)
         return _without_weak(again, max_results)._replace(
             notes=(*wanted.times.notes, *again.notes),
-            degraded=(*again.degraded, f"no message holds the phrase {said}; its words were searched"),
+            degraded=(*again.degraded, f"no message contains the phrase {said}; its words were searched"),
         )
 
     @in_turn
@@ -212,7 +212,7 @@ class Earlier:
                     raise
                 self._file.begin_anew(error)
                 until = time.monotonic() + seconds  # all has to be read again
-        return Recalled((), 0, ("sessions were rewritten while they were read; ask again",))
+        return Recalled((), 0, ("sessions changed during the search; try again",))
 
     def _ask(self, wanted: SessionQuestion, view: View) -> Recalled:
         if wanted.max_results < 1:
@@ -560,7 +560,7 @@ class Earlier:
         if wrong:
             index.drop(wrong)
             count = f"{len(wrong)} {'session' if len(wrong) == 1 else 'sessions'}"
-            self._file.trouble.append(f"the index did not hold what {count} said; taken in anew")
+            self._file.trouble.append(f"the index was missing content of {count}; indexed again")
 
     # ---------------------------------------------------------------- who is looking
 

@@ -125,7 +125,7 @@ def parse_reset(text: str) -> Reset:
             return Reset(idle=parse_duration(rest))
         except ValueError:
             pass
-    raise ConfigError(f"{names.shown(text)} is not a way to begin new sessions: daily, idle:30m or never")
+    raise ConfigError(f"{names.shown(text)} is not a session reset: use daily, idle:30m or never")
 
 
 def _silent(change: Change) -> None:
@@ -169,7 +169,7 @@ class Sessions:
         alone = contextlib.nullcontext() if self.incognito else self.home.lock(f"begin session {session}")
         with alone:
             if next(log.raw(), None) is not None:
-                raise Collision(f"there is a session {session} already", hint="choose another id")
+                raise Collision(f"the session {session} already exists", hint="choose another id")
             log.append(begun, sync=True)
         self._own[project, session] = log
         return log
@@ -241,10 +241,10 @@ class Sessions:
     # ---------------------------------------------------------------- name and end
 
     def rename(self, which: str, name: str, *, all: bool = False) -> Log:
-        """Give a session another name."""
+        """Rename a session."""
         kept = one_line(name)
         if not kept:
-            raise UsageError("a session's name has at least one character that can be seen")
+            raise UsageError("a session's name needs at least one visible character")
         log = self.open(which, all=all)
         log.append(Renamed(kept), sync=True)
         return log
@@ -357,7 +357,7 @@ class Sessions:
     def _visible(self, *, all: bool = False) -> Iterator[tuple[str, str]]:
         """Project and id of each session that may be looked at."""
         if all and self.caller.audience is Audience.GROUP:
-            raise NotVisible("a group session sees its own session only")
+            raise NotVisible("a group session sees only its own session")
         if self.incognito:
             yield from self._own
             return
@@ -400,11 +400,12 @@ class Sessions:
             if fits:
                 shown = ", ".join(each.id for each in _newest_first(fits)[:5])
                 raise Ambiguous(
-                    f"{names.shown(which)} fits several sessions: {shown}", hint="give more of the id"
+                    f"{names.shown(which)} matches several sessions: {shown}",
+                    hint="use more characters of the id",
                 )
         raise NotFound(
             f"no session {names.shown(which)} is visible from here",
-            hint="give an id, the beginning of one, or a name",
+            hint="use an id, the beginning of one, or a name",
         )
 
     def _newest(self) -> Session | None:
@@ -737,7 +738,7 @@ def session_get(log: Log, place: int | str, *, lines: int = 1) -> Sequence[Line]
     else:
         number = int(place) if str(place).isdecimal() else _line_of(log, str(place))
     if number < 1 or lines < 1:
-        raise UsageError("lines are counted from 1")
+        raise UsageError("line numbers start at 1")
     picked = (raw for raw in log.raw() if number <= raw.number)
     return [Line(_clean(raw.read()), raw.number, raw.start, raw.end) for raw in islice(picked, lines)]
 
@@ -751,8 +752,8 @@ def _last_checkpoint(log: Log) -> int:
     numbers = [raw.number for raw in points if isinstance(raw.read(), Checkpoint)]
     if not numbers:
         raise NotFound(
-            f"session {log.session} has no checkpoint: nothing has left its window yet",
-            hint="all that was said is in the session; give a line number to read it",
+            f"session {log.session} has no checkpoint: nothing was trimmed yet",
+            hint="the whole session is still there; pass a line number to read it",
         )
     return numbers[-1]
 
@@ -774,7 +775,7 @@ def _line_of(log: Log, id: str) -> int:
     if not found:
         raise NotFound(
             f"nothing in session {log.session} has the id {names.shown(id)}",
-            hint="give a line number, or the id of a message or a tool call",
+            hint="pass a line number, or the id of a message or tool call",
         )
     return found
 

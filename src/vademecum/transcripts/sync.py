@@ -185,7 +185,7 @@ class Followed(NamedTuple):
         told = list(self.degraded)
         if self.pending:
             which = "session is" if self.pending == 1 else "sessions are"
-            told.append(f"{self.pending} {which} not indexed yet; `vade index` finishes it")
+            told.append(f"{self.pending} {which} not indexed yet; run `vade index`")
         if self.unreadable:
             which = "session" if len(self.unreadable) == 1 else "sessions"
             where, why = self.unreadable[0]

@@ -214,7 +214,7 @@ def _is_json(content: bytes) -> bool:
 
 
 def said_badly(done: Done, row: Row) -> Iterator[str]:
-    if "Traceback" in done.err or "inside vade" in done.err:
+    if "Traceback" in done.err or "internal error" in done.err:
         yield f"not a message: {done.err[-400:]}"
     if row.always and done.code > 0:
         yield f"a hook ended with {done.code}"

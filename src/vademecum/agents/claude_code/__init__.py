@@ -45,7 +45,7 @@ AGENT = base.Agent(
         _parts,
         variable="CLAUDE_CONFIG_DIR",
         root_of=_root,
-        note="start Claude Code anew; `claude -p` needs --allowedTools mcp__vade, since it cannot ask",
+        note="restart Claude Code; `claude -p` needs --allowedTools mcp__vade, since it cannot ask",
     ),
     instructions=base.InstructionFile(("CLAUDE.md",)),
     transcripts=base.TranscriptFormat(

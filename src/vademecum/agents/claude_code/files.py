@@ -315,7 +315,7 @@ def _instructions(tree: FileTree, name: str) -> Piece:
         return part
     text = unmarked(part.body)
     if not text.strip():
-        return Skipped(name, "it holds nothing but what a memory wrote there")
+        return Skipped(name, "it contains only what a memory tool wrote")
     folder = re.sub(r"(^|/)(?:\.claude(?:/rules(?:/.*)?)?|rules(?:/.*)?)$", "", name.rpartition("/")[0])
     scope = Scope.PROJECT if folder or not _is_a_persons(tree, name) else Scope.GLOBAL
     if any(words_of(part.values.get("paths"))):
@@ -361,7 +361,7 @@ def _index(tree: FileTree, file: TextFile) -> Piece:
     listed = [_LINK.fullmatch(line) for line in lines if not line.startswith("#")]
     known = set(tree.names())
     if all(each and f"{beside}/{each[1]}".removeprefix("/") in known for each in listed):
-        return Skipped(file.name, "a listing of the files beside it")
+        return Skipped(file.name, "a listing of the files next to it")
     return SectionPiece("memory/MEMORY.md", pinned.CONTEXT, unmarked(file.text), Scope.PROJECT)
 
 

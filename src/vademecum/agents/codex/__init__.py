@@ -36,8 +36,8 @@ AGENT = base.Agent(
         _parts,
         variable="CODEX_HOME",
         root_of=base.folder_or_project,
-        note="open /hooks in Codex once: it runs a hook only after you have trusted it there; for a project,"
-        " Codex must also trust the folder, or it reads neither server nor hooks from it",
+        note="open /hooks in Codex once: it runs a hook only after you have trusted it there; for a"
+        " project, Codex must also trust the folder, or it ignores its server and hooks",
     ),
     instructions=base.InstructionFile(("AGENTS.md",)),
     transcripts=base.TranscriptFormat(

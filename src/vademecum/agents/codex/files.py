@@ -617,7 +617,7 @@ def memories(tree: FileTree, here: Importing) -> Iterator[Piece]:
 def _instructions(file: TextFile, parts: list[str]) -> Piece:
     text = unmarked(file.text)
     if not text.strip():
-        return Skipped(file.name, "it holds nothing but what a memory wrote there")
+        return Skipped(file.name, "it contains only what a memory tool wrote")
     if parts[-2:-1] == [".codex"]:
         return SectionPiece(parts[-1], pinned.CONTEXT, text, Scope.GLOBAL)
     if "/" not in file.name:
@@ -678,7 +678,7 @@ def _summary(file: TextFile, own: str) -> Piece:
 
 
 def _inside(tree: FileTree, name: str) -> str | None:
-    """The path of a file below `memories/`; None when it is not there."""
+    """The path of a file below `memories/`; None when it does not exist."""
     parts, _ = tree.whole(name)
     at = next((index for index, part in enumerate(parts[:-1]) if part == "memories"), None)
     return None if at is None else "/".join(parts[at + 1 :])

@@ -64,7 +64,7 @@ AGENT = base.Agent(
         ".gemini",
         _parts,
         root_of=base.folder_or_project,
-        note="start Gemini CLI anew; without a terminal it offers tools only with --yolo",
+        note="restart Gemini CLI; without a terminal it offers tools only with --yolo",
     ),
     instructions=base.InstructionFile(("GEMINI.md",)),
     transcripts=base.TranscriptFormat(

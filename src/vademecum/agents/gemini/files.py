@@ -116,7 +116,9 @@ def _document(path: Path, telling: FactsSoFar) -> Iterator[Found]:
     said = listed(value) or listed(header.get("messages")) or listed(header.get("history"))
     for each in said:
         yield from (
-            _message(each, telling) if isinstance(each, dict) else [Unread(0, "a message that is no object")]
+            _message(each, telling)
+            if isinstance(each, dict)
+            else [Unread(0, "a message that is not an object")]
         )
     if not said and not problems:
         yield Unread(0, "no messages")

@@ -59,7 +59,7 @@ AGENT = base.Agent(
             base.HookEvent.PRE_COMPACT: "experimental.session.compacting",
             base.HookEvent.STOP: "session.idle",
         },
-        {base.HookEvent.SESSION_END: "opencode does not tell a plugin that it ends"},
+        {base.HookEvent.SESSION_END: "opencode does not notify plugins when it exits"},
         read=_read,
         render=lambda event, told: told,
     ),
@@ -68,8 +68,8 @@ AGENT = base.Agent(
         ".config/opencode",
         _parts,
         root_of=_root,
-        note="start opencode anew: it loads plugins and servers when it starts; tools need no permission,"
-        " unless `permission` in opencode.json says `ask`; `opencode run --continue` goes on with a session",
+        note="restart opencode: it loads plugins and servers at startup; tools need no permission,"
+        " unless `permission` in opencode.json says `ask`; `opencode run --continue` continues a session",
     ),
     instructions=base.InstructionFile(("AGENTS.md",)),
     transcripts=base.TranscriptFormat(

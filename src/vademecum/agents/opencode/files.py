@@ -63,7 +63,7 @@ def read(path: Path, seen: Seen = unseen) -> Iterator[Found]:
             yield from telling.tell(model=text(about.get("modelID")))
             yield from _message(about, [mapping(part) for part in listed(each.get("parts"))])
         else:
-            yield Unread(0, "a message that is no object")
+            yield Unread(0, "a message that is not an object")
     yield from problems
 
 

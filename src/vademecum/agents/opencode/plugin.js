@@ -8,7 +8,7 @@ const WORDS = __WORDS__
 const HOME = __HOME__
 const DATA = join(process.env.XDG_DATA_HOME || join(homedir(), ".local", "share"), "opencode", "vade")
 
-// What a hook answers, or nothing: whatever goes wrong, opencode goes on.
+// What a hook answers, or nothing: whatever goes wrong, opencode continues.
 const ask = (event, given) =>
   new Promise((resolve) => {
     try {

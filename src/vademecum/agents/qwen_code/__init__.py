@@ -30,8 +30,8 @@ AGENT = base.Agent(
         _parts,
         variable="QWEN_HOME",
         root_of=base.folder_or_project,
-        note="start Qwen Code anew; without a terminal it cannot ask, and uses tools only with --yolo;"
-        " `qwen --continue` goes on with a session",
+        note="restart Qwen Code; without a terminal it cannot ask, and uses tools only with --yolo; `qwen"
+        " --continue` continues a session",
     ),
     instructions=base.InstructionFile(("QWEN.md",)),
     transcripts=base.TranscriptFormat(

@@ -244,7 +244,7 @@ class Static:
         scale = self._load("scale.npy")
         tokens = 1 + max(self._vocabulary.values(), default=-1)
         if rows.shape != (len(scale), self.dimension) or len(scale) != tokens:
-            raise EmbedderFailed(f"{self._folder}: table, scale and vocabulary are not of one model")
+            raise EmbedderFailed(f"{self._folder}: table, scale and vocabulary belong to different models")
         return rows, scale
 
     def _load(self, name: str, *, mapped: bool = False) -> Numbers:
@@ -369,7 +369,7 @@ class Model2Vec:
             rows = self._tensors["embeddings"][chosen].astype(np.float32)
             total: Vector = rows.sum(0) if weights is None else weights[tokens].astype(np.float32) @ rows
         except IndexError as error:
-            raise EmbedderFailed(f"{self._folder}: table and tokenizer are not of one model") from error
+            raise EmbedderFailed(f"{self._folder}: table and tokenizer belong to different models") from error
         return total
 
 
@@ -381,7 +381,7 @@ def read_tokenizer(folder: Path) -> Any:
     except ImportError as error:
         raise EmbedderFailed(
             f"{folder}: a model with a tokenizer.json needs the tokenizers library",
-            hint="run `pip install tokenizers`, or choose another embedder; keyword search still answers",
+            hint="run `pip install tokenizers`, or choose another embedder; keyword search still works",
         ) from error
     # The library raises plain Exception for a file it cannot read.
     except Exception as error:
@@ -424,7 +424,7 @@ BERT_TOKENS = 512
 ONNX_PART = 16  # texts after which others get their turn: a fifth of a second
 
 _MISSING = "ONNX Runtime is not installed: pip install 'vademecum[rerank]'"
-_HINT = "or choose another embedder; keyword search still answers"
+_HINT = "or choose another embedder; keyword search still works"
 
 
 def own(folder: Path) -> Onnx:
@@ -581,7 +581,7 @@ class Onnx:
         # Three axes: a state per token. Two: the model has averaged by itself.
         vector: Vector = states.mean(axis=1)[0] if states.ndim == 3 else states.reshape(-1)
         if not np.isfinite(vector).all():
-            raise EmbedderFailed(f"{self._path}: gave a vector that is no number")
+            raise EmbedderFailed(f"{self._path}: returned a vector that is not a number")
         return vector
 
 

@@ -47,7 +47,7 @@ _EARLY = 0.8  # of its share that a part may end with a sentence
 _WORD = re.compile(r"\s*\S+\s*")
 _ENDED = re.compile(r"[.!?。]\s+$|\n\s*$")
 _ROWS = 32  # whose activations are worked out at once, for the same reason
-_HINT = "install vademecum again; words and static vectors still answer"
+_HINT = "reinstall vademecum; keywords and static vectors still work"
 # Abramowitz and Stegun, 7.1.26: the error function to 1.5e-7, which numpy has not.
 _ERF = (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)
 
@@ -77,7 +77,9 @@ class Transformer:
             self._start = self._tensors["start.weight"], self._tensors["start.bias"]
             self._layers = [self._layer(f"{number}.") for number in range(int(about["layers"]))]
         except (KeyError, ValueError, TypeError) as error:
-            raise EmbedderFailed(f"{path}: holds another model than {NAME}: {error}", hint=_HINT) from error
+            raise EmbedderFailed(
+                f"{path}: contains another model than {NAME}: {error}", hint=_HINT
+            ) from error
 
     def _wide(self, name: str) -> Floats:
         """A matrix as numbers; each of its rows is kept in whole parts of one scale."""
@@ -144,7 +146,7 @@ class Transformer:
 def _check(path: Path, about: dict[str, str], tensors: dict[str, Floats]) -> None:
     """Refuse weights of another model, and numbers that are not those that were shipped."""
     if about.get("name") != NAME or about.get("checksum") != CHECKSUM:
-        raise EmbedderFailed(f"{path}: is not the {NAME} that was shipped", hint=_HINT)
+        raise EmbedderFailed(f"{path}: is not the shipped {NAME}", hint=_HINT)
     if checksum(tensors) != CHECKSUM:
         raise EmbedderFailed(f"{path}: its numbers are damaged", hint=_HINT)
 
@@ -268,7 +270,7 @@ class Reader:
                 with self._lock:
                     vectors[part] = self._model.read(np.array([windows[each] for each in part]))
         if not np.isfinite(vectors).all():
-            raise EmbedderFailed(f"{self._path}: gave a vector that is no number", hint=_HINT)
+            raise EmbedderFailed(f"{self._path}: returned a vector that is not a number", hint=_HINT)
         return unit(vectors)
 
 

@@ -141,10 +141,10 @@ def make_remote(
 
 def _checked(endpoint: str) -> str:
     problem = net.find_address_problem(endpoint)
-    if problem == "is no address":
-        raise EmbedderFailed(f"embed.endpoint {problem}: it must begin with https:// or http:// and a host")
+    if problem == "is not a URL":
+        raise EmbedderFailed(f"embed.endpoint {problem}: it must start with https:// or http:// and a host")
     if problem:
-        hint = "put the key into the environment and name its variable in `embed.key_env`"
+        hint = "put the key in an environment variable and name it in `embed.key_env`"
         raise EmbedderFailed(f"embed.endpoint {problem}", hint=hint)
     return endpoint
 
@@ -236,7 +236,7 @@ class RemoteEmbedder:
             who=self.provider,
             needed=self._endpoint == self._wire.endpoint,
             refused=EmbedderFailed,
-            instead="choose another embedder; keyword search still answers",
+            instead="choose another embedder; keyword search still works",
         )
         return net.post_json(
             self._endpoint,
@@ -284,7 +284,7 @@ class RemoteEmbedder:
         except (TypeError, ValueError, OverflowError) as error:
             raise self._failed("its vectors are not made of numbers") from error
         if vectors.ndim != 2 or not np.isfinite(vectors).all():
-            raise self._failed("its vectors hold something that is no finite number")
+            raise self._failed("its vectors contain a value that is not a finite number")
         return vectors
 
 

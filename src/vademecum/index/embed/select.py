@@ -114,7 +114,7 @@ def _by_path(folder: Path) -> Embedder:
         return Model2Vec(folder)
     raise EmbedderFailed(
         f"{folder}: holds no table.npy, model.onnx or model.safetensors",
-        hint="give `embed.path` the folder of a static or ONNX model; keyword search still answers",
+        hint="give `embed.path` the folder of a static or ONNX model; keyword search still works",
     )
 
 
@@ -214,7 +214,7 @@ class Cached:
             given = " × ".join(str(each) for each in rows.shape)
             raise self._failed(f"it gave {given} numbers instead of {count} × {known}")
         if not np.isfinite(rows).all():
-            raise self._failed("its vectors hold something that is no finite number")
+            raise self._failed("its vectors contain a value that is not a finite number")
         self._dimension = known
         return rows
 

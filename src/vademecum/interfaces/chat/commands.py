@@ -72,7 +72,7 @@ def first_of(*options: str) -> Complete:
 
 @dataclass(frozen=True, slots=True)
 class SlashCommand:
-    """A command: how it is called, what it does, and what can be typed behind it.
+    """A command: how it is called, what it does, and list the commands behind it.
 
     `run` is given what stands behind the name; `complete` the whole words before the one being typed.
     """
@@ -150,10 +150,10 @@ def status(chat: Chat, rest: str) -> None:
 def _coverage(status: Status) -> str:
     found = status.coverage
     if found is None:
-        return "not looked at"
+        return "not checked"
     if found.trouble:
         return found.trouble
-    waits = f", {found.pending + found.stale:,} waiting" if found.pending + found.stale else ""
+    waits = f", {found.pending + found.stale:,} pending" if found.pending + found.stale else ""
     return f"{found.indexed:,} of {found.files:,} files{waits}"
 
 
@@ -187,7 +187,7 @@ def context(chat: Chat, rest: str) -> None:
     for each in chat.block.warnings:
         output.line(each)
     if chat.block.waiting:
-        output.line(f"{chat.block.waiting} not shown to the model until you verify them (`vade verify KEY`)")
+        output.line(f"{chat.block.waiting} hidden from the model until you verify them (`vade verify KEY`)")
 
 
 class WindowPart(NamedTuple):
@@ -253,27 +253,27 @@ def compact(chat: Chat, rest: str) -> None:
     with chat.screen.working("summarizing the older messages …"):
         made = chat.engine.compact(rest or None)
     if not made.trimmed and not made.cut:
-        output.line("nothing to compact: what is in the window is new")
+        output.line("nothing to compact: the context window has only new messages")
         return
     how = "the model" if made.compacted == "model" else "extraction"
     flushed = f"; memory flush: {made.flushed}" if made.flushed else ""
     output.line(
         f"🧹 Compacted by {how}: {output.plural(len(made.trimmed), 'message')} left,"
-        f" {before:,} → {filled(chat).total:,} tokens{flushed}; the transcript has all of them"
+        f" {before:,} → {filled(chat).total:,} tokens{flushed}; the transcript still has them"
     )
 
 
 WINDOW = (
-    SlashCommand("status", "", "model, window, session and memory at a glance", status),
+    SlashCommand("status", "", "show model, context window, session and memory", status),
     SlashCommand(
         "context",
         "list|detail",
-        "what the model is sent, and what each part takes",
+        "show the context sent to the model, part by part",
         context,
         first_of("list", "detail"),
     ),
     SlashCommand(
-        "usage", "off|tokens|full", "what is said about tokens below each answer", usage, first_of(*FOOTERS)
+        "usage", "off|tokens|full", "set the token line below each answer", usage, first_of(*FOOTERS)
     ),
     SlashCommand("compact", "[FOCUS]", "summarize all but the newest messages now", compact),
 )
@@ -318,13 +318,13 @@ def session(chat: Chat, rest: str) -> None:
 
 def _written(chat: Chat) -> None:
     if not chat.log.path:
-        raise Refused("this session is kept in memory only", hint="leave `--incognito` and `--readonly` away")
+        raise Refused("this session is not saved", hint="run without `--incognito` and `--readonly`")
 
 
 def _show(chat: Chat) -> None:
     output.line(f"session     {chat.log.session}")
     output.line(f"name        {chat.log.title() or '-'}")
-    output.line(f"begun       {chat.log.begun() or '-'}")
+    output.line(f"started     {chat.log.begun() or '-'}")
     output.line(f"transcript  {chat.log.path or 'in memory only'}")
     output.line(f"messages    {chat.said:,}")
     output.line(f"used        {spent(chat)}")
@@ -333,16 +333,18 @@ def _show(chat: Chat) -> None:
 
 def _switch(chat: Chat, which: str) -> None:
     if chat.person.workspace.readonly or chat.settings.incognito:
-        raise Refused("this chat keeps to itself", hint="leave `--incognito` and `--readonly` away")
+        raise Refused(
+            "this chat has no access to other sessions", hint="run without `--incognito` and `--readonly`"
+        )
     newest = state.newest_session(chat.person) if which == state.LAST else None
     log = chat.person.sessions.open(newest.id if newest else which)
     if log.session == chat.log.session:
-        output.line("that is this session")
+        output.line("already in this session")
         return
     chat.enter(log, state.hold_session(chat.person, log.session))
     chat.named = True
     name = chat.log.title()
-    output.line(f"going on with {log.session}{f' ({name})' if name else ''}: {chat.said:,} messages")
+    output.line(f"continuing {log.session}{f' ({name})' if name else ''}: {chat.said:,} messages")
 
 
 def _trim(chat: Chat) -> None:
@@ -359,12 +361,13 @@ def _trim(chat: Chat) -> None:
         made = engine.compact(by_model=False)
     chat.renew()
     if not made.trimmed and not made.cut:
-        output.line("nothing to trim: what is in the window is new")
+        output.line("nothing to trim: the context window has only new messages")
         return
     flushed = f"; memory flush: {made.flushed}" if made.flushed else ""
     output.line(
-        f"{output.plural(len(made.trimmed), 'message')} left the window: {before:,} → {filled(chat).total:,}"
-        f" tokens{flushed}; the transcript has all of them"
+        f"{output.plural(len(made.trimmed), 'message')} removed from the context window: {before:,} →"
+        f" {filled(chat).total:,}"
+        f" tokens{flushed}; the transcript still has them"
     )
 
 
@@ -387,17 +390,21 @@ def ids(chat: Chat, words: Sequence[str]) -> Iterable[str]:
 
 
 SESSIONS = (
-    SlashCommand("new", "", "end this session with a note in the journal, and begin another", new),
-    SlashCommand("reset", "", "begin another session, without a note of this one", reset),
+    SlashCommand("new", "", "save a note to the journal and start a new session", new),
+    SlashCommand("reset", "", "start a new session without a note", reset),
     SlashCommand(
         "session",
         _SESSION,
-        "look at sessions, go on with another, name, trim or export this one",
+        "list, switch, rename, trim or export sessions",
         session,
         below(show=nothing, list=nothing, switch=ids, rename=nothing, trim=nothing, export=nothing),
     ),
     SlashCommand(
-        "todo", "list|add TEXT|done NUM", "the list of things to do", todo, first_of("list", "add", "done")
+        "todo",
+        "list|add TEXT|done NUM",
+        "show or change the to-do list",
+        todo,
+        first_of("list", "add", "done"),
     ),
 )
 
@@ -441,10 +448,8 @@ def quit_(chat: Chat, rest: str) -> None:
 
 
 TALK = (
-    SlashCommand(
-        "model", "[PROVIDER:NAME|list]", "which model answers; another one from now on", model, providers
-    ),
-    SlashCommand("quit", "", "end the session; Ctrl-D does the same", quit_),
+    SlashCommand("model", "[PROVIDER:NAME|list]", "show or switch the model", model, providers),
+    SlashCommand("quit", "", "end the session (or Ctrl-D)", quit_),
 )
 
 
@@ -486,7 +491,7 @@ def _list(chat: Chat) -> None:
     if rows:
         output.table(rows, ["num", "key", "scope", "type", "age", "text"])
     else:
-        output.line("nothing is remembered yet: /remember TEXT keeps the first")
+        output.line("no memories yet: /remember TEXT saves one")
 
 
 def _search(chat: Chat, query: str) -> None:
@@ -519,24 +524,24 @@ def knowledge_stats(chat: Chat) -> None:
             rows, ["scope", "type", "count", "sure", "newest", "oldest", "average", "bytes", "used", "trust"]
         )
     else:
-        output.line("nothing was learned yet")
+        output.line("no lessons yet")
 
 
 def prune(chat: Chat, rest: str) -> None:
     """What was learned and is too old or doubtful; it goes once the person agrees."""
     outcome = chat.person.knowledge.prune()
     if not outcome.proposals:
-        output.line("nothing is too old or too doubtful")
+        output.line("nothing to archive")
         return
     for each in outcome.proposals:
         output.line(f"  {each.where}: {each.why}")
     if outcome.large:
         output.line(outcome.large)
-    if not _agreed(chat, f"Put {output.plural(len(outcome.proposals), 'lesson')} into the archive?", rest):
+    if not _agreed(chat, f"Put {output.plural(len(outcome.proposals), 'lesson')} to the archive?", rest):
         output.line("nothing was changed")
         return
     done = chat.person.knowledge.prune(apply=True, large=True)
-    output.line(f"put away; `vade undo {done.run}` brings it back")
+    output.line(f"archived; `vade undo {done.run}` restores it")
 
 
 def forget(chat: Chat, rest: str) -> None:
@@ -550,7 +555,7 @@ def forget(chat: Chat, rest: str) -> None:
         output.line("nothing was changed")
         return
     chat.person.forget(name)
-    output.line(f"forgot {record.key}; `vade restore {record.key}` brings it back")
+    output.line(f"forgot {record.key}; `vade restore {record.key}` restores it")
 
 
 def protect(chat: Chat, rest: str) -> None:
@@ -569,7 +574,7 @@ def remember(chat: Chat, rest: str) -> None:
         kept(chat.person.store(rest))
         return
     if not chat.proposed:
-        raise UsageError("nothing is proposed", hint="/remember TEXT keeps a text of your own")
+        raise UsageError("there are no proposals", hint="/remember TEXT saves your own text")
     number = int(numbered[1]) if numbered else 0
     if number > len(chat.proposed) or (numbered and not number):
         raise NotFound(f"there is no proposal {number}", hint=f"there are {len(chat.proposed)}")
@@ -597,14 +602,14 @@ def approve(chat: Chat, rest: str) -> None:
     if not which:
         show_waiting(chat.person.review.approvals(), as_json=False)
     elif how == "no":
-        output.line(f"{chat.person.review.reject(which).short}: refused")
+        output.line(f"{chat.person.review.reject(which).short}: rejected")
     else:
         asked = {each.id: each for each in chat.person.review.approvals()}
         found = asked[_chosen(asked, which)]
         if how != "yes":
             show_waiting([found], as_json=False)
         if not found.trouble and not _agreed(chat, "Write it?", how, word="yes"):
-            output.line(f"nothing was changed; `/approve {found.short} no` refuses it for good")
+            output.line(f"nothing was changed; `/approve {found.short} no` rejects it permanently")
             return
         request, _ = chat.person.review.approve(found.id)
         output.line(f"{request.operation} was done, as {request.whose}")
@@ -614,9 +619,9 @@ def _chosen(ids: Iterable[str], which: str) -> str:
     """The one that begins so; four characters are the least, so that nobody approves by a slip."""
     found = [each for each in ids if each.startswith(which.lower())]
     if len(which) < _ID or not found:
-        raise NotFound(f"nothing waits under {quoted(which)}", hint="/approve shows what waits")
+        raise NotFound(f"no pending write {quoted(which)}", hint="/approve lists pending writes")
     if len(found) > 1:
-        raise Ambiguous(f"{len(found)} writes begin with {quoted(which)}", hint="give more of the id")
+        raise Ambiguous(f"{len(found)} pending writes start with {quoted(which)}", hint="give more of the id")
     return found[0]
 
 
@@ -681,7 +686,7 @@ def _agreed(chat: Chat, question: str, rest: str, *, word: str = "--yes") -> boo
     if rest.endswith(word):
         return True
     if not chat.screen.asks():
-        raise UsageError("nobody can be asked here", hint=f"add {word} to say so")
+        raise UsageError("not a terminal", hint=f"add {word} to confirm")
     return chat.screen.ask(question, "yn") == "y"
 
 
@@ -704,29 +709,29 @@ MEMORY = (
     SlashCommand(
         "memory",
         _MEMORY,
-        "what is remembered: list, find, read, count, tidy up",
+        "list, search, show, count or prune memories",
         memory,
         below(list=nothing, search=nothing, show=keys, stats=nothing, prune=first_of("--yes")),
     ),
-    SlashCommand("remember", "[TEXT|NUM]", "keep a text, or what was proposed", remember),
+    SlashCommand("remember", "[TEXT|NUM]", "save a text, or a proposal", remember),
     SlashCommand("forget", "KEY|NUM [--yes]", "move a record to the archive", forget, keys),
-    SlashCommand("protect", "KEY|NUM [off]", "keep a record from being removed by age", protect, keys),
-    SlashCommand("approve", "[ID [yes|no]]", "decide about writes that wait", approve, waiting),
+    SlashCommand("protect", "KEY|NUM [off]", "protect a record from automatic removal", protect, keys),
+    SlashCommand("approve", "[ID [yes|no]]", "approve or reject pending writes", approve, waiting),
     SlashCommand(
-        "profile", "show|edit|add TEXT", "what is known of you", profile, first_of("show", "edit", "add")
+        "profile", "show|edit|add TEXT", "show or edit your profile", profile, first_of("show", "edit", "add")
     ),
     SlashCommand(
         "knowledge",
         _KNOWLEDGE,
-        "what was learned",
+        "show lessons",
         knowledge,
         below(list=first_of(*LESSONS), stats=nothing, prune=first_of("--yes")),
     ),
-    SlashCommand("lint", "", "look for what is wrong with memory", lint),
+    SlashCommand("lint", "", "find problems in memory", lint),
     SlashCommand(
         "heal",
         "[apply]",
-        "mend what takes no person; without `apply` it is only told",
+        "fix problems automatically; without `apply`, only show them",
         heal,
         first_of("apply"),
     ),
@@ -746,7 +751,7 @@ def help_(chat: Chat, rest: str) -> None:
     for each in every().values():
         gap = "\n" + " " * (width + 2) if len(each.call) > width else " " * (width - len(each.call) + 2)
         output.line(f"{each.call}{gap}{each.help}")
-    output.line("Everything else goes to the model. Alt-Enter begins a line, Ctrl-C stops an answer.")
+    output.line("Everything else goes to the model. Alt-Enter starts a new line, Ctrl-C stops an answer.")
 
 
 def names(chat: Chat, words: Sequence[str]) -> Iterable[str]:
@@ -758,7 +763,7 @@ def names(chat: Chat, words: Sequence[str]) -> Iterable[str]:
 def every() -> Mapping[str, SlashCommand]:
     """All commands by their names, in the order of the help."""
     groups = (WINDOW, SESSIONS, MEMORY, TALK)
-    shown = SlashCommand("help", "[COMMAND]", "what can be typed", help_, names)
+    shown = SlashCommand("help", "[COMMAND]", "list the commands", help_, names)
     return {each.name: each for each in (shown, *(each for group in groups for each in group))}
 
 

@@ -109,7 +109,7 @@ def begin_if_due(chat: Chat, line: str) -> None:
         if why:
             note = chat.begin(why=why, note=True, named=False)
             told = f"; the last one is noted in {note}" if "/" in note else ""
-            chat.screen.dim(f"a new session, as `session.reset` says{told}")
+            chat.screen.dim(f"a new session, because of `session.reset`{told}")
     except VadeError as error:
         chat.screen.error(f"{error}: {error.hint}")
 
@@ -127,13 +127,11 @@ def take_line(chat: Chat, line: str) -> int:
     except BrokenPipeError:  # nobody reads any more
         raise
     except OSError as error:
-        chat.screen.error(f"the machine said no: {error.strerror or error}")
+        chat.screen.error(f"system error: {error.strerror or error}")
     except Exception as error:  # one line of a long conversation is no reason to end it
         if os.environ.get("VADE_DEBUG"):
             raise
-        chat.screen.error(
-            f"something went wrong inside vade ({type(error).__name__}: {error}); the session goes on"
-        )
+        chat.screen.error(f"internal error ({type(error).__name__}: {error}); the session continues")
     return 1
 
 
@@ -150,13 +148,13 @@ def greet(chat: Chat) -> None:
     model = f"{chat.model_name}, {chat.window:,} tokens" if chat.model else "no model; /model names one"
     told = f" · memory {chat.mode}" if chat.mode != "on, private" else ""
     if chat.model is not None and not chat.offered():
-        told += " · no tools: the window is too small for them"
+        told += " · no tools: the context window is too small"
     chat.screen.dim(f"vade chat · {model}{told} · /help")
     if chat.said:
         name = chat.log.title()
-        chat.screen.dim(f"going on with {name or chat.log.session}: {chat.said:,} messages")
+        chat.screen.dim(f"continuing {name or chat.log.session}: {chat.said:,} messages")
         if chat.thread[-1].role is Role.USER:
-            chat.screen.dim("your last message has no answer yet: send it again to get one")
+            chat.screen.dim("your last message has no answer yet: send it again")
     for warning in chat.block.warnings:
         chat.screen.dim(warning)
     for notice in chat.person.care.notices():
@@ -176,7 +174,7 @@ def sweep_if_due(chat: Chat) -> bool:
     if not chat.person.workspace.readonly:
         done = chat.person.care.sweep_if_due()
         if done is not None and done.run:
-            chat.screen.dim(f"{len(done.told)} old records archived; `vade undo {done.run}` brings them back")
+            chat.screen.dim(f"{len(done.told)} old records archived; `vade undo {done.run}` restores them")
             chat.person.care.saw_notices()
     return True
 
@@ -228,12 +226,12 @@ def _answered(chat: Chat, text: str) -> TurnOutcome:
                 return _broken(chat, said)
             if said.cut:
                 limit = f"{chat.reply:,} tokens"
-                chat.screen.dim(f"the answer reached its limit of {limit}; say `go on` for more")
+                chat.screen.dim(f"the answer reached its limit of {limit}; say `continue` for more")
             if not said.calls:
                 return TurnOutcome("" if is_silent(said.text) else said.text)
             _work(chat, exchange, said.calls)
-    chat.screen.dim(f"stopped after {ROUNDS} rounds of tools; say `go on` for more")
-    return TurnOutcome(trouble=f"it went on for {ROUNDS} rounds of tools")
+    chat.screen.dim(f"stopped after {ROUNDS} rounds of tools; say `continue` for more")
+    return TurnOutcome(trouble=f"it ran {ROUNDS} rounds of tools")
 
 
 def _sendable(chat: Chat, text: str) -> str:
@@ -288,7 +286,7 @@ def _ask(chat: Chat, exchange: Turn) -> ModelAnswer | Stopped:
         if not (chat.offered() and _NO_TOOLS.search(str(error))):
             raise
         chat.tools_on = False
-        chat.screen.dim(f"{chat.model_name} takes no tools: it goes on without them")
+        chat.screen.dim(f"{chat.model_name} does not support tools: continuing without them")
         exchange.send(call)
     return came[-1]
 
@@ -333,10 +331,10 @@ def _partial(chat: Chat, stop: Stopped) -> Message:
 def _broken(chat: Chat, stop: Stopped) -> TurnOutcome:
     """Say why an answer broke off."""
     if stop.error is not None:
-        return _failed(chat, f"{stop.error}: what came of the answer is kept")._replace(text=stop.said)
+        return _failed(chat, f"{stop.error}: the partial answer is saved")._replace(text=stop.said)
     if stop.too_long:
-        return _failed(chat, f"the answer did not end within {chat.reply:,} tokens: it was stopped and kept")
-    chat.screen.dim("stopped; what came of the answer is kept")
+        return _failed(chat, f"the answer did not end within {chat.reply:,} tokens: it was stopped and saved")
+    chat.screen.dim("stopped; the partial answer is saved")
     return TurnOutcome(stop.said, interrupted=True)
 
 
@@ -350,7 +348,7 @@ def _tell(chat: Chat, ready: Prepared) -> None:
     if ready.flushed:
         chat.screen.dim(f"memory flush: {ready.flushed}")
     if ready.pruned:
-        chat.screen.dim(f"{len(ready.pruned)} old tool results were made shorter")
+        chat.screen.dim(f"{len(ready.pruned)} old tool results shortened")
     if ready.trimmed or ready.compacted:
         chat.screen.dim(f"{DONE} ({ready.why}): {ready.tokens.total:,} of {ready.tokens.context:,} tokens")
 
@@ -379,7 +377,7 @@ def _propose(chat: Chat, text: str) -> None:
     chat.proposed = found
     for number, each in enumerate(chat.proposed, 1):
         which = f" {number}" if len(chat.proposed) > 1 else ""
-        chat.screen.dim(f"worth keeping ({each.kind}): {each.text} — /remember{which} keeps it")
+        chat.screen.dim(f"worth saving ({each.kind}): {each.text} — /remember{which} saves it")
 
 
 def too_small(chat: Chat, error: WindowFull) -> str:
@@ -391,8 +389,9 @@ def too_small(chat: Chat, error: WindowFull) -> str:
         ((item.size, item.path) for section in chat.block.sections for item in section.items), reverse=True
     )
     largest = ", ".join(f"{path} ({size:,} characters)" for size, path in sizes[:3])
-    cut = f", or cut {largest}, or leave memory out with `--no-inject`" if largest else ""
+    cut = f", or cut {largest}, or turn memory off with `--no-inject`" if largest else ""
     return (
-        f"a window of {tokens.context:,} tokens has no room for a conversation: the system prompt with what"
-        f" is injected takes {tokens.system:,} and the tools {tokens.schemas:,}; use a larger `--window`{cut}"
+        f"a window of {tokens.context:,} tokens is too small for a conversation: the system prompt"
+        f" with injected memory takes {tokens.system:,} and the tools {tokens.schemas:,}; use a larger"
+        f" `--window`{cut}"
     )

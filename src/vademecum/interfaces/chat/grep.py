@@ -54,7 +54,7 @@ def main(pattern: str, path: str) -> int:
     try:
         wanted = re.compile(pattern)
     except (re.error, RecursionError, OverflowError) as error:
-        print(f"the pattern is no regular expression: {error}")
+        print(f"the pattern is not a regular expression: {error}")
         return 2
     count, large = 0, list[str]()
     for count, line in enumerate(matches(wanted, os.path.expanduser(path), large), 1):
@@ -63,9 +63,9 @@ def main(pattern: str, path: str) -> int:
             break
         print(line.encode(errors="replace").decode(), flush=True)  # it is still there if this one is ended
     if not count:
-        print("[no line matches]")
+        print("[no matches]")
     if large:
-        print(f"[{len(large)} file{'s' if len(large) > 1 else ''} too large, not looked at]")
+        print(f"[{len(large)} file{'s' if len(large) > 1 else ''} too large, skipped]")
     return 0
 
 

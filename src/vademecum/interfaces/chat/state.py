@@ -46,7 +46,7 @@ LONGEST_REPLY = 8_192
 SHAPE = shape("pydantic_ai")  # in which messages go to a model and come back
 _NOTES = 8_000  # characters of a session's last messages that a title is made of
 NO_MODEL = (
-    "there is no model to talk to: start Ollama or llama.cpp on this machine, or name one with `/model"
+    "no model: start Ollama or llama.cpp on this machine, or name one with `/model"
     " provider:name`, `--model`, VADE_MODEL or `model` in config.toml; commands such as /memory work without"
 )
 LAST = "last"
@@ -150,7 +150,7 @@ def choose_session(
     if wanted == LAST:
         newest = newest_session(memory)
         if newest is None:
-            raise NotFound("there is no session to go on with yet", hint="leave `--session last` away")
+            raise NotFound("there is no session to continue yet", hint="run without `--session last`")
         return _held(memory, lambda: memory.sessions.open(newest.id))
     if wanted:
         return _held(memory, lambda: _named(memory, wanted, model))
@@ -170,9 +170,7 @@ def hold_session(memory: Memory, session: str) -> AbstractContextManager[object]
     try:
         return memory.sessions.transcripts.hold(session)
     except Locked as error:
-        raise Locked(
-            f"{_OPEN}: {session}", hint="end that one, or begin another without `--session`"
-        ) from error
+        raise Locked(f"{_OPEN}: {session}", hint="close it, or start another without `--session`") from error
 
 
 def _held(memory: Memory, find: Callable[[], Log]) -> tuple[Log, AbstractContextManager[object]]:
@@ -363,7 +361,7 @@ class Chat:
         if not self.flags.inject or not self.settings.inject.enabled:
             told.append("nothing injected")
         elif not self.flags.knowledge or not self.settings.inject.knowledge:
-            told.append("without what was learned")
+            told.append("without show lessons")
         told.append(str(self.person.caller.audience))
         return ", ".join(told)
 

@@ -1,4 +1,4 @@
-"""What the model may ask for: memory, the machine, a list of things to do; and who is asked before that.
+"""What the model may ask for: memory, the machine, a to-do list; and who is asked before that.
 
 Nothing a model asks for is trusted: arguments are checked, and a failure of any kind is told to the model as
 the result of its call.
@@ -52,8 +52,8 @@ _READ = 8 * 1024 * 1024  # bytes of a file that are looked at
 _PRINTED = 16 * 1024 * 1024  # bytes that a program may print
 _PAUSE = 0.02  # seconds between two looks at how much that is
 Root = os.PathLike[str]
-NO = Refused("the person said no to this", hint="leave it as it is, and do not ask again in other words")
-STOPPED = "[stopped by the person before it was done]"
+NO = Refused("the user declined this", hint="leave it unchanged, and do not ask again with other words")
+STOPPED = "[stopped by the user before it finished]"
 TODO = core.todo.name
 _SHARE = 5  # of the window, which the schemas may take before only the most needed tools are offered
 _LEAST_SHARE = 2  # of a window so small that even those leave no room for a conversation
@@ -85,33 +85,33 @@ def inside(root: Root, path: str) -> bool:
 def read_file(
     root: Root,
     path: Annotated[str, "The file, relative to the project."],
-    start: Annotated[int | None, "The first line, counted from 1.", Span(1)] = None,
-    lines: Annotated[int | None, "How many lines; all when left out.", Span(1)] = None,
+    start: Annotated[int | None, "The first line; starts at 1.", Span(1)] = None,
+    lines: Annotated[int | None, "The number of lines; default: all.", Span(1)] = None,
 ) -> str:
     """Lines of a text file with their numbers."""
     found = _found(root, path)
     if not stat.S_ISREG(os.stat(found).st_mode):  # a pipe would be waited for, a device never ends
-        raise UsageError(f"{path} is no plain file", hint="give the path of a text file in it")
+        raise UsageError(f"{path} is not a regular file", hint="pass the path of a text file in the project")
     with open(found, "rb") as file:
         content = file.read(_READ + 1)
     if b"\0" in content[:8192]:
-        raise UsageError(f"{path} is no text", hint="a program that knows its format can read it")
+        raise UsageError(f"{path} is not a text file", hint="use a program for its format")
     first = (start or 1) - 1
     written = clean_lines(content[:_READ].decode(errors="replace")).splitlines()
     chosen = written[first : None if lines is None else first + lines]
     told = "\n".join(f"{number}\t{line}" for number, line in enumerate(chosen, first + 1))
-    more = "\n[the file goes on]" if len(content) > _READ else ""
-    return capped(told + more) or "[no lines there]"
+    more = "\n[more lines follow]" if len(content) > _READ else ""
+    return capped(told + more) or "[no such lines]"
 
 
 def list_files(
     root: Root,
-    path: Annotated[str | None, "The folder, relative to the project; its top when left out."] = None,
+    path: Annotated[str | None, "The folder, relative to the project; default: its root."] = None,
 ) -> str:
     """The names in a folder, folders with a slash."""
     found = _found(root, path or ".")
     if not os.path.isdir(found):
-        raise UsageError(f"{path} is no folder", hint="read it as a file")
+        raise UsageError(f"{path} is not a folder", hint="read it as a file")
     with os.scandir(found) as inside:
         names = sorted(each.name + ("/" if each.is_dir() else "") for each in inside)
     more = f"\n[{len(names) - _ENTRIES} more]" if len(names) > _ENTRIES else ""
@@ -121,7 +121,7 @@ def list_files(
 def grep(
     root: Root,
     pattern: Annotated[str, "A Python regular expression."],
-    path: Annotated[str | None, "A file or folder, relative to the project; all of it when left out."] = None,
+    path: Annotated[str | None, "A file or folder, relative to the project; default: all of it."] = None,
 ) -> str:
     """Lines that match a regular expression.
 
@@ -133,14 +133,14 @@ def grep(
     ran = run([*program, pattern, path or "."], root, seconds=GREP_SECONDS)
     if ran.code == 2:
         raise UsageError(ran.said.strip() or "the pattern cannot be used")
-    note = f"[{ran.stopped}: not everything was looked at]" if ran.stopped else ""
+    note = f"[{ran.stopped}: not everything was searched]" if ran.stopped else ""
     return f"{ran.said.strip()}\n{note}".strip()
 
 
 def run_command(
     root: Root,
     command: Annotated[str, "The command."],
-    seconds: Annotated[int | None, "How long it may take; 60 when left out.", Span(1, 600)] = None,
+    seconds: Annotated[int | None, "The timeout; default: 60.", Span(1, 600)] = None,
 ) -> str:
     """What a shell command prints, and how it ended."""
     shell = ["cmd", "/c"] if sys.platform == "win32" else ["/bin/sh", "-c"]
@@ -211,7 +211,7 @@ def capped(text: str) -> str:
 def _found(root: Root, path: str) -> str:
     found = os.path.join(root, os.path.expanduser(path))
     if "\0" in found or not os.path.exists(found):
-        raise NotFound(f"there is no {path[:200]!r}", hint="look at what is in the folder above it first")
+        raise NotFound(f"there is no {path[:200]!r}", hint="list the parent folder first")
     return found
 
 
@@ -242,15 +242,15 @@ class MachineTool:
 
 
 MACHINE = (
-    MachineTool(read_file, "Read a text file of the project, or lines of it. The person may be asked first."),
-    MachineTool(list_files, "List a folder of the project. The person may be asked first."),
+    MachineTool(read_file, "Read a text file of the project, or lines of it. The user may be asked first."),
+    MachineTool(list_files, "List a folder of the project. The user may be asked first."),
     MachineTool(
         grep,
-        "Look for a regular expression in the project's files. The person may be asked first.",
+        "Search the project's files for a regular expression. The user may be asked first.",
     ),
     MachineTool(
         run_command,
-        "Run a shell command in the project and read what it prints. The person may be asked first.",
+        "Run a shell command in the project and read its output. The user may be asked first.",
     ),
 )
 _MACHINE = {each.name: each for each in MACHINE}
@@ -310,7 +310,7 @@ def call(chat: Chat, asked: Call) -> ToolResult:
     except BrokenPipeError:  # nobody reads any more
         raise
     except OSError as error:
-        said = f"the machine said no: {error.strerror or error}"
+        said = f"system error: {error.strerror or error}"
     chat.screen.dim(f"  {_line(said)}")
     return _result(asked, said, error=True)
 
@@ -339,9 +339,9 @@ def _arguments(text: str) -> dict[str, Any]:
     try:
         given = json.loads(text or "{}")
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"the arguments are no JSON: {error}", hint="send one JSON object") from error
+        raise UsageError(f"the arguments are not JSON: {error}", hint="send one JSON object") from error
     if not isinstance(given, dict):
-        raise UsageError("the arguments are no JSON object", hint="send one JSON object")
+        raise UsageError("the arguments are not a JSON object", hint="send one JSON object")
     return given
 
 
@@ -372,9 +372,10 @@ def _agreed(chat: Chat, tool: MachineTool, given: Mapping[str, Any], *, leads_ou
     """Ask a person; raises for a no."""
     if not chat.screen.asks():
         raise Refused(
-            f"nobody can be asked about {tool.name} here", hint=f"`--allow {tool.name}` would allow it"
+            f"{tool.name} needs confirmation, and this is not a terminal",
+            hint=f"`--allow {tool.name}` allows it",
         )
-    where = " outside of the project" if leads_out else ""
+    where = " outside the project" if leads_out else ""
     chat.screen.say(f"The model asks for {tool.name}{where}:")
     for name, value in given.items():
         if value is not None:
@@ -394,14 +395,14 @@ def _written(chat: Chat, name: str, write: Write) -> Mapping[str, Any]:
     scope = Scope(write.scope)
     consent = chat.settings.approval.before("chat", scope)
     if consent is Consent.DENY:
-        raise Refused("an agent may not write in this chat", hint="the person can, with /remember")
+        raise Refused("an agent may not write in this chat", hint="the user can, with /remember")
     arguments = {key: _gated(chat, value, scope) for key, value in write.arguments.items()}
     always, said = name in chat.allowed and not scope.rule.others, ""
     if consent is Consent.ASK and not always:
         if not chat.screen.asks():
-            waiting = chat.agent.requests.propose(write.operation, arguments, scope=scope, door="chat")
-            told = f"it waits for a person: `vade approve` shows it as {waiting.id[:12]}"
-            return {"outcome": "waiting", "approval": waiting.id, "message": told}
+            pending = chat.agent.requests.propose(write.operation, arguments, scope=scope, door="chat")
+            told = f"pending: `vade approve` lists it as {pending.id[:12]}"
+            return {"outcome": "waiting", "approval": pending.id, "message": told}
         chat.screen.say(f"The model asks to {write.operation.replace('_', ' ')} ({scope} memory):")
         for key, value in arguments.items():
             if value not in (None, [], "", False) and key not in _OWN:
@@ -410,7 +411,7 @@ def _written(chat: Chat, name: str, write: Write) -> Mapping[str, Any]:
             record = chat.agent.show(str(arguments["name"]), scope=scope)
             chat.screen.say(_shown("text", record.text))
         takes = write.operation in _TAKES
-        said = chat.screen.ask("Forget it?" if takes else "Keep it?", "yn" if takes else "yna")
+        said = chat.screen.ask("Forget it?" if takes else "Save it?", "yn" if takes else "yna")
         if said == "n":
             raise NO
         if said == "a":

@@ -32,17 +32,17 @@ _SCOPE = click.option(
     type=click.Choice(["user", "project"]),
     default="user",
     show_default=True,
-    help="For you everywhere, or for this project.",
+    help="For all your projects, or for this one.",
 )
 _MARKS = {"ok": "✓", "warning": "!", "error": "✗"}
-_DRY = click.option("--dry-run", is_flag=True, help="Show what would change, and write nothing.")
+_DRY = click.option("--dry-run", is_flag=True, help="Show what would change; write nothing.")
 
 
 @click.command(cls=NamesAgents)
 @click.argument("tool", metavar="AGENT", required=False)
 @_SCOPE
 @_DRY
-@click.option("--list", "listing", is_flag=True, help="Show which agents are here, and what they have of it.")
+@click.option("--list", "listing", is_flag=True, help="List the agents on this machine and what is set up.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @common
 def install(
@@ -50,11 +50,11 @@ def install(
 ) -> int:
     """Connect your agents to memory.
 
-    Sets up the MCP server, the hooks, and a short instruction about when to use them.
+    Adds the MCP server, the hooks and a short instruction on when to use them.
 
-    AGENT is {setup}. What changes in its configuration is shown, what was
-    there is kept in the memory folder, and a second time nothing changes. Without AGENT it is installed into
-    all that are found here, once you agree, and each is tried.
+    AGENT is {setup}. Shows what changes in its configuration and backs up what
+    was there; running it again changes nothing. Without AGENT it connects every
+    agent it finds, after you confirm, and tests each one.
     """
     from vademecum.interfaces.install import runner
 
@@ -84,14 +84,14 @@ def _install_found(memory: Memory, place: AgentPlace, *, dry_run: bool, yes: boo
     here = [each for each in runner.look(*place) if each.program or each.there]
     if not here:
         raise NotFound(
-            "no agent was found on this machine", hint="name one: `vade install claude-code`, or see --list"
+            "no agent found on this machine", hint="name one: `vade install claude-code`, or see --list"
         )
     plans, trials = _planned(here, place)
     if not as_json:
         for one, edits in plans:
             _show_plan(one.agent.name, edits)
         for trial in trials:
-            output.line(f"{trial.agent}: {trial.said}; it is left as it is")
+            output.line(f"{trial.agent}: {trial.said}; left unchanged")
     changes = any(edit.changed for _, edits in plans for edit in edits)
     dry_run = dry_run or (changes and not yes and not _agreed(as_json))
     _prepare(dry_run=dry_run)
@@ -167,8 +167,10 @@ def _show_trials(
     from vademecum.interfaces.install import check
 
     if dry_run:
-        told = "nothing is written yet: `vade install --yes` does it, `vade install AGENT` does one of them"
-        output.line(told if changes else "everything is installed already")
+        told = (
+            "dry run: `vade install --yes` writes the changes, `vade install AGENT` only those of one agent"
+        )
+        output.line(told if changes else "everything is already installed")
         return
     for trial in trials:
         output.line(f"{_MARKS[trial.state]} {trial.agent} {check.tell(trial)}")
@@ -208,7 +210,7 @@ def _show(edits: Sequence[FileEdit], *, dry_run: bool, done: str, as_json: bool,
         output.line("nothing to change")
         return
     output.line(runner.diff(changed))
-    output.line(f"{'nothing is written yet' if dry_run else done}: {output.plural(len(changed), 'file')}")
+    output.line(f"{'dry run, nothing written' if dry_run else done}: {output.plural(len(changed), 'file')}")
 
 
 def _show_all(found: Sequence[AgentStatus], *, as_json: bool) -> None:
@@ -232,18 +234,21 @@ def _mark(state: bool | None) -> str:
 
 
 @click.command()
-@click.option("--query", metavar="TEXT", default="", help="What it is about: what answers comes first.")
-@click.option("--budget", metavar="TOKENS", type=click.IntRange(min=1), help="How much of it at most.")
+@click.option("--query", metavar="TEXT", default="", help="A topic; records about it come first.")
+@click.option("--budget", metavar="TOKENS", type=click.IntRange(min=1), help="The token budget.")
 @click.option(
-    "--format", "shape", type=click.Choice(["block", "json"]), help="Text, or its parts with sizes."
+    "--format",
+    "shape",
+    type=click.Choice(["block", "json"]),
+    help="Output format: the text, or its parts with sizes.",
 )
-@click.option("--no-ltm", is_flag=True, help="Without what was learned.")
+@click.option("--no-ltm", is_flag=True, help="Leave out lessons.")
 @click.option(
     "--write",
     "provider",
     metavar="AGENT",
     type=AgentName("instructions"),
-    help="Keep it in the file this agent reads.",
+    help="Write it to the file this agent reads.",
 )
 @common
 def inject(
@@ -256,12 +261,12 @@ def inject(
     as_json: bool,
     door: Door,
 ) -> None:
-    """Show or write what agents are told at start.
+    """Show or write the context agents start with.
 
-    `--write` keeps it in the file that the agent reads.
+    `--write` saves it in the file that the agent reads.
 
-    A file in a project gets what a group may see, since others read it too; `--audience private` puts in
-    everything.
+    A file in a project gets only what a group may see, since others read it too; `--audience private`
+    includes everything.
     """
     memory = door()
     as_json = as_json or shape == "json"
@@ -284,7 +289,7 @@ def inject(
         output.error(warning)
     if block.waiting:
         waiting = f"{output.plural(block.waiting, 'text')} {'is' if block.waiting == 1 else 'are'}"
-        output.error(f"{waiting} not shown: nobody has verified that; `vade review` shows what waits")
+        output.error(f"{waiting} hidden until verified: `vade review`")
 
 
 # ---------------------------------------------------------------- the chat
@@ -294,13 +299,15 @@ def inject(
 @click.option(
     "--model", metavar="PROVIDER:NAME", help="The model.  [default: VADE_MODEL, config, or a local one]"
 )
-@click.option("--window", type=click.IntRange(256), metavar="N", help="The model's window, in tokens.")
-@click.option("--print", "printing", is_flag=True, help="Answer what standard input asks, and nothing else.")
-@click.option("--no-inject", is_flag=True, help="Tell the model nothing of memory before it begins.")
-@click.option("--no-ltm", is_flag=True, help="Tell it nothing of what was learned.")
-@click.option("--readonly", is_flag=True, help="Read memory, and write nothing.")
-@click.option("--allow", multiple=True, metavar="TOOL", help="Do not ask before this tool; may be repeated.")
-@click.option("--verbose", is_flag=True, help="Say what happens to the window.")
+@click.option(
+    "--window", type=click.IntRange(256), metavar="N", help="The model's context window, in tokens."
+)
+@click.option("--print", "printing", is_flag=True, help="Answer one question from standard input, and exit.")
+@click.option("--no-inject", is_flag=True, help="Do not add memory to the model's context.")
+@click.option("--no-ltm", is_flag=True, help="Leave out lessons.")
+@click.option("--readonly", is_flag=True, help="Read memory, but write nothing.")
+@click.option("--allow", multiple=True, metavar="TOOL", help="Allow this tool without asking; repeatable.")
+@click.option("--verbose", is_flag=True, help="Report flushes, trims and compactions.")
 @common
 def chat(
     *,
@@ -319,13 +326,13 @@ def chat(
 
     `--session last` continues the last session.
 
-    /help shows what can be typed. Ctrl-C stops an answer, Ctrl-D ends the session.
+    /help lists the commands. Ctrl-C stops an answer, Ctrl-D ends the session.
     """
     from vademecum.interfaces.chat.state import Flags
 
     if as_json:
         raise click.UsageError(
-            "a conversation has no JSON; `vade sessions show --json` prints one that is over"
+            "chat has no JSON output; `vade sessions show --json` prints a finished session"
         )
     _check(allow)
     flags = Flags(not no_inject, not no_ltm, verbose, window, allow)
@@ -366,7 +373,7 @@ def _print(model: str | None, flags: Flags, readonly: bool) -> int:
 
     question = "" if sys.stdin is None else sys.stdin.read().strip()
     if not question:
-        raise click.UsageError("nothing was asked: give a question on standard input")
+        raise click.UsageError("no question: pass one on standard input")
     options = _options()
     screen = Plain(only_answers=True)
     doors, session = _doors(options, readonly), options["session"]
@@ -436,23 +443,19 @@ _TOOLS = click.Choice(FAMILIES)
 
 @click.command()
 @click.option("--http", is_flag=True, help="Serve HTTP on this machine instead of standard input and output.")
-@click.option(
-    "--port", type=click.IntRange(0, 65535), help="The port; 0 is any that is free.  [default: 8377]"
-)
-@click.option("--tools", type=_TOOLS, default="core", show_default=True, help="Which family of tools.")
-@click.option(
-    "--client", metavar="NAME", default="", help="The agent that starts it, for the records it saves."
-)
+@click.option("--port", type=click.IntRange(0, 65535), help="The port; 0 picks a free one.  [default: 8377]")
+@click.option("--tools", type=_TOOLS, default="core", show_default=True, help="The set of tools to offer.")
+@click.option("--client", metavar="NAME", default="", help="The name of the agent, saved with its records.")
 @common
 def mcp(*, http: bool, port: int | None, tools: str, client: str, as_json: bool, door: Door) -> None:
     """Serve memory over MCP.
 
     Runs until the client disconnects.
 
-    What comes through here is the agent's word, never yours.
+    Everything saved through it has the origin `agent`, never `user`.
     """
     if port is not None and not http:
-        raise click.UsageError("--port goes with --http")
+        raise click.UsageError("--port requires --http")
     if not http:
         from vademecum.interfaces.mcp import stdio
 
@@ -490,10 +493,10 @@ def options_of(memory: Memory) -> dict[str, object]:
 def hook(tool: str, event: str, *, as_json: bool, door: Door) -> None:
     """Answer an agent's hook.
 
-    Reads the event from standard input and prints what the model is told.
+    Reads the event from standard input and prints the context for the model.
 
-    Agents call this, once `vade install` has told them to. It is always done within `limits.hook` and never
-    fails; what went wrong is in `hooks.log`, and `vade status` shows the last of it.
+    Agents call it after `vade install`. It always finishes within `limits.hook` and never
+    fails; errors go to `hooks.log`, and `vade status` shows the latest.
     """
     from vademecum.interfaces.hooks.deadline import answer
 

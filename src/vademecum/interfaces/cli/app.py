@@ -28,15 +28,15 @@ _TABLE = """\
   import     transfer  Import memory from another tool.
 *Save and find
   add        front     Save a memory.
-  search     inspect   Find what answers a question.
+  search     inspect   Search memory by words and meaning.
   show       inspect   Show a record, or lines of a file.
   list       inspect   List records.
 *Change
   edit       write     Edit a record in your editor.
   forget     write     Move a record to the archive.
-  restore    write     Bring back a record or a version.
+  restore    write     Restore a record or an earlier version.
 *Look after it
-  status     inspect   Show what is here and its health.
+  status     inspect   Show what is saved and its health.
 Every day
   today      everyday  Show what was added today, and what is pending.
   log        everyday  Show the history of a record.
@@ -49,11 +49,11 @@ Every day
 Keep it in order
   review     review    Decide about pending changes.
   check      care      Find problems; change nothing.
-  tidy       front     Archive what is old or duplicate, and fix problems.
+  tidy       front     Archive old and duplicate records, and fix problems.
   undo       care      Undo a whole run; `vade restore` is for one record.
-  merge      care      Merge second copies that a sync tool left.
+  merge      care      Merge conflict copies that a sync tool left.
   split      care      Undo the last merge of a record.
-  purge      write     Delete a record, a text or a session for good.
+  purge      write     Permanently delete a record, text or session.
   backup     everyday  Write a backup of all memory, or verify one.
   doctor     setup     Check the installation, settings and files.
   audit      inspect   Show who changed what, and when.
@@ -61,13 +61,13 @@ Keep it in order
 Knowledge
   knowledge  knowledge List lessons learned.
   profile    knowledge Show or draft your profile.
-  suggest    knowledge Suggest what in a message is worth saving.
+  suggest    knowledge Suggest memories from a message.
   graph      knowledge Show links between records.
 Sessions and agents
   sessions   sessions  Search and read past sessions.
   chat       agents    Chat with a model that has this memory.
   context    sessions  Inspect a context window.
-  inject     agents    Show or write what agents are told at start.
+  inject     agents    Show or write the context agents start with.
   mcp        agents    Serve memory over MCP.
   serve      web       Serve memory as a page and an API.
   hub        hub       Run a hub, or join one.
@@ -83,20 +83,20 @@ Projects and settings
   completion setup     Print shell completion for bash, zsh or fish.
   demo       demo      Take a tour in a temporary folder.
   help       front     Show help for a command, or `all` of them.
-Other names, which do what they always did
+Older names, still supported
   store      write     Save TEXT as a memory; `-` reads standard input.
   note       write     Add TEXT to today's journal, or show today's notes.
   learn      knowledge Save a lesson: a solution, discovery, pattern, failure…
   recall     inspect   Find records, or show the newest.
-  get        inspect   Print lines of a file of memory.
+  get        inspect   Print lines of a memory file.
   clear      write     Move all records of a scope to the archive.
   lint       care      Find problems; change nothing.
   heal       care      Fix what `vade check` finds, without deleting text.
   sweep      care      Archive old, expired and duplicate records.
-  promote    care      Save what the journal or sessions keep repeating.
+  promote    care      Save statements that journals or sessions repeat.
   compact    care      Merge the entries of a topic with a language model.
-  approve    review    Approve or refuse writes that agents asked for.
-  verify     review    Verify records, documents or journals as they stand.
+  approve    review    Approve or reject writes that agents asked for.
+  verify     review    Verify records, documents or journals.
   trust      setup     Trust this project's .vade/ folder.
 """
 # One line to type for each command of the first page.
@@ -119,7 +119,7 @@ _SYNONYMS = {
 }  # fmt: skip
 _TAKES_AWAY = dict.fromkeys(
     ("rm", "del", "delete", "remove", "erase", "drop"),
-    "`vade forget KEY` archives a record, `vade purge KEY` deletes it for good.",
+    "`vade forget KEY` archives a record, `vade purge KEY` deletes it permanently.",
 )
 _ELSEWHERE = {
     "update": "`vade edit KEY` changes a record, `vade add --key KEY TEXT` adds to it.",
@@ -275,12 +275,12 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         return _reader_left()
     except OSError as error:  # of our own output; what memory does reports its own
-        return _fail(args, f"the answer could not be written: {error.strerror or error}")
+        return _fail(args, f"cannot write the output: {error.strerror or error}")
     except Exception as error:
         if os.environ.get("VADE_DEBUG"):
             raise
-        said = f"something went wrong inside vade ({type(error).__name__}: {error})"
-        return _fail(args, said, "set VADE_DEBUG=1 to see where, and report it")
+        said = f"internal error ({type(error).__name__}: {error})"
+        return _fail(args, said, "set VADE_DEBUG=1 for a traceback, and report it")
 
 
 def _dashes(error: click.UsageError) -> str:

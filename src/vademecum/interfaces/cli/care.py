@@ -1,4 +1,4 @@
-"""Commands that tidy memory up, find what is wrong with it and mend it, and the one that takes a run back."""
+"""Commands that tidy memory up, find and fix problems, and undo a run."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--apply", is_flag=True, help="Do it; without, it is only told.")
+@click.option("--apply", is_flag=True, help="Make the changes; without it, they are only shown.")
 @scope_option("Only the records of this scope.")
-@click.option("--yes", is_flag=True, help="Do not ask, however much would go.")
+@click.option("--yes", is_flag=True, help="Do not ask, even for large changes.")
 @common
 def sweep(apply: bool, scope: str | None, yes: bool, as_json: bool, door: Door) -> int:
     """Archive old, expired and duplicate records.
 
-    `vade undo` brings them back.
+    `vade undo` restores them.
     """
     outcome = settle(partial(door().care.sweep, scope=scope), apply=apply, yes=yes)
     output.tell(as_json, partial(show_outcome, outcome, applied=apply), to_json.outcome_json, outcome)
@@ -49,7 +49,7 @@ def sweep(apply: bool, scope: str | None, yes: bool, as_json: bool, door: Door) 
 def split(key: str, scope: str | None, as_json: bool, door: Door) -> int:
     """Undo the last merge of a record.
 
-    Both statements stand again, each in its own record.
+    Each statement becomes its own record again.
     """
     outcome = door().care.split(key, scope=scope)
     if as_json:
@@ -58,7 +58,7 @@ def split(key: str, scope: str | None, as_json: bool, door: Door) -> int:
         for proposal in outcome.proposals:
             output.line(proposal.why)
         if outcome.run:
-            output.line(f"`vade undo {outcome.run}` takes it back")
+            output.line(f"`vade undo {outcome.run}` reverts it")
         show_left(outcome.told)
     return int(bool(outcome.skipped))
 
@@ -66,12 +66,12 @@ def split(key: str, scope: str | None, as_json: bool, door: Door) -> int:
 @click.command()
 @click.argument("key", required=False, metavar="[KEY|PATH]")
 @scope_option("Only look in this scope.")
-@click.option("--apply", is_flag=True, help="Do it; without, it is only told.")
+@click.option("--apply", is_flag=True, help="Make the changes; without it, they are only shown.")
 @common
 def merge(key: str | None, scope: str | None, apply: bool, as_json: bool, door: Door) -> int:
-    """Merge second copies that a sync tool left.
+    """Merge conflict copies that a sync tool left.
 
-    Every entry of every version stays, and each version goes to the archive; `vade undo` undoes it.
+    Keeps every entry of every version, and archives each version; `vade undo` reverts it.
     """
     outcome = door().care.merge(key, scope=scope, apply=apply)
     show = partial(show_outcome, outcome, applied=apply, command="vade merge")
@@ -81,12 +81,12 @@ def merge(key: str | None, scope: str | None, apply: bool, as_json: bool, door: 
 
 @click.command()
 @click.argument("run", required=False)
-@click.option("--list", "listed", is_flag=True, help="Show the runs instead.")
+@click.option("--list", "listed", is_flag=True, help="List the runs.")
 @common
 def undo(run: str | None, listed: bool, as_json: bool, door: Door) -> int:
     """Undo a whole run; `vade restore` is for one record.
 
-    Brings back, byte for byte, what the newest run changed, or the one named.
+    Restores, byte for byte, what the latest run changed, or the one you name.
     """
     memory = door()
     if listed:
@@ -96,14 +96,14 @@ def undo(run: str | None, listed: bool, as_json: bool, door: Door) -> int:
         if not as_json:
             memory.care.saw_notices()
         return 0
-    with output.progress("what was brought back stays; `vade undo` with the same run does the rest") as step:
+    with output.progress("what was restored stays; run `vade undo` again for the rest") as step:
         undone, told = memory.care.undo(run, progress=step)
     if as_json:
         output.as_json(to_json.undone_json, run=undone, files=told)
     else:
         brought = sum(each.done for each in told)
         output.line(
-            f"undid {undone}: {output.plural(brought, 'file')}" if told else f"{undone} is undone already"
+            f"undid {undone}: {output.plural(brought, 'file')}" if told else f"{undone} is already undone"
         )
         for each in told:
             if each.done and each.why:
@@ -120,11 +120,11 @@ def show_runs(runs: list[Brief], *, as_json: bool) -> None:
         cells = [[each.run, each.what, str(each.edits), output.age(each.at), _state(each)] for each in runs]
         output.table(cells, ["run", "what", "edits", "age", "state"])
     else:
-        output.line("there are no runs yet")
+        output.line("no runs yet")
 
 
 def _state(run: Brief) -> str:
-    return "undone" if run.undone else "undone in part" if run.tried else ""
+    return "undone" if run.undone else "partly undone" if run.tried else ""
 
 
 FORMATS = click.Choice(["text", "json", "github"])
@@ -133,12 +133,16 @@ _LEVELS = {"error": "error", "warning": "warning", "info": "notice"}
 
 @click.command()
 @scope_option("Only this scope.")
-@click.option("--format", "form", type=FORMATS, default="text", show_default=True, help="How to print it.")
+@click.option("--format", "form", type=FORMATS, default="text", show_default=True, help="The output format.")
 @click.option(
-    "--seconds", type=click.FloatRange(0.1, 3600), default=30.0, show_default=True, help="How long to look."
+    "--seconds",
+    type=click.FloatRange(0.1, 3600),
+    default=30.0,
+    show_default=True,
+    help="The time limit, in seconds.",
 )
-@click.option("--llm", is_flag=True, help="Ask the model of the settings about contradictions, too.")
-@click.option("--model", metavar="NAME", help="Ask this model about contradictions, too.")
+@click.option("--llm", is_flag=True, help="Also ask the configured model about contradictions.")
+@click.option("--model", metavar="NAME", help="Also ask this model about contradictions.")
 @common
 def lint(
     *, scope: str | None, form: str, seconds: float, llm: bool, model: str | None, as_json: bool, door: Door
@@ -165,13 +169,13 @@ check = lint
 
 @click.command()
 @scope_option("Only this scope.")
-@click.option("--apply", is_flag=True, help="Do it; without, it is only told.")
-@click.option("--aggressive", is_flag=True, help="Also set counters back that look driven up.")
+@click.option("--apply", is_flag=True, help="Make the changes; without it, they are only shown.")
+@click.option("--aggressive", is_flag=True, help="Also reset usage counters that look inflated.")
 @common
 def heal(scope: str | None, apply: bool, aggressive: bool, as_json: bool, door: Door) -> int:
     """Fix what `vade check` finds, without deleting text.
 
-    `vade undo` takes it back.
+    `vade undo` reverts it.
     """
     with output.progress(stopped(apply)):
         outcome = door().care.heal(scope=scope, apply=apply, aggressive=aggressive)
@@ -184,7 +188,7 @@ def annotation(finding: Finding) -> str:
     """One finding as a line that a workflow shows beside the code."""
     path, first, last = to_json.place_of(finding)
     where = f"file={_property(path)}" + (f",line={first},endLine={last}" if first else "")
-    said = f"{finding.why}. Mend: {finding.mend}" if finding.mend else finding.why
+    said = f"{finding.why}. Fix: {finding.mend}" if finding.mend else finding.why
     return f"::{_LEVELS[finding.severity]} {where},title={_property(finding.what)}::{_message(said)}"
 
 
@@ -202,10 +206,8 @@ def _property(text: str) -> str:
     "--key", metavar="KEY|NUM", shell_complete=complete_keys, help="Only this record, even if protected."
 )
 @click.option("--model", metavar="NAME", help="The language model, as provider:name.")
-@click.option("--apply", is_flag=True, help="Write it; without, it is only shown.")
-@click.option(
-    "--reword", is_flag=True, help="Let it suggest other words instead, which you accept one by one."
-)
+@click.option("--apply", is_flag=True, help="Write it; without it, it is only shown.")
+@click.option("--reword", is_flag=True, help="Let it suggest new wording, which you accept one by one.")
 @common
 def compact(
     *,
@@ -219,11 +221,13 @@ def compact(
 ) -> int:
     """Merge the entries of a topic with a language model.
 
-    The model only plans; every statement is kept word for word, and what it would drop is refused.
+    The model only plans; every statement stays word for word, and a plan that drops one is rejected.
     """
     if reword:
         if key is None or apply:
-            raise click.UsageError("--reword goes with --key, and without --apply: you are asked instead.")
+            raise click.UsageError(
+                "--reword requires --key and asks before each change; do not pass --apply."
+            )
         return reword_record(door(), key, scope, model, as_json=as_json)
     with output.progress(stopped(apply)) as step:
         found = door().care.compact(key, scope=scope, model=model, apply=apply, progress=step)
@@ -245,11 +249,11 @@ def reword_record(memory: Memory, key: str, scope: str | None, model: str | None
         said = "the model changed no statement; nothing was changed"
     elif as_json or memory.caller.undecided or not has_terminal():
         waiting = memory.care.leave_rewording(found).short
-        said = f"{found.changes}\nnothing was changed; it waits for a person as {waiting}: `vade review`"
+        said = f"{found.changes}\nnothing was changed; pending as {waiting}: `vade review`"
     else:
         rows = ask_rows(found)
         run = memory.care.accept_rewording(found, rows).run if rows else ""
-        back = f"; `vade undo {run}` takes it back"
+        back = f"; `vade undo {run}` reverts it"
         said = f"{output.plural(len(rows), 'change')} written{back}" if run else "nothing was changed"
     output.tell(as_json, said, to_json.reworded_json, found, run=run, waiting=waiting)
     return int(found.refused is not None)
@@ -267,7 +271,7 @@ def ask_rows(found: Rewording) -> list[int]:
         if everything and row.kind == "reworded":
             accepted.append(at)
             continue
-        click.echo("y accept · n keep as it is · a accept all rewordings · q stop ? ", nl=False)
+        click.echo("y accept · n keep the original · a accept all rewordings · q quit ? ", nl=False)
         answer = read_key("ynaq")
         click.echo(answer)
         if answer == "q":
@@ -288,19 +292,19 @@ def show_compacted(found: Rewritten, *, applied: bool) -> None:
     for finding in found.outcome.findings:
         output.line(f"left alone: {finding.where}: {finding.why}")
     nothing = "nothing was changed" if found.refused else "nothing to do"
-    dry = "nothing was changed; `vade compact --apply` asks again and writes what it gets"
+    dry = "nothing was changed; `vade compact --apply` asks the model again and writes the result"
     output.line(ending(found.outcome, applied=applied, nothing=nothing, dry=dry))
     show_left(found.outcome.told)
 
 
 @click.command()
 @scope_option("Only the journal of this scope: project, agent or global.")
-@click.option("--apply", is_flag=True, help="Do it; without, it is only told.")
+@click.option("--apply", is_flag=True, help="Make the changes; without it, they are only shown.")
 @common
 def promote(scope: str | None, apply: bool, as_json: bool, door: Door) -> int:
-    """Save what the journal or sessions keep repeating.
+    """Save statements that journals or sessions repeat.
 
-    As records, or as lines of MEMORY.md.
+    They become records, or lines of MEMORY.md.
     """
     with output.progress(stopped(apply)):
         found = door().care.promote(scope=scope, apply=apply)
@@ -318,6 +322,6 @@ def show_promoted(found: Promoted, *, applied: bool) -> None:
         output.line(f"left alone: {finding.where}: {finding.why}")
     for note in found.notes:
         output.line(note)
-    dry = "nothing was changed; `vade promote --apply` does it"
+    dry = "nothing was changed; `vade promote --apply` makes the changes"
     output.line(ending(found.outcome, applied=applied, nothing="nothing to do", dry=dry))
     show_left(found.outcome.told)

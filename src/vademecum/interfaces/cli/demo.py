@@ -118,7 +118,7 @@ def keep_three(tour: Tour) -> str:
     check("Do not use unittest." in on_disk[0], "the first memory in its file")
     check([each.num for each in (first, second, third)] == [1, 2, 3], "numbers one to three")
     return tour.say(
-        "Keep three memories, two for this project and one for everywhere",
+        "Save three memories, two for this project and one for all projects",
         *(f"#{each.num} {each.key} → {each.path}" for each in (first, second, third)),
     )
 
@@ -153,7 +153,9 @@ def change_a_mind(tour: Tour) -> str:
     memory.store("Use pytest with xdist in this project.", key="testing-framework", mode="replace")
     old, new = tour.memory().show("testing-framework").entries
     check(old.superseded is not None and new.live, "the old entry to be superseded by the new one")
-    return tour.say("Change a decision: the old entry stays, marked", f"old: {old.text}", f"now: {new.text}")
+    return tour.say(
+        "Change a decision: the old entry stays, marked superseded", f"old: {old.text}", f"now: {new.text}"
+    )
 
 
 def guard_a_secret(tour: Tour) -> str:
@@ -162,7 +164,7 @@ def guard_a_secret(tour: Tour) -> str:
     stored = tour.memory().store(f"The deploy token is {token}", key="deploy-token")
     text = (tour.home / stored.path).read_text(encoding="utf-8")
     check(token not in text and stored.secrets != (), "the token to be redacted")
-    return tour.say("Store a token by mistake: it is redacted before it is written", text.split("\n")[-3])
+    return tour.say("Save a token by mistake: it is redacted before it is written", text.split("\n")[-3])
 
 
 def forget_and_restore(tour: Tour) -> str:
@@ -205,7 +207,7 @@ def find_the_lines(tour: Tour) -> str:
     plain = tour.memory(VADE_EMBEDDER="none").search("/v3")
     check(plain.mode == "bm25" and "api-versioning" in plain.results[0].path, "keywords without the model")
     cake = tour.memory().search("a recipe for chocolate cake")
-    check(cake.match == "weak" and len(cake.results) <= 3, "a few weak matches for what is not there")
+    check(cake.match == "weak" and len(cake.results) <= 3, "a few weak matches for what is not saved")
     return tour.say(
         "Search by meaning and by name; the same with the index deleted and without the model", *shown
     )
@@ -315,7 +317,7 @@ def learn_a_solution_twice(tour: Tour) -> str:
     check(lesson.examples == ("src/db.py", "src/jobs.py"), "the examples of both")
     check(len(tour.memory().show(stored.key).entries) == 2, "the older wording to be kept, superseded")
     return tour.say(
-        "Learn a solution twice: one lesson, surer than before",
+        "Learn a solution twice: one lesson, with more confidence",
         f"{stored.key}: confidence {before.lesson.confidence:g} → {lesson.confidence:g}",
     )
 
@@ -336,7 +338,7 @@ def heal_a_contradiction(tour: Tour) -> str:
     check(run == outcome.run and all(each.done for each in told), "the run to be undone")
     check(path.read_bytes() == before, "every byte as it was")
     return tour.say(
-        "Find a contradiction, heal it, and take that back byte for byte",
+        "Find a contradiction, fix it, and undo that byte for byte",
         f"{findings[0].where}: {findings[0].why}",
         f"undid {run}",
     )
@@ -353,7 +355,7 @@ def merge_a_second_copy(tour: Tour) -> str:
     texts = {entry.text for entry in tour.memory().show("deploys").entries}
     check(texts == {"Deploys need two approvals.", "Deploys run on Fridays."}, "both texts to be there")
     check(bool(merged.run) and not copy.exists(), "the copy to be archived")
-    return tour.say("Merge what a sync tool left twice", merged.proposals[0].why, *sorted(texts))
+    return tour.say("Merge the conflict copies of a sync tool", merged.proposals[0].why, *sorted(texts))
 
 
 def review_what_came_in(tour: Tour) -> str:
@@ -365,15 +367,15 @@ def review_what_came_in(tour: Tour) -> str:
     for town in ("Lisbon", "Oslo", "Quito"):
         came.store(f"The {town} office opens at nine.", key=f"office-{town.lower()}")
     inbox = tour.memory().review.inbox(["text"])
-    check(inbox.counts == {"text": 3}, "three texts to wait")
-    check("Lisbon" not in tour.memory().injection.block().text, "none of them to be told yet")
+    check(inbox.counts == {"text": 3}, "three texts to be pending")
+    check("Lisbon" not in tour.memory().injection.block().text, "none of them to be shown yet")
     sitting, decided = tour.memory().review.decide(inbox.items, yes=True)
     check(all(each.done for each in decided), "all of them to be verified")
-    check("Lisbon" in tour.memory().injection.block().text, "them to be told now")
+    check("Lisbon" in tour.memory().injection.block().text, "them to be shown now")
     tour.memory().care.undo(sitting)
-    check(len(tour.memory().review.inbox(["text"]).items) == 3, "the decision to be taken back")
+    check(len(tour.memory().review.inbox(["text"]).items) == 3, "the decision to be undone")
     return tour.say(
-        "Review what came in: one yes for all of it, and one undo",
+        "Review an import: one yes verifies all of it, one undo reverts that",
         *(f"{each.name}: {each.text}" for each in inbox.items),
         f"undid {sitting}",
     )
@@ -395,9 +397,9 @@ def go_on_with_an_agent(tour: Tour) -> str:
     check(any("memory_search" in each.preview for each in own), "those calls when they are asked for")
     told = tour.hook("session-start", session_id="second")
     line = next((each for each in told.split("\n") if ASKED[:20] in each), "")
-    check(bool(line), "the next session to be told of the last one")
+    check(bool(line), "the next session to list the last one")
     return tour.say(
-        "End an agent's session: what was said is found, memory's own calls are not, the next one is told",
+        "End an agent's session: search finds it without memory's own calls, and the next session lists it",
         f"{ASKED} → {found[0].role}: {found[0].preview.strip()[:60]}",
         line.strip(),
     )
@@ -449,7 +451,7 @@ def show_the_audit(tour: Tour) -> str:
     log.write_text(log.read_text().replace('"op":"forget"', '"op":"created"'))
     check(bool(memory.audit.verify().problems), "a changed line to be found")
     shown = [f"{each['at']}  {each['op']:<10} #{each['num'] or '-'}" for each in lines[-3:]]
-    return tour.say("Read the audit: one line a change, chained, and a changed line is found", *shown)
+    return tour.say("Read the audit log: one line per change, chained by hash, so tampering shows", *shown)
 
 
 TOUR: tuple[Callable[[Tour], str], ...] = (

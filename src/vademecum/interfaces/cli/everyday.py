@@ -36,7 +36,9 @@ if TYPE_CHECKING:
     from vademecum.types import Finding, Record
 
 _SHOWN = 20  # records of a list, before the rest is only counted
-MATCH = click.option("--match", metavar="FILTER", help="All that match, such as `tag:old before:2026-01`.")
+MATCH = click.option(
+    "--match", metavar="FILTER", help="All records that match, such as `tag:old before:2026-01`."
+)
 
 
 class Today(NamedTuple):
@@ -132,13 +134,15 @@ def _pending(memory: Memory) -> dict[str, int]:
 
 @click.command()
 @key_argument(metavar="KEY|NUM|DOCUMENT")
-@scope_option("Where it is.")
-@click.option("--limit", type=click.IntRange(1), default=10, show_default=True, help="How many versions.")
+@scope_option("The scope of the record.")
+@click.option(
+    "--limit", type=click.IntRange(1), default=10, show_default=True, help="The number of versions to show."
+)
 @common
 def log(key: str, scope: str | None, limit: int, as_json: bool, door: Door) -> None:
     """Show the history of a record.
 
-    Each change as a diff, the newest first, with who made it and the id that `vade restore` takes.
+    Prints each change as a diff, newest first, with its author and the id for `vade restore`.
     """
     steps = list(door().archive.history(key, scope=scope))
     changes = [(before, after, diff_lines(before.text, after.text)) for before, after in _pairs(steps)]
@@ -171,12 +175,12 @@ def _told(
 @click.command()
 @key_argument(metavar="KEY|NUM|DOCUMENT")
 @click.argument("version", metavar="[ID]", required=False)
-@scope_option("Where it is.")
+@scope_option("The scope of the record.")
 @common
 def diff(key: str, version: str | None, scope: str | None, as_json: bool, door: Door) -> None:
     """Compare a record with an earlier version.
 
-    With the version before, or the one whose ID `vade log` shows.
+    Compares with the previous version, or with an ID from `vade log`.
     """
     steps = list(door().archive.history(key, scope=scope))
     if not steps:
@@ -218,12 +222,12 @@ def _page(lines: Sequence[str]) -> None:
 
 @click.command("open")
 @key_argument(metavar="KEY|NUM|DOCUMENT")
-@scope_option("Where it is.")
+@scope_option("The scope of the record.")
 @common
 def open_(key: str, scope: str | None, as_json: bool, door: Door) -> None:
     """Open a record's file in its default program.
 
-    An edit that you save there is seen at once. `vade edit` uses your editor, and checks what you wrote.
+    Edits you save there take effect at once. `vade edit` opens your editor and checks the result.
     """
     memory = door()
     path = _file(memory, key, scope)
@@ -268,7 +272,7 @@ def move(
 ) -> int:
     """Move a record to another scope.
 
-    Or several: by name, or all that match a filter, which are shown first. `vade undo` moves them back.
+    Takes several keys, or a filter whose matches are shown first. `vade undo` moves them back.
     """
     memory = door()
     _preview(memory, names, match, scope, f"Move {{}} to {to}?", yes=yes)
@@ -279,7 +283,7 @@ def move(
 @click.command()
 @key_argument()
 @click.argument("new", metavar="NEW")
-@scope_option("Where it is.")
+@scope_option("The scope of the record.")
 @common
 def rename(key: str, new: str, scope: str | None, as_json: bool, door: Door) -> int:
     """Rename a record; the old key still finds it."""
@@ -289,8 +293,8 @@ def rename(key: str, new: str, scope: str | None, as_json: bool, door: Door) -> 
 
 @click.command()
 @click.argument("names", metavar="[KEY|NUM]...", nargs=-1, shell_complete=complete_keys)
-@click.option("--add", multiple=True, metavar="TAG", help="A tag to add; may be repeated.")
-@click.option("--remove", multiple=True, metavar="TAG", help="A tag to remove; may be repeated.")
+@click.option("--add", multiple=True, metavar="TAG", help="A tag to add; repeatable.")
+@click.option("--remove", multiple=True, metavar="TAG", help="A tag to remove; repeatable.")
 @scope_option("Only this scope.")
 @MATCH
 @click.option("--yes", is_flag=True, help="Do not ask.")
@@ -311,7 +315,7 @@ def tag(
     `vade tag deploys --add ops`, or `vade tag --match type:reference --add docs` for all that match.
     """
     if not add and not remove:
-        raise click.UsageError("Give --add TAG or --remove TAG.")
+        raise click.UsageError("Pass --add TAG or --remove TAG.")
     memory = door()
     _preview(memory, names, match, scope, "Change the tags of {}?", yes=yes)
     done = memory.care.tag(names, add=add, remove=remove, match=match, scope=scope)
@@ -323,7 +327,7 @@ def _preview(
 ) -> None:
     """Show what a filter matches, and ask once; what is named one by one needs no question."""
     if not names and match is None:
-        raise click.UsageError("Name the records, or give --match FILTER.")
+        raise click.UsageError("Name the records, or pass --match FILTER.")
     if match is None:
         return
     chosen = list(memory.care.select(names, match=match, scope=scope))
@@ -366,13 +370,13 @@ def _tell(done: Arranged, what: str, *, as_json: bool) -> int:
 @click.argument("path", metavar="FILE", type=click.Path())
 @click.option("--verify", is_flag=True, help="Check a backup instead of writing one.")
 @click.option("--restore", is_flag=True, help="Restore a backup into an empty memory folder (--home).")
-@click.option("--force", is_flag=True, help="Replace a file that is there.")
+@click.option("--force", is_flag=True, help="Overwrite an existing file.")
 @common
 def backup(path: str, *, verify: bool, restore: bool, force: bool, as_json: bool, door: Door) -> int:
     """Write a backup of all memory, or verify one.
 
     FILE is a .tar.gz with every record, journal, pinned document, session, archived version, decision and
-    audit line, and a list of checksums. The search index is left out; it is made anew.
+    audit line, and a list of checksums. The search index is left out and rebuilt on restore.
     """
     if verify and restore:
         raise click.UsageError("Give one of --verify and --restore.")

@@ -53,18 +53,18 @@ _RECORD_ONLY = ("key", "slug", "mode", "protected")
 @click.option("--error", help="With --type solution: what goes wrong; TEXT, unless given here.")
 @click.option("--solution", help="With --type solution: what fixes it.")
 @click.option("--step", "sequence", multiple=True, help="With --type workflow: a step; repeat it, in order.")
-@click.option("--success-rate", type=click.FloatRange(0, 1), help="With --type workflow: how often it works.")
-@click.option("--impact", help="With --type failure: what it led to.")
+@click.option("--success-rate", type=click.FloatRange(0, 1), help="With --type workflow: the success rate.")
+@click.option("--impact", help="With --type failure: its impact.")
 @click.option("--prevention", help="With --type failure: how to prevent it.")
-@click.option("--path", help="With --type rule: the paths it applies to; none is everywhere.")
-@click.option("--example", "examples", multiple=True, help="With a lesson: a path that shows it.")
+@click.option("--path", help="With --type rule: the path prefix it applies to; without it, everywhere.")
+@click.option("--example", "examples", multiple=True, help="With a lesson: the path of an example.")
 @common
 def add(text: str, kind: str | None, journal: bool, as_json: bool, door: Door, **given: Any) -> None:
     """Save a memory.
 
     TEXT needs no quotes; `-` reads standard input. Without --key, TEXT joins the record that says the same,
-    or starts a new one. `--type` discovery, solution, pattern, workflow, failure and rule save lessons, which
-    agents are told by how useful they were.
+    or starts a new one. `--type` discovery, solution, pattern, workflow, failure and rule save lessons;
+    agents see the most useful ones first.
     """
     lesson = kind in LEARNED
     _check(text, given, kind=kind, lesson=lesson, journal=journal)
@@ -87,9 +87,9 @@ def _check(text: str, given: dict[str, Any], *, kind: str | None, lesson: bool, 
     if journal and (kind or {*told} - {"scope"}):
         raise click.UsageError("--journal takes only TEXT and --scope.")
     if unfit:
-        where = "a record that is no lesson" if lesson else "a lesson, such as --type solution"
+        where = "a record that is not a lesson" if lesson else "a lesson, such as --type solution"
         option = {"sequence": "step", "examples": "example"}.get(unfit[0], unfit[0]).replace("_", "-")
-        raise click.UsageError(f"--{option} goes with {where}.")
+        raise click.UsageError(f"--{option} requires {where}.")
     if not text and not (lesson and {"sequence", "error"} & {*told}):
         raise click.UsageError("Give the TEXT to save, or `-` to read standard input.")
 
@@ -105,7 +105,7 @@ _DONE_BY_ITSELF = ("sweep", "heal", "promote", "prune")  # a model is asked only
 
 
 @click.command()
-@click.option("--only", type=click.Choice(_PARTS), multiple=True, help="Only this part; may be repeated.")
+@click.option("--only", type=click.Choice(_PARTS), multiple=True, help="Only this part; repeatable.")
 @scope_option("Only this scope.")
 @click.option("--apply", is_flag=True, help="Make the changes; without it, they are only shown.")
 @click.option("--yes", is_flag=True, help="Do not ask, even for large changes.")
@@ -121,15 +121,15 @@ def tidy(
     as_json: bool,
     door: Door,
 ) -> int:
-    """Archive what is old or duplicate, and fix problems.
+    """Archive old and duplicate records, and fix problems.
 
     The parts are sweep (archive old, expired and duplicate records), heal (fix what `vade check` finds),
-    promote (save what the journal keeps repeating), prune (archive lessons nobody confirmed) and compact
-    (merge a topic's entries with a model; only with --only compact). Each part that changes something is a
-    run that `vade undo` takes back.
+    promote (save what the journal repeats), prune (archive unconfirmed lessons) and compact
+    (merge a topic's entries with a model; only with --only compact). Each part that changes something
+    is run that `vade undo` reverts.
     """
     if model and "compact" not in only:
-        raise click.UsageError("--model goes with --only compact.")
+        raise click.UsageError("--model requires --only compact.")
     memory = door()
     failed = False
     made: dict[str, Any] = {}

@@ -46,7 +46,7 @@ def hub() -> None:
 @_database("Where PostgreSQL is, as a superuser the first time, as hub_migrate later.")
 @common
 def migrate(database: str, as_json: bool, door: Door) -> None:
-    """Prepare a database for this version of the hub, or bring it up to date."""
+    """Create or upgrade the hub's database schema."""
     from vademecum.interfaces.hub import migrate as migrations
     from vademecum.interfaces.hub import serve as serving
 
@@ -116,7 +116,7 @@ def serve(*, database: str, key_file: Path | None, as_json: bool, door: Door, **
 def create(
     *, name: str, database: str, key_file: Path | None, kind: str, owner: str, as_json: bool, door: Door
 ) -> None:
-    """Create a workspace in a hub's database, and a code that its owner joins with."""
+    """Create a workspace, and a code to join it."""
     from vademecum.interfaces.hub import operate
 
     made = operate.create_workspace(database, _keys(key_file, door), name, kind=kind, owner=owner)
@@ -217,7 +217,7 @@ def _state(home: Any, joined: Any) -> dict[str, Any]:
 @_workspace
 @common
 def invite(name: str | None, role: str, workspace: str, as_json: bool, door: Door) -> None:
-    """Make a code for another machine of yours, or for a new member called NAME."""
+    """Make a join code for a machine, or for a new member."""
     asked = {"name": name, "role": role} if name else {}
     joined, made = _ask(door, workspace, "POST", "/v1/invites", asked, doing="invite to a hub")
     if as_json:

@@ -30,12 +30,10 @@ if TYPE_CHECKING:
 @scope_option("Only this scope.")
 @click.option("--type", "kind", type=TYPES, help="Only this type.")
 @click.option("--tag", help="Only records with this tag.")
-@click.option(
-    "--all", "everything", is_flag=True, help="Every project, agent and session, not just your own."
-)
-@click.option("--limit", type=click.IntRange(0), help="At most so many; the others are only counted.")
-@click.option("--offset", type=click.IntRange(0), default=0, help="Leave out so many before them.")
-@click.option("--forgotten", is_flag=True, help="What was forgotten or deleted, and can be restored.")
+@click.option("--all", "everything", is_flag=True, help="Include every project, agent and session.")
+@click.option("--limit", type=click.IntRange(0), help="The number of records to show.")
+@click.option("--offset", type=click.IntRange(0), default=0, help="Skip this many records first.")
+@click.option("--forgotten", is_flag=True, help="List archived records that can be restored.")
 @click.option("--write-index", is_flag=True, help="Also write index.md beside the records.")
 @common
 def list_(
@@ -96,18 +94,18 @@ def show_count(memory: Memory, listing: Listing, offset: int, *, counted: bool, 
 def show_moved(memory: Memory) -> None:
     """Name what is kept for a project that may be this one, under an id or a path that it had before."""
     for each in memory.projects.elsewhere():
-        output.line(f"{each.why}: `{each.mend}` joins it to this one")
+        output.line(f"{each.why}: `{each.mend}` adds it to this project")
 
 
 @click.command()
 @key_argument(metavar="KEY|NUM|PATH")
-@scope_option("Where it is.")
-@click.option("--lines", metavar="A-B", help="Only these lines of its file, such as 10-20 or 10.")
+@scope_option("The scope of the record.")
+@click.option("--lines", metavar="A-B", help="Only these lines of the file, such as 10-20 or 10.")
 @common
 def show(key: str, scope: str | None, lines: str | None, as_json: bool, door: Door) -> None:
     """Show a record, or lines of a file.
 
-    What a record says now, what it said before, and where its file is. PATH is a file as search names it.
+    Prints its current and earlier entries, and its path. PATH is a path from search results.
     """
     memory = door()
     if lines is not None or "/" in key or key.lower().endswith(".md"):
@@ -141,11 +139,11 @@ def show(key: str, scope: str | None, lines: str | None, as_json: bool, door: Do
         also = (f"{each.record.key} ({each.edge.relation}, {each.edge.origin})" for each in related)
         output.line(f"\nSee Also: {', '.join(also)}")
     if versions:
-        output.line(f"\nearlier versions, for `vade restore ID`: {', '.join(each.id for each in versions)}")
+        output.line(f"\nearlier versions (`vade restore ID`): {', '.join(each.id for each in versions)}")
     if kinds:
         output.error(
-            f"{record.key} holds what looks like a secret ({', '.join(sorted(kinds))}), which agents do not"
-            f" get to see; `vade edit {record.key}` to remove it"
+            f"{record.key} holds what looks like a secret ({', '.join(sorted(kinds))}), hidden from agents;"
+            f" remove it with `vade edit {record.key}`"
         )
     if lost:
         output.line(
@@ -159,7 +157,7 @@ def show_heading(record: Record) -> None:
     output.line(f"{record.key}{number} · {record.place} · {record.type}{' · 🔒' if record.protected else ''}")
     output.line(f"{record.path}{'' if record.trusted else '  (not trusted)'}")
     if any(entry.part == record.key for entry in record.entries):
-        output.line(f"consolidated with others there; `vade restore {record.key}` makes it a record again")
+        output.line(f"merged into a summary; `vade restore {record.key}` makes it a record again")
     if record.tags:
         output.line(f"tags: {', '.join(record.tags)}")
     made = record.fields.get("generated")
@@ -180,7 +178,7 @@ def show_entries(
         )
         kinds |= show_text(entry.text, marked=output.for_a_person(memory))
         for session in said:
-            output.line(f"  said in: `vade sessions show {session}`")
+            output.line(f"  from session: `vade sessions show {session}`")
     return kinds
 
 
@@ -195,11 +193,13 @@ def show_text(text: str, *, marked: bool) -> set[str]:
 
 @click.command()
 @click.argument("target", metavar="PATH|KEY|NUM")
-@click.option("--from", "start", type=click.IntRange(1), default=1, help="The first line.  [default: 1]")
-@click.option("--lines", type=click.IntRange(0), help="How many lines.  [default: all]")
+@click.option(
+    "--from", "start", type=click.IntRange(1), default=1, help="The first line to print.  [default: 1]"
+)
+@click.option("--lines", type=click.IntRange(0), help="The number of lines.  [default: all]")
 @common
 def get(target: str, start: int, lines: int | None, as_json: bool, door: Door) -> None:
-    """Print lines of a file of memory.
+    """Print lines of a memory file.
 
     By its path, key or number.
     """
@@ -219,20 +219,20 @@ def _line_range(said: str | None) -> tuple[int, int | None]:
 
 
 def show_lines(memory: Memory, target: str, start: int, lines: int | None, *, as_json: bool) -> None:
-    """Print lines of a file of memory."""
+    """Print lines of a memory file."""
     found = memory.get(target, start=start, lines=lines)
     if as_json:
         output.as_json(to_json.lines_json, found)
     elif found.text or found.lines:
         output.line(found.text)
     else:
-        output.error(f"{found.path} is empty or not there")
+        output.error(f"{found.path} is empty or missing")
 
 
 @click.command()
 @common
 def status(as_json: bool, door: Door) -> None:
-    """Show what is here and its health."""
+    """Show what is saved and its health."""
     memory = door()
     found = memory.status()
     if as_json:
@@ -259,7 +259,7 @@ def status(as_json: bool, door: Door) -> None:
 def audit(ctx: click.Context, last: int, as_json: bool, door: Door) -> None:
     """Show who changed what, and when.
 
-    `vade audit verify` checks that nothing was tampered with.
+    `vade audit verify` detects tampering.
     """
     if ctx.invoked_subcommand is not None:
         return
@@ -273,7 +273,7 @@ def audit(ctx: click.Context, last: int, as_json: bool, door: Door) -> None:
         ]
         output.table(cells, ["time", "what", "scope", "#", "who"])
     else:
-        output.line("nothing has been changed yet")
+        output.line("no changes yet")
 
 
 def _who(line: Mapping[str, Any]) -> str:
@@ -284,14 +284,14 @@ def _who(line: Mapping[str, Any]) -> str:
 @audit.command()
 @common
 def verify(as_json: bool, door: Door) -> int:
-    """Find edits, deletions and a cut-off end in the audit; exit 1 when there are any."""
+    """Check the audit log for tampering."""
     report = door().audit.verify()
     if as_json:
         output.as_json(to_json.audit_verified_json, report)
     elif report.problems:
         show_findings(report.problems)
     else:
-        output.line(f"{output.plural(report.lines, 'line')}, all as written")
+        output.line(f"{output.plural(report.lines, 'line')}, chain intact")
     return 1 if report.problems else 0
 
 
@@ -310,9 +310,9 @@ def list_forgotten(memory: Memory, scope: str | None, *, as_json: bool) -> None:
         output.as_json(to_json.forgotten_json, forgotten=found)
     elif found:
         output.table([[*each.values()] for each in found], ["key", "scope", "when", "why"])
-        output.line("\n`vade restore KEY` brings one back")
+        output.line("\n`vade restore KEY` restores one")
     else:
-        output.line("nothing is forgotten")
+        output.line("nothing is archived")
 
 
 def overview(memory: Memory, *, as_json: bool) -> None:
@@ -341,7 +341,7 @@ def overview(memory: Memory, *, as_json: bool) -> None:
         )
     problems = [each for each in found.findings if each.severity != "info"]
     if problems:
-        output.line(f"\n{output.plural(len(problems), 'thing')} to look at: `vade status`")
+        output.line(f"\n{output.plural(len(problems), 'thing')} found: `vade status`")
     hint = '`vade add "…"` saves a memory' if not records else "`vade show KEY` reads one"
     output.line(f"\n{hint}; `vade help` lists the commands")
 
@@ -366,9 +366,7 @@ def summary(found: Status) -> list[tuple[str, str]]:
         rows.append(("session", found.session))
     rows.append(("audience", str(found.audience)))
     if found.trusted is not None:
-        trusted = (
-            "trusted" if found.trusted else "not trusted: readable, not written (`vade trust` trusts it)"
-        )
+        trusted = "trusted" if found.trusted else "not trusted: read-only until you run `vade trust`"
         rows.append((".vade/", trusted))
     rows += [("pinned", f"{each.path}  {each.size:,} of {each.budget:,}") for each in found.pinned]
     for each in found.sources:
@@ -394,8 +392,8 @@ def covered(index: Survey) -> str:
             (index.gone, "gone"),
             (len(index.failed), "failed"),
             (index.vectors_pending, "without vectors"),
-            (index.unread, "passages not read yet"),
-            (index.sessions_unread, "passages of sessions not read yet"),
+            (index.unread, "passages without reader vectors"),
+            (index.sessions_unread, "session passages without reader vectors"),
         )
         if count
     ]
@@ -439,23 +437,23 @@ ORDERS = click.Choice(["recency", "score", "usage"])
 @words_argument(required=False)
 @click.option("--records", is_flag=True, help="Only records, each once; without a query, the newest.")
 @click.option("--type", "kind", type=TYPES, help="With --records: only this type.")
-@click.option("--include-related", is_flag=True, help="With --records: also what they are related to.")
-@click.option("--max-results", type=click.IntRange(1, 1000), help="How many passages.  [default: 6]")
+@click.option("--include-related", is_flag=True, help="With --records: also show related records.")
+@click.option("--max-results", type=click.IntRange(1, 1000), help="The number of passages.  [default: 6]")
 @click.option(
     "--min-score",
     type=click.FloatRange(0, 1),
-    help="Hide matches with less relevance than this.  [default: 0, which hides nothing]",
+    help="Hide matches with a lower relevance.  [default: 0, which hides nothing]",
 )
-@click.option("--mode", type=MODES, help="Which legs answer.  [default: hybrid]")
+@click.option("--mode", type=MODES, help="The search mode.  [default: hybrid]")
 @scope_option("Only this scope.")
 @click.option(
     "--source", "sources", multiple=True, help="Only memory, journal, pinned, transcript, or a source's name."
 )
-@click.option("--as-of", metavar="DATE", help="Answer as memory stood then.")
-@click.option("--now", metavar="TIME", help="When it is asked: last week is the one before.  [default: now]")
-@click.option("--sort-by", type=ORDERS, help="Another order than that of the score.")
-@click.option("--explain", is_flag=True, help="Show how each score came about.")
-@click.option("--full", is_flag=True, help="Show every match whole, not just two lines.")
+@click.option("--as-of", metavar="DATE", help="Search memory as of this time.")
+@click.option("--now", metavar="TIME", help="The time relative dates refer to.  [default: now]")
+@click.option("--sort-by", type=ORDERS, help="Sort by this instead of the score.")
+@click.option("--explain", is_flag=True, help="Show how each score was computed.")
+@click.option("--full", is_flag=True, help="Show each match in full, not just two lines.")
 @common
 def search(
     query: str,
@@ -469,26 +467,26 @@ def search(
     door: Door,
     **given: Any,
 ) -> None:
-    """Find what answers a question.
+    """Search memory by words and meaning.
 
-    Searches by words and by meaning, and prints the lines that match.
+    Prints the passages that answer a question or match words.
 
-    QUERY is one or more words and needs no quotes. It may hold "phrases" and filters: scope:, type:, tag:,
+    QUERY needs no quotes. It can contain "phrases" and filters: scope:, type:, tag:,
     after:, before:, path:. Put `--` before a query that begins with a dash. Without QUERY, the newest records
-    are shown.
+    are listed.
 
-    Each match is strong, likely or weak. A weak one may not be an answer; when all are weak, three are shown,
+    Each match is strong, likely or weak. A weak match may be wrong; when all are weak, three are shown,
     or half of --max-results. Exits with 0 when nothing is found.
     """
     if (kind or include_related) and not records and query:
         raise click.UsageError(
-            "--type and --include-related go with --records; `type:` in the query filters."
+            "--type and --include-related require --records; `type:` in the query filters."
         )
     if records or not query:
         unfit = [name for name in ("min_score", "sources") if given.pop(name)]
         if unfit or explain:
             option = "explain" if explain else unfit[0].rstrip("s").replace("_", "-")
-            raise click.UsageError(f"--{option} goes with a QUERY and without --records.")
+            raise click.UsageError(f"--{option} requires a QUERY and no --records.")
         limit = min(given.pop("max_results") or 10, 100)
         answer = door().recall(query, type=kind, limit=limit, include_related=include_related, **given)
     else:
@@ -501,11 +499,11 @@ def search(
 @scope_option("Only this scope.")
 @click.option("--type", type=TYPES, help="Only this type.")
 @click.option("--limit", type=click.IntRange(1, 100), default=10, show_default=True, help="How many.")
-@click.option("--mode", type=MODES, help="Which legs answer.  [default: hybrid]")
-@click.option("--sort-by", type=ORDERS, help="Another order: newest, three factors, or most used first.")
-@click.option("--include-related", is_flag=True, help="Also what the records found are related to.")
-@click.option("--as-of", metavar="DATE", help="Answer as memory stood then.")
-@click.option("--now", metavar="TIME", help="When it is asked: last week is the one before.  [default: now]")
+@click.option("--mode", type=MODES, help="The search mode.  [default: hybrid]")
+@click.option("--sort-by", type=ORDERS, help="Sort by newest, combined score or most used.")
+@click.option("--include-related", is_flag=True, help="Also show related records.")
+@click.option("--as-of", metavar="DATE", help="Search memory as of this time.")
+@click.option("--now", metavar="TIME", help="The time relative dates refer to.  [default: now]")
 @common
 def recall(query: str, as_json: bool, door: Door, **given: Any) -> None:
     """Find records, or show the newest.
@@ -517,24 +515,24 @@ def recall(query: str, as_json: bool, door: Door, **given: Any) -> None:
 
 
 @click.command()
-@click.option("--rebuild", is_flag=True, help="Make it anew from the files.")
-@click.option("--check", is_flag=True, help="Compare it with every file, and mend it.")
+@click.option("--rebuild", is_flag=True, help="Rebuild it from the files.")
+@click.option("--check", is_flag=True, help="Compare it with every file, and repair it.")
 @click.option(
     "--read",
     multiple=True,
     type=click.Choice(("sources", "sessions")),
-    help="Have these read as well, for questions in other words; may be given twice.",
+    help="Also compute reader vectors for these, which find paraphrases; repeatable.",
 )
-@click.option("--read-all", is_flag=True, help="Have sources and sessions read as well.")
-@click.option("--watch", is_flag=True, help="Stay, and keep it up to date until interrupted.")
+@click.option("--read-all", is_flag=True, help="Also compute reader vectors for sources and sessions.")
+@click.option("--watch", is_flag=True, help="Keep running, and update it when files change.")
 @common
 def index(watch: bool, as_json: bool, door: Door, **given: Any) -> None:
     """Update the search index.
 
-    It is made from the files and safe to delete.
+    It is built from the files and safe to delete.
     """
     if watch and any(given.values()):
-        raise click.UsageError("--watch goes with none of --rebuild, --check, --read and --read-all")
+        raise click.UsageError("--watch cannot be combined with --rebuild, --check, --read or --read-all")
     if watch:
         keep_watch(door(), as_json=as_json)
         return
@@ -572,7 +570,9 @@ def show_report(report: SyncReport, *, as_json: bool) -> None:
     )
     if report.sessions_unread:
         unread = output.plural(report.sessions_unread, "passage")
-        output.line(f"{unread} of sessions not read yet: `vade index --read sessions` reads them")
+        output.line(
+            f"{unread} of sessions without reader vectors: `vade index --read sessions` computes them"
+        )
     for each in report.findings:
         output.line(f"not indexed: {each.where}: {each.why}")
     for said in report.degraded:

@@ -37,18 +37,16 @@ _MAIN = {"discovery": "fact", "solution": "error", "pattern": "pattern", "failur
 @click.argument("kind", metavar="TYPE", type=LESSON)
 @click.argument("text", metavar="[TEXT|-]", required=False)
 @click.option("--error", help="solution: what goes wrong; TEXT, unless given here.")
-@click.option("--solution", help="solution: what mends it.")
-@click.option("--step", "sequence", multiple=True, help="workflow: a step; given several times, in order.")
-@click.option("--success-rate", type=click.FloatRange(0, 1), help="workflow: how often it works, 0 to 1.")
-@click.option("--impact", help="failure: what came of it.")
-@click.option("--prevention", help="failure: how to keep it from happening.")
-@click.option("--path", help="rule: the beginning of the paths it holds for; none is everywhere.")
-@click.option(
-    "--example", "examples", multiple=True, help="A path that shows it; may be given several times."
-)
+@click.option("--solution", help="solution: what fixes it.")
+@click.option("--step", "sequence", multiple=True, help="workflow: a step; repeatable, in order.")
+@click.option("--success-rate", type=click.FloatRange(0, 1), help="workflow: the success rate, 0 to 1.")
+@click.option("--impact", help="failure: its impact.")
+@click.option("--prevention", help="failure: how to prevent it.")
+@click.option("--path", help="rule: the path prefix it applies to; without it, everywhere.")
+@click.option("--example", "examples", multiple=True, help="The path of an example; repeatable.")
 @CONFIDENCE
 @TAGS
-@click.option("--scope", type=SCOPES, default="project", show_default=True, help="Where it is kept.")
+@click.option("--scope", type=SCOPES, default="project", show_default=True, help="The scope.")
 @common
 def learn(
     *,
@@ -67,7 +65,7 @@ def learn(
     TYPE is discovery, solution, pattern, workflow, failure or rule.
 
     TEXT is the fact, the error, the pattern, what failed, or the rule; `-` reads it from standard input. What
-    is known already is confirmed: it counts, it is surer, and the newer wording stands.
+    is already known is confirmed: its count and confidence go up, and the newer wording replaces the old.
     """
     save_lesson(
         door(),
@@ -110,7 +108,11 @@ def save_lesson(
         level = memory.review.trust_of(record).level
         output.as_json(to_json.learned_json, stored, confidence=record.confidence, trust=level)
         return
-    words = {"created": "learned as", "confirmed": "confirmed", "consolidated": "confirmed, in newer words,"}
+    words = {
+        "created": "learned as",
+        "confirmed": "confirmed",
+        "consolidated": "confirmed, with new wording,",
+    }
     said = words.get(str(stored.outcome), "added to")
     sure = "" if record.confidence is None else f", confidence {record.confidence:.2f}"
     output.line(f"{said} {stored.key} (#{stored.num}, {stored.place.scope}{sure})")
@@ -133,23 +135,23 @@ def knowledge(ctx: click.Context, as_json: bool, door: Door) -> None:
 @scope_option("Only this scope.")
 @common
 def list_(kind: str | None, scope: str | None, as_json: bool, door: Door) -> None:
-    """List what was learned, in the order in which an agent is told it.
+    """List lessons, in the order agents see them.
 
-    The score is confidence × age × type × use, and less for what nobody confirmed. [unverified] is one
-    agent's word; [waiting] is not told to agents before a person has run `vade verify`.
+    The score is confidence × age × type × use, lower for unconfirmed lessons. [unverified] comes from one
+    agent; [waiting] is hidden from agents until you run `vade verify`.
     """
     show_lessons(door(), kind, scope, as_json=as_json)
 
 
 @knowledge.command()
 @key_argument()
-@scope_option("Where it is kept.")
+@scope_option("The scope.")
 @common
 def applied(key: str, scope: str | None, as_json: bool, door: Door) -> None:
-    """Count that a solution, or another lesson, was of use; what is used more is told earlier."""
+    """Record that a lesson helped; it ranks higher then."""
     record = door().knowledge.applied(key, scope=scope)
     count = record.fields.get("applied", 0)
-    text = f"{record.key} was of use {output.plural(count, 'time')}"
+    text = f"{record.key} applied {output.plural(count, 'time')}"
     output.tell(as_json, text, to_json.applied_json, record, applied=count)
 
 
@@ -157,7 +159,7 @@ def applied(key: str, scope: str | None, as_json: bool, door: Door) -> None:
 @scope_option("Only this scope.")
 @common
 def stats(scope: str | None, as_json: bool, door: Door) -> None:
-    """Count what was learned: how many, how old, how large and how sure, per scope and type."""
+    """Show the number, age, size and confidence of lessons."""
     found = door().knowledge.stats(scope=scope)
     if as_json:
         output.as_json(to_json.stats_json, found)
@@ -170,21 +172,26 @@ def stats(scope: str | None, as_json: bool, door: Door) -> None:
     rows += [figures_row(name, "all", each) for name, each in found.by_scope.items()]
     rows.append(figures_row("all", "all", found.total))
     output.table(
-        rows, ["scope", "type", "count", "sure", "newest", "oldest", "average", "bytes", "used", "trust"]
+        rows,
+        ["scope", "type", "count", "confidence", "newest", "oldest", "average", "bytes", "used", "trust"],
     )
 
 
 @knowledge.command()
-@click.option("--max-age-days", type=click.IntRange(0), help="Unconfirmed for longer; 0 is never.")
-@click.option("--min-confidence", type=click.FloatRange(0, 1), help="Believed less than this.")
+@click.option(
+    "--max-age-days", type=click.IntRange(0), help="Archive lessons unconfirmed for this many days; 0 never."
+)
+@click.option(
+    "--min-confidence", type=click.FloatRange(0, 1), help="Archive lessons with a lower confidence."
+)
 @scope_option("Only this scope.")
-@click.option("--apply", is_flag=True, help="Do it; without, it is only told.")
-@click.option("--yes", is_flag=True, help="Do not ask, however much would go.")
+@click.option("--apply", is_flag=True, help="Make the changes; without it, they are only shown.")
+@click.option("--yes", is_flag=True, help="Do not ask, even for large changes.")
 @common
 def prune(apply: bool, yes: bool, as_json: bool, door: Door, **given: Any) -> int:
-    """Put away what was learned and is too old or no longer believed; the archive keeps it.
+    """Archive lessons that are old or have low confidence.
 
-    What a person verified or protects stays. `vade undo` brings it back.
+    Verified and protected lessons stay. `vade undo` restores the others.
     """
     outcome = settle(partial(door().knowledge.prune, **given), apply=apply, yes=yes)
     show = partial(show_outcome, outcome, applied=apply, command="vade knowledge prune")
@@ -194,12 +201,13 @@ def prune(apply: bool, yes: bool, as_json: bool, door: Door, **given: Any) -> in
 
 @knowledge.command("import")
 @click.argument("path", metavar="FILE", type=click.Path())
-@click.option("--scope", type=SCOPES, default="project", show_default=True, help="Where it is kept.")
+@click.option("--scope", type=SCOPES, default="project", show_default=True, help="The scope.")
 @common
 def import_(path: str, scope: str, as_json: bool, door: Door) -> None:
-    """Keep what an ltm.json of CLIO holds; read again, it adds nothing twice.
+    """Import lessons from CLIO's ltm.json.
 
-    What is imported can be searched, and is not told to agents before a person has run `vade verify`.
+    Importing a file again adds no duplicates. Imported lessons can be searched; agents see
+    them after you run `vade verify`.
     """
     memory = door()
     done = memory.transfer.import_ltm(path, scope=scope)
@@ -215,11 +223,11 @@ def import_(path: str, scope: str, as_json: bool, door: Door) -> None:
 
 @knowledge.command()
 @click.argument("path", metavar="FILE", type=click.Path())
-@click.option("--scope", type=SCOPES, default="project", show_default=True, help="What is written.")
-@click.option("--force", is_flag=True, help="Write over a file that is there.")
+@click.option("--scope", type=SCOPES, default="project", show_default=True, help="The scope.")
+@click.option("--force", is_flag=True, help="Overwrite an existing file.")
 @common
 def export(path: str, scope: str, force: bool, as_json: bool, door: Door) -> None:
-    """Write what was learned as an ltm.json that CLIO can read; a file read before comes out as it was."""
+    """Export lessons as an ltm.json for CLIO."""
     written = door().transfer.export_ltm(path, scope=scope, force=force)
     output.tell(as_json, f"wrote {written}", to_json.path_json, path=written)
 
@@ -238,7 +246,7 @@ _PLACES = {
 @click.argument("text", metavar="TEXT|-")
 @common
 def suggest(text: str, as_json: bool, door: Door) -> None:
-    """Suggest what in a message is worth saving.
+    """Suggest memories from a message.
 
     `-` reads the message from standard input. Nothing is written.
     """
@@ -250,7 +258,7 @@ def suggest(text: str, as_json: bool, door: Door) -> None:
     for each in reading.signals:
         output.line(f"{each.kind} ({each.confidence:.2f}): {each.text}\n  {each.why}\n  {command(each)}")
     if reading.declined is not None:
-        output.line(f"nothing to keep: {reading.declined}, it {reading.why}")
+        output.line(f"nothing to save: {reading.declined}, it {reading.why}")
 
 
 def command(signal: Signal) -> str:
@@ -264,7 +272,7 @@ def command(signal: Signal) -> str:
 def profile(ctx: click.Context, as_json: bool, door: Door) -> None:
     """Show or draft your profile.
 
-    Alone it shows profile.md, as `vade profile show` does.
+    Without a subcommand, it shows profile.md.
     """
     if ctx.invoked_subcommand is None:
         show_profile(door(), as_json=as_json)
@@ -273,23 +281,23 @@ def profile(ctx: click.Context, as_json: bool, door: Door) -> None:
 @profile.command("show")
 @common
 def show(as_json: bool, door: Door) -> None:
-    """Show profile.md, how full it is, and what of it agents are told."""
+    """Show profile.md, its size, and what agents see of it."""
     show_profile(door(), as_json=as_json)
 
 
 @profile.command("build")
-@click.option("--imported", is_flag=True, help="Count the sessions of other agents, too.")
-@click.option("--llm", is_flag=True, help="Ask the model of the settings to add what it sees.")
-@click.option("--model", metavar="NAME", help="Ask this model, as provider:name.")
-@click.option("--apply", is_flag=True, help="Keep it, once you have seen it; without, it is only shown.")
-@click.option("--yes", is_flag=True, help="Do not ask before it is kept.")
+@click.option("--imported", is_flag=True, help="Include sessions of other agents.")
+@click.option("--llm", is_flag=True, help="Ask the configured model to add observations.")
+@click.option("--model", metavar="NAME", help="Ask this model (provider:name) to add observations.")
+@click.option("--apply", is_flag=True, help="Save it after you confirm; without it, it is only shown.")
+@click.option("--yes", is_flag=True, help="Save it without asking.")
 @common
 def build(
     *, imported: bool, llm: bool, model: str | None, apply: bool, yes: bool, as_json: bool, door: Door
 ) -> int:
-    """Draft the observed style of profile.md from your own messages in this project's sessions."""
+    """Draft your observed style from this project's sessions."""
     if as_json and apply and not yes:
-        raise click.UsageError("Pass --yes with --json and --apply, since nobody is asked then.")
+        raise click.UsageError("--json with --apply also requires --yes.")
     memory = door()
     draft = memory.knowledge.draft_profile(model=model or llm, imported=imported)
     if not as_json:
@@ -297,7 +305,7 @@ def build(
     run, told = "", None
     if apply and draft.new:
         if not as_json:
-            confirmed("Keep this in profile.md?", yes=yes)
+            confirmed("Save this to profile.md?", yes=yes)
         run, told = memory.knowledge.keep_profile(draft)
     if as_json:
         why = told.why if told and not told.done else ""
@@ -315,18 +323,18 @@ def show_profile(memory: Memory, *, as_json: bool) -> None:
     elif as_json and found is not None:
         output.as_json(to_json.profile_json, found, sections=to_json.profile_sections(memory, found))
     elif found is None:
-        output.line("there is no profile; `vade profile build` drafts one, `vade edit profile.md` begins one")
+        output.line("no profile yet; `vade profile build` drafts one, `vade edit profile.md` creates one")
     else:
         output.line(found.text)
         output.line()
-        over = "; what is beyond is cut" if found.over else ""
+        over = "; the rest is cut" if found.over else ""
         output.line(f"{found.path} · {found.size} of {found.budget} characters{over}")
         waiting = sum(
             not memory.review.trust_of(each, trusted=found.trusted).injectable for each in found.sections
         )
         if waiting:
             told = output.plural(waiting, "section")
-            output.line(f"{told} not told to agents before you say so: `vade verify profile.md`")
+            output.line(f"{told} hidden from agents until verified: `vade verify profile.md`")
 
 
 def show_draft(draft: ProfileDraft) -> None:
@@ -347,11 +355,11 @@ def show_kept(draft: ProfileDraft, run: str, told: Told | None) -> None:
     if not draft.lines:
         output.line("nothing to keep")
     elif not draft.new:
-        output.line("profile.md says this already")
+        output.line("profile.md already says this")
     elif told is None:
-        output.line("nothing was changed; `vade profile build --apply` keeps it")
+        output.line("nothing was changed; `vade profile build --apply` saves it")
     elif told.done:
-        output.line(f"kept in {told.path}; `vade undo {run}` takes it back")
+        output.line(f"saved to {told.path}; `vade undo {run}` reverts it")
     else:
         output.line(f"left alone: {told.path}: {told.why}")
 
@@ -362,17 +370,17 @@ _BY_ENDING = {".graphml": "graphml", ".xml": "graphml", ".json": "json", ".mmd":
 
 @click.command()
 @scope_option("Only the records of this scope.")
-@click.option("--format", "form", type=FORMATS, help="How it is told.  [default: text]")
+@click.option("--format", "form", type=FORMATS, help="The output format.  [default: text]")
 @click.option(
     "--out", metavar="FILE", help="Write it to a new file: .graphml, .json, or .mmd unless --format says."
 )
-@click.option("--force", is_flag=True, help="Also over a file that is there.")
-@click.option("--all", "everything", is_flag=True, help="Also edges that were rejected.")
-@click.option("--reject", nargs=2, metavar="A B", help="These two have nothing to do with each other.")
-@click.option("--accept", nargs=2, metavar="A B", help="Take such a word back.")
-@click.option("--propose", is_flag=True, help="Let a language model look for edges.")
+@click.option("--force", is_flag=True, help="Overwrite an existing file.")
+@click.option("--all", "everything", is_flag=True, help="Include rejected edges.")
+@click.option("--reject", nargs=2, metavar="A B", help="Mark two records as unrelated.")
+@click.option("--accept", nargs=2, metavar="A B", help="Remove a --reject mark.")
+@click.option("--propose", is_flag=True, help="Let a language model propose edges.")
 @click.option("--model", metavar="NAME", help="The language model, as provider:name.")
-@click.option("--apply", is_flag=True, help="Write what it proposes; without, it is only told.")
+@click.option("--apply", is_flag=True, help="Write the proposals; without it, they are only shown.")
 @common
 def graph(
     *,
@@ -391,12 +399,12 @@ def graph(
 ) -> int:
     """Show links between records.
 
-    From links in the text, the frontmatter, shared tags, or a model.
+    Links come from the text, the frontmatter, shared tags or a model.
     """
     if sum((reject is not None, accept is not None, propose)) > 1:
-        raise click.UsageError("Give one of --reject, --accept and --propose.")
+        raise click.UsageError("Use only one of --reject, --accept and --propose.")
     if (model or apply) and not propose:
-        raise click.UsageError("--model and --apply go with --propose.")
+        raise click.UsageError("--model and --apply require --propose.")
     if propose:
         return show_proposed(door(), scope, model, apply=apply, as_json=as_json)
     if reject is not None or accept is not None:
@@ -423,7 +431,7 @@ def show_graph(found: Graph, form: str) -> None:
         origin = f"{edge.origin}{weight}{mark}"
         output.line(f"{keys[edge.source]} · {edge.relation} · {keys[edge.target]} · {origin}")
     for each in found.broken:
-        output.line(f"leads nowhere: {each.source}#L{each.line}: {each.wanted}")
+        output.line(f"broken link: {each.source}#L{each.line}: {each.wanted}")
     count = output.plural(len(found.edges), "edge")
     output.line(f"{count} between {output.plural(len(found.records), 'record')}")
 
@@ -450,7 +458,7 @@ def write(
 def decide(memory: Memory, pair: tuple[str, str], scope: str | None, *, on: bool, as_json: bool) -> None:
     """Keep a person's word about two records."""
     one, other = memory.graph.reject(*pair, scope=scope, on=on)
-    said = "rejected: nothing joins" if on else "accepted again: what joins"
+    said = "rejected: no edge between" if on else "accepted again: edges between"
     paths = [one.path, other.path]
     output.tell(
         as_json, f"{said} {one.key} and {other.key}", to_json.edge_decided_json, records=paths, rejected=on

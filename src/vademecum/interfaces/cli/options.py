@@ -28,9 +28,9 @@ TYPES = click.Choice([str(kind) for kind in RecordType])
 NOTHING = "nothing was changed"  # by work that a person stopped
 
 # Of commands that save something.
-SLUG = click.option("--slug", is_flag=True, help="Make a key from any words given as --key.")
-TAGS = click.option("--tag", "tags", multiple=True, help="A tag; may be given several times.")
-CONFIDENCE = click.option("--confidence", type=click.FloatRange(0, 1), help="How sure it is, from 0 to 1.")
+SLUG = click.option("--slug", is_flag=True, help="Convert --key to a valid key.")
+TAGS = click.option("--tag", "tags", multiple=True, help="A tag; repeatable.")
+CONFIDENCE = click.option("--confidence", type=click.FloatRange(0, 1), help="The confidence, from 0 to 1.")
 MODE = click.option(
     "--mode",
     type=click.Choice(["append", "replace"]),
@@ -69,7 +69,7 @@ def common_but(*own: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         made: Callable[..., Any] = with_door
         for name, option in reversed(_OPTIONS.items()):
             made = made if name in own else option(made)
-        return click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")(made)
+        return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(made)
 
     return wrap
 
@@ -78,14 +78,14 @@ _OPTIONS = {
     "home": click.option(
         "--home", metavar="DIR", help="The memory folder.  [default: ~/.vade, or VADE_HOME]"
     ),
-    "agent": click.option("--agent", metavar="NAME", help="The agent whose memory it is.  [default: main]"),
-    "session": click.option("--session", metavar="ID", help="The session it belongs to."),
+    "agent": click.option("--agent", metavar="NAME", help="The agent whose memory to use.  [default: main]"),
+    "session": click.option("--session", metavar="ID", help="The session to use."),
     "audience": click.option(
-        "--audience", type=click.Choice([str(each) for each in Audience]), help="Who is listening."
+        "--audience",
+        type=click.Choice([str(each) for each in Audience]),
+        help="Who sees the output: only you, or a group.",
     ),
-    "incognito": click.option(
-        "--incognito", is_flag=True, default=None, help="Read nothing in and write nothing out."
-    ),
+    "incognito": click.option("--incognito", is_flag=True, default=None, help="Do not read or write memory."),
 }
 
 
@@ -202,7 +202,7 @@ def confirmed(question: str, *, yes: bool) -> None:
     if yes:
         return
     if sys.stdin is None or not sys.stdin.isatty():
-        raise click.UsageError(f"{question} Pass --yes to say so, since nobody can be asked here.")
+        raise click.UsageError(f"{question} Not a terminal: pass --yes to confirm.")
     if not click.confirm(question):
         raise click.Abort
 
@@ -221,7 +221,7 @@ def read_key(offered: Collection[str]) -> str:
 
 def stopped(apply: bool) -> str:
     """What became of a run that a person stopped."""
-    kept = "what was changed stays, and `vade undo` takes it back; run it again for the rest"
+    kept = "what was changed stays, and `vade undo` reverts it; run it again for the rest"
     return kept if apply else NOTHING
 
 
@@ -235,6 +235,6 @@ def settle(run: Callable[..., RunOutcome], *, apply: bool, yes: bool) -> RunOutc
         confirmed(f"{outcome.large}. Go on?", yes=yes)
     if outcome.deleted:
         files = output.plural(len(outcome.deleted), "old file")
-        confirmed(f"Delete {files} of the archive and audit for good?", yes=yes)
+        confirmed(f"Permanently delete {files} of the archive and audit?", yes=yes)
     with output.progress(stopped(True)):
         return run(apply=True, large=True)

@@ -1,4 +1,4 @@
-"""Commands by which a person decides about what waits for them."""
+"""Commands by which a person decides about pending changes."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ _KIND_NAMES = ("write", "folder", "text", "contradiction", "conflict", "promotio
 
 @click.group(invoke_without_command=True)
 @click.option(
-    "--kind", "kinds", multiple=True, type=click.Choice(_KIND_NAMES), help="Only this kind; may be repeated."
+    "--kind", "kinds", multiple=True, type=click.Choice(_KIND_NAMES), help="Only this kind; repeatable."
 )
 @scope_option("Only this scope.")
-@click.option("--declined", is_flag=True, help="What you said no to, to decide again.")
+@click.option("--declined", is_flag=True, help="Items you rejected, to decide again.")
 @common
 @click.pass_context
 def review(
@@ -77,7 +77,7 @@ def review(
             output.line(f"{each.kind}: {each.name}: {first_line(each.text)}")
         output.line("\nrun `vade review` in a terminal to decide")
         return
-    memory.workspace.may_decide("decide about what waits", "vade review")
+    memory.workspace.may_decide("decide about pending changes", "vade review")
     ReviewScreen(memory, inbox.items, kinds, scope).run()
 
 
@@ -88,7 +88,7 @@ def show_counts(inbox: Inbox) -> None:
     for kind, count in inbox.counts.items():
         output.line(f"{count:>6,}  {KINDS[kind]}")
     if not inbox.items:
-        output.line("nothing waits for you")
+        output.line("nothing is pending")
     for note in inbox.notes:
         output.error(note)
 
@@ -166,7 +166,7 @@ class ReviewScreen:
         """Say yes to all that is left of a kind, as they were read when the review began."""
         rest = [each for each in self.items[at:] if each.kind == item.kind]
         what = output.plural(len(rest), item.kind)
-        click.echo(f"Yes to the remaining {what}? y/n ", nl=False)
+        click.echo(f"Approve the remaining {what}? y/n ", nl=False)
         if click.getchar().lower() != "y":
             click.echo("no")
             return 0
@@ -184,7 +184,7 @@ class ReviewScreen:
             output.line(f"{output.plural(len(done), items[0].kind)} done")
         for each in done:
             if each.back != f"vade undo {self.id}" and len(items) == 1:
-                output.line(f"done; `{each.back}` takes it back")
+                output.line(f"done; `{each.back}` reverts it")
         for each in left:
             output.line(f"not done: {each.item.name} {each.why}")
         fresh = self._fresh(left) if left else []
@@ -219,12 +219,12 @@ class ReviewScreen:
         again = [each for each in now if each.path == item.path and each.id not in known]
         self.items[at : at + 1] = again
         if not again:
-            output.line("nothing of it waits any more")
+            output.line("none of them is pending any more")
 
     def _ending(self) -> None:
         said = [f"{count:,} {name}" for name, count in self.counts.items() if count]
         back = (
-            f"; `vade undo {self.id}` takes back what you decided"
+            f"; `vade undo {self.id}` reverts your decisions"
             if self.id and (self.counts["yes"] or self.counts["no"])
             else ""
         )
@@ -250,7 +250,7 @@ def _target(item: Item) -> str:
 @common
 @click.pass_context
 def approve(ctx: click.Context, as_json: bool, door: Door) -> None:
-    """Approve or refuse writes that agents asked for."""
+    """Approve or reject writes that agents asked for."""
     if ctx.invoked_subcommand is None:
         show_waiting(door().review.approvals(), as_json=as_json)
 
@@ -258,17 +258,17 @@ def approve(ctx: click.Context, as_json: bool, door: Door) -> None:
 @approve.command("list")
 @common
 def list_(as_json: bool, door: Door) -> None:
-    """Show what waits, every character of it."""
+    """List pending writes in full."""
     show_waiting(door().review.approvals(), as_json=as_json)
 
 
 @approve.command("yes")
 @click.argument("ids", metavar="ID…", nargs=-1)
-@click.option("--all", "everything", is_flag=True, help="Everything that waits.")
-@click.option("--yes", is_flag=True, help="Do not ask when it is everything.")
+@click.option("--all", "everything", is_flag=True, help="All pending items.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @common
 def yes_(ids: tuple[str, ...], everything: bool, yes: bool, as_json: bool, door: Door) -> None:
-    """Let these be written, exactly as they were shown."""
+    """Approve writes, exactly as shown."""
     memory = door()
     chosen = _chosen(memory, ids, everything=everything, yes=yes, question="Write all of them?")
     done = []
@@ -283,17 +283,17 @@ def yes_(ids: tuple[str, ...], everything: bool, yes: bool, as_json: bool, door:
 
 @approve.command("no")
 @click.argument("ids", metavar="ID…", nargs=-1)
-@click.option("--all", "everything", is_flag=True, help="Everything that waits.")
-@click.option("--yes", is_flag=True, help="Do not ask when it is everything.")
+@click.option("--all", "everything", is_flag=True, help="All pending items.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @common
 def no_(ids: tuple[str, ...], everything: bool, yes: bool, as_json: bool, door: Door) -> None:
-    """Refuse these; they are never written."""
+    """Reject writes; they are never made."""
     memory = door()
-    chosen = _chosen(memory, ids, everything=everything, yes=yes, question="Refuse all of them?")
+    chosen = _chosen(memory, ids, everything=everything, yes=yes, question="Reject all of them?")
     for id in chosen:
         refused = memory.review.reject(id)
         if not as_json:
-            output.line(f"{refused.short}: refused")
+            output.line(f"{refused.short}: rejected")
     if as_json:
         output.as_json(to_json.decided_json, decided=[{"id": id, "decided": "no"} for id in chosen])
 
@@ -315,13 +315,13 @@ def _chosen(
 
 @click.command()
 @click.argument("names", metavar="[KEY|NUM|DOCUMENT|JOURNAL|GLOB]...", nargs=-1, shell_complete=complete_keys)
-@scope_option("Where it is kept.")
-@click.option("--run", metavar="RUN", help="Everything that came with this run, such as an import.")
+@scope_option("The scope.")
+@click.option("--run", metavar="RUN", help="Everything from this run, such as an import.")
 @click.option("--source", metavar="SOURCE", help="Everything from this system, such as openclaw.")
-@click.option("--all", "everything", is_flag=True, help="Everything that waits.")
-@click.option("--off", is_flag=True, help="Take your word back.")
-@click.option("--list", "listed", is_flag=True, help="Show what waits for your word instead.")
-@click.option("--yes", is_flag=True, help="Do not ask when it is more than was named.")
+@click.option("--all", "everything", is_flag=True, help="All pending items.")
+@click.option("--off", is_flag=True, help="Remove the verification.")
+@click.option("--list", "listed", is_flag=True, help="List unverified texts.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @common
 def verify(
     names: tuple[str, ...],
@@ -336,20 +336,20 @@ def verify(
     as_json: bool,
     door: Door,
 ) -> None:
-    """Verify records, documents or journals as they stand.
+    """Verify records, documents or journals.
 
-    Agents are then told it, wherever it came from. A text that is edited afterwards is another text.
+    Agents then see them, whatever their origin. Editing a text removes its verification.
     `vade review` shows each text and asks.
     """
     many = everything or run is not None or source is not None or any(_is_glob(each) for each in names)
     if listed and (names or many or off):
-        raise click.UsageError("Give --list alone to see what waits.")
+        raise click.UsageError("--list takes no other arguments.")
     if not listed and not names and not many:
         raise click.UsageError(
-            "Name what you vouch for, or give --run, --source or --all; --list shows what waits."
+            "Name what to verify, or pass --run, --source or --all; --list shows what is pending."
         )
     if off and many:
-        raise click.UsageError("--off goes with names; `vade undo` takes back what was verified together.")
+        raise click.UsageError("--off requires names; `vade undo` reverts a verification of several texts.")
     memory = door()
     if listed:
         _show_unverified(list(memory.review.waiting(scope=scope)), as_json=as_json)
@@ -385,9 +385,9 @@ def _verify_many(
     """Verify what waits and is meant, as one sitting, after a question that says how much it is."""
     items = memory.review.selected(names, scope=scope, **given)
     if not items:
-        output.tell(as_json, "nothing waits", to_json.verified_many_json, verified=[], left=[], run=None)
+        output.tell(as_json, "nothing is pending", to_json.verified_many_json, verified=[], left=[], run=None)
         return
-    confirmed(f"Verify {output.plural(len(items), 'text')} without looking at each of them?", yes=yes)
+    confirmed(f"Verify {output.plural(len(items), 'text')} without reviewing each one?", yes=yes)
     with output.progress() as step:
         sitting, decided = memory.review.decide(items, yes=True, progress=step)
     done = [each for each in decided if each.done]
@@ -395,7 +395,7 @@ def _verify_many(
     if as_json:
         output.as_json(to_json.verified_many_json, verified=done, left=left, run=sitting)
         return
-    output.line(f"{output.plural(len(done), 'text')} verified; `vade undo {sitting}` takes it back")
+    output.line(f"{output.plural(len(done), 'text')} verified; `vade undo {sitting}` reverts it")
     for each in left:
         output.line(f"left: {each.item.path}: {each.why}")
 
@@ -409,7 +409,7 @@ def _show_unverified(waiting: list[Unverified], *, as_json: bool) -> None:
         output.line(f"{each.name}: {first[:120]}")
         output.line(f"  {each.why}; {each.path}")
     count = output.plural(len(waiting), "text")
-    output.line(f"{count} for `vade review` or `vade verify`" if waiting else "nothing waits")
+    output.line(f"{count} for `vade review` or `vade verify`" if waiting else "nothing is pending")
 
 
 review.add_command(approve)

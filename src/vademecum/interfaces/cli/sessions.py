@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from vademecum.memory.values import DryRun, ImportedSession, Line
 
 _everything = click.option(
-    "--all", "everything", is_flag=True, help="Look in every project, agent and session."
+    "--all", "everything", is_flag=True, help="Search every project, agent and session."
 )
 
 
@@ -31,7 +31,7 @@ _everything = click.option(
 def sessions(ctx: click.Context, as_json: bool, door: Door) -> None:
     """Search and read past sessions.
 
-    Other agents' sessions can be imported.
+    Sessions of other agents can be imported.
     """
     if ctx.invoked_subcommand is None:
         list_sessions(door().sessions.list(), as_json=as_json)
@@ -47,11 +47,11 @@ def list_(everything: bool, as_json: bool, door: Door) -> None:
 
 @sessions.command()
 @click.argument("which", metavar="ID|NAME")
-@click.option("--last", type=click.IntRange(1), help="Only so many of the last lines.")
+@click.option("--last", type=click.IntRange(1), help="Show only this many of the last lines.")
 @_everything
 @common
 def show(which: str, last: int | None, everything: bool, as_json: bool, door: Door) -> None:
-    """Show what was said in a session, tool calls in one line each."""
+    """Show a session's messages and tool calls."""
     log = door().sessions.open(which, all=everything)
     lines = log.lines() if last is None else iter(log.tail(last))
     if as_json:
@@ -68,19 +68,23 @@ def show(which: str, last: int | None, everything: bool, as_json: bool, door: Do
 @sessions.command()
 @words_argument(required=True)
 @click.option(
-    "--max-sessions", type=click.IntRange(1, 50), default=10, show_default=True, help="How many sessions."
+    "--max-sessions",
+    type=click.IntRange(1, 50),
+    default=10,
+    show_default=True,
+    help="The number of sessions.",
 )
 @click.option(
-    "--max-results", type=click.IntRange(1, 20), default=5, show_default=True, help="How many messages."
+    "--max-results", type=click.IntRange(1, 20), default=5, show_default=True, help="The number of messages."
 )
 @click.option(
     "--ranking",
     type=click.Choice(["relevance", "keywords"]),
     default="relevance",
     show_default=True,
-    help="By the index of all sessions, or by counting words in the newest.",
+    help="Rank by the session index, or by word counts in the newest sessions.",
 )
-@click.option("--own", is_flag=True, help="Also calls of memory's own tools and their results; by keywords.")
+@click.option("--own", is_flag=True, help="Include calls of memory tools and their results; keywords only.")
 @_everything
 @common
 def search(
@@ -94,7 +98,7 @@ def search(
     as_json: bool,
     door: Door,
 ) -> None:
-    """Find messages of earlier sessions by the words of QUERY."""
+    """Search messages of earlier sessions."""
     answer = door().sessions.search(
         query, max_sessions=max_sessions, max_results=max_results, ranking=ranking, own=own, all=everything
     )
@@ -122,7 +126,7 @@ def search(
 @_everything
 @common
 def get(*, which: str, place: str, lines: int, everything: bool, as_json: bool, door: Door) -> None:
-    """Print lines of a session whole, by number or by the id of a message or tool call."""
+    """Print messages of a session in full."""
     found = door().sessions.get(which, place, lines=lines, all=everything)
     if as_json:
         output.as_json(to_json.session_lines_json, lines=found)
@@ -141,10 +145,10 @@ def _tell(line: Line, *, whole: bool) -> None:
 
 @sessions.command("import")
 @click.argument("path", required=False, type=click.Path())
-@click.option("--all", "everything", is_flag=True, help="Everything in the agents' own folders.")
+@click.option("--all", "everything", is_flag=True, help="All sessions in the agents' own folders.")
 @common
 def import_(path: str | None, everything: bool, as_json: bool, door: Door) -> int:
-    """Keep copies of other agents' transcripts, at PATH or in their own folders; originals stay."""
+    """Import transcripts of other agents; originals stay."""
     if (path is None) is not everything:
         raise click.UsageError("give a file or folder, or --all for the agents' own folders")
     with output.progress("sessions that are in stay; run it again for the rest") as step:
@@ -156,11 +160,11 @@ def import_(path: str | None, everything: bool, as_json: bool, door: Door) -> in
 @sessions.command()
 @click.argument("which", metavar="ID|NAME")
 @click.argument("path", metavar="FILE", type=click.Path())
-@click.option("--force", is_flag=True, help="Write over a file that is there.")
+@click.option("--force", is_flag=True, help="Overwrite an existing file.")
 @_everything
 @common
 def export(*, which: str, path: str, force: bool, everything: bool, as_json: bool, door: Door) -> None:
-    """Write a session to FILE, as its ending says: .html, .md or .jsonl."""
+    """Export a session as .html, .md or .jsonl."""
     made = door().sessions.export(which, path, all=everything, force=force)
     output.tell(as_json, f"wrote {made}", to_json.path_json, path=made)
 
@@ -171,7 +175,7 @@ def export(*, which: str, path: str, force: bool, everything: bool, as_json: boo
 @_everything
 @common
 def rename(which: str, name: str, everything: bool, as_json: bool, door: Door) -> None:
-    """Give a session another name."""
+    """Rename a session."""
     log = door().sessions.rename(which, name, all=everything)
     text = f"{log.session} is now called {name}"
     output.tell(as_json, text, to_json.session_renamed_json, session=log.session, name=name)
@@ -182,15 +186,15 @@ def rename(which: str, name: str, everything: bool, as_json: bool, door: Door) -
 @click.option(
     "--window",
     type=click.IntRange(1000),
-    help="The model's window, in tokens.  [default: what the session has, so that about half goes]",
+    help="The model's context window, in tokens.  [default: the session's size, which removes half]",
 )
-@click.option("--dry-run", "dry", is_flag=True, help="Say what would leave, and change nothing.")
+@click.option("--dry-run", "dry", is_flag=True, help="Show what would be removed; change nothing.")
 @_everything
 @common
 def trim(*, which: str, window: int | None, dry: bool, everything: bool, as_json: bool, door: Door) -> None:
-    """Let all but the newest messages leave a session's window, so that it is resumed with a smaller one.
+    """Summarize all but the newest messages of a session.
 
-    A summary takes their place, and a line at the end of the log says so; nothing in the log is removed.
+    The session then resumes with a smaller context window. Nothing is removed from its log.
     """
     before, made = door().sessions.trim(which, window=window, all=everything, dry=dry)
     gone, after = len(made.trimmed), made.tokens.total
@@ -244,15 +248,15 @@ def context(as_json: bool, door: Door) -> None:
     type=click.IntRange(1000),
     default=200_000,
     show_default=True,
-    help="The model's window, in tokens.",
+    help="The model's context window, in tokens.",
 )
-@click.option("--model", default="", metavar="NAME", help="The model whose learned ratio counts the tokens.")
+@click.option("--model", default="", metavar="NAME", help="The model whose token ratio to use.")
 @common
 def inspect(source: str, window: int, model: str, as_json: bool, door: Door) -> None:
-    """Show what the engine would do with a transcript at a given window; nothing is written anywhere.
+    """Show how a transcript fits a context window.
 
     FILE is a transcript of any format that `vade sessions import` reads, or a session of your own by its
-    id or name. It is lived through again, answer by answer, at the times it happened.
+    id or name. It is replayed answer by answer, at its original times. Nothing is written.
     """
     with output.progress() as step:
         found = door().sessions.trial(source, window=window, model=model, progress=step)
@@ -304,9 +308,9 @@ def show_trial(found: DryRun) -> None:
             ["message", "why", "pruned", "left", "cut", "tokens then"],
         )
     if found.full:
-        output.line(f"\nit could not go on: {found.full}")
+        output.line(f"\nit could not continue: {found.full}")
     if found.window.summary:
-        output.line(f"\nwhat stands for the rest ({tokens.summary:,} tokens):\n")
+        output.line(f"\nsummary of the rest ({tokens.summary:,} tokens):\n")
         output.line("\n".join(f"  {line}" for line in found.window.summary.split("\n")))
 
 

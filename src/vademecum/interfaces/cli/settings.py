@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def config(ctx: click.Context, as_json: bool, door: Door) -> None:
     """Show or change settings.
 
-    Alone it shows every setting, its value, and where the value came from.
+    Without a subcommand, it shows every setting, its value and where the value comes from.
     """
     if ctx.invoked_subcommand is not None:
         return
@@ -72,12 +72,12 @@ def config_get(name: str, as_json: bool, door: Door) -> None:
 @config.command("set")
 @click.argument("name", metavar="SETTING")
 @click.argument("value", metavar="[VALUE]", required=False)
-@click.option("--unset", is_flag=True, help="Go back to the default instead.")
+@click.option("--unset", is_flag=True, help="Remove it, which restores the default.")
 @common
 def config_set(name: str, value: str | None, unset: bool, as_json: bool, door: Door) -> None:
     """Change a setting in your config.toml.
 
-    The value is checked first; comments and the order of the file stay.
+    Validates the value first. Comments and order of the file stay.
     """
     if (value is None) is not unset:
         raise click.UsageError("Give a VALUE, or --unset.")
@@ -90,7 +90,7 @@ def config_set(name: str, value: str | None, unset: bool, as_json: bool, door: D
     told = {each.name: {"value": now, "from": loaded.origins[each.name]}}
     output.tell(as_json, f"{each.name} = {each.render(now)}", to_json.settings_json, settings=told)
     if os.environ.get(each.environment):
-        output.error(f"{each.environment} is set, and goes before the file")
+        output.error(f"{each.environment} is set and overrides the file")
 
 
 @config.command("path")
@@ -106,7 +106,7 @@ def config_path(as_json: bool, door: Door) -> None:
 def config_edit(as_json: bool, door: Door) -> None:
     """Open your config.toml in your editor.
 
-    What you save is checked; a file with a mistake is not taken, and your text is kept.
+    Validates what you save. An invalid file is not applied, and your text is kept.
     """
     memory = door()
     memory.workspace.may_decide("change settings", "vade config edit")

@@ -34,15 +34,15 @@ def init(as_json: bool, door: Door) -> None:
 
     Records are then versioned with the code.
 
-    The folder is trusted at once. Records already kept for this project stay in your home and stay visible;
+    The folder is trusted at once. Records already saved for this project stay in your home and stay visible;
     new ones go to .vade/.
     """
     folder = door().projects.init()
-    output.tell(as_json, f"made {folder}; commit it with your code", to_json.path_json, path=folder)
+    output.tell(as_json, f"created {folder}; commit it with your code", to_json.path_json, path=folder)
 
 
 @click.command()
-@click.option("--off", is_flag=True, help="Take the trust back.")
+@click.option("--off", is_flag=True, help="Remove the trust.")
 @common
 def trust(off: bool, as_json: bool, door: Door) -> None:
     """Trust this project's .vade/ folder.
@@ -72,7 +72,7 @@ def project(ctx: click.Context, as_json: bool, door: Door) -> None:
         return
     found = door().status()
     if found.project is None:
-        raise ScopeUnresolved("this folder belongs to no project")
+        raise ScopeUnresolved("this folder is not in a project")
     if as_json:
         output.as_json(to_json.project_here_json, found.project, aliases=found.aliases)
         return
@@ -85,9 +85,9 @@ def project(ctx: click.Context, as_json: bool, door: Door) -> None:
 @click.argument("old", metavar="ID")
 @common
 def project_alias(old: str, as_json: bool, door: Door) -> None:
-    """Join what was kept under another project id, such as a moved folder's, to this project.
+    """Add another project id's memory to this project.
 
-    An empty `vade list` in a moved folder names the id.
+    Use it after a folder moved: an empty `vade list` names the old id.
     """
     now = door().projects.alias(old)
     output.tell(as_json, f"{old} now belongs to {now}", to_json.alias_json, alias=old, project=now)
@@ -96,13 +96,13 @@ def project_alias(old: str, as_json: bool, door: Door) -> None:
 @project.command("list")
 @common
 def project_list(as_json: bool, door: Door) -> None:
-    """List all projects that have memory here: name, id, number of records, last change and path."""
+    """List all projects with memory on this machine."""
     found = list(door().projects.list())
     if as_json:
         output.as_json(to_json.projects_json, projects=found)
         return
     if not found:
-        output.line("no project has memory yet")
+        output.line("no projects yet")
         return
     rows = [
         [each.name, each.id, str(each.records), str(each.days), (each.updated or "-")[:10], _where(each)]
@@ -133,12 +133,12 @@ def sources(ctx: click.Context, as_json: bool, door: Door) -> None:
 
 @sources.command("add")
 @click.argument("path", type=click.Path())
-@click.option("--name", help="What to call it.  [default: the folder's name]")
-@click.option("--inject", is_flag=True, help="Allow its text to be put into agents' prompts.")
+@click.option("--name", help="Its name.  [default: the folder's name]")
+@click.option("--inject", is_flag=True, help="Allow its text in agents' context.")
 @click.option("--scope", type=SCOPES, default="global", show_default=True, help="Who can see it.")
 @common
 def sources_add(*, path: str, name: str | None, inject: bool, scope: str, as_json: bool, door: Door) -> None:
-    """Attach a folder or file of Markdown; it is read where it is and never written."""
+    """Attach a folder or file of Markdown, read in place."""
     source = door().sources.add(path, name=name, inject=inject, scope=scope)
     files, left_out = (0, 0) if source.problem else source.count()
     text = f"attached {source.path} as {source.name} ({_counted(source, 'Markdown file')})"
@@ -196,7 +196,7 @@ def list_sources(memory: Memory, *, as_json: bool) -> None:
         ]
         output.table(rows, ["name", "scope", "injected", "holds", "path"])
     else:
-        output.line("nothing is attached: `vade sources add PATH` attaches a folder")
+        output.line("no sources: `vade sources add PATH` attaches a folder")
 
 
 def _counted(source: Source, what: str) -> str:
@@ -259,7 +259,7 @@ def examine(door: Door) -> Iterator[Check]:
 def _folder(memory: Memory) -> Iterator[Check]:
     path = memory.home.path
     if not path.exists():
-        yield Check("home", "ok", f"{path} will be made by the first thing you keep")
+        yield Check("home", "ok", f"{path} is created when you save the first memory")
         return
     mode = stat.S_IMODE(path.stat().st_mode)
     if sys.platform != "win32" and mode & 0o077:
@@ -298,8 +298,7 @@ def _file_system(memory: Memory) -> Iterator[Check]:
         yield Check(
             "file system",
             "warning",
-            "no exchanging rename here: an edit saved in the same instant as a "
-            "write is found by looking first, which leaves a tiny gap",
+            "no exchanging rename here: an edit saved at the same moment as a write may be missed",
         )
 
 
@@ -314,14 +313,14 @@ def _audit(memory: Memory) -> Iterator[Check]:
             "vade audit verify",
         )
     else:
-        yield Check("audit", "ok", f"{output.plural(report.lines, 'line')}, all as written")
+        yield Check("audit", "ok", f"{output.plural(report.lines, 'line')}, chain intact")
 
 
 def _decisions(memory: Memory) -> Iterator[Check]:
     if not memory.settings.incognito:
         for path in memory.review.damaged():
-            said = f"{path} cannot be read and decides nothing"
-            yield Check("decisions", "error", said, "mend it, or delete it and decide again")
+            said = f"{path} cannot be read and is ignored"
+            yield Check("decisions", "error", said, "fix it, or delete it and decide again")
 
 
 def _agents(memory: Memory) -> Iterator[Check]:

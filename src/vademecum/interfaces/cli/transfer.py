@@ -21,18 +21,18 @@ _SHOWN = 20  # lines of each kind, without --json
 @click.command("import", cls=NamesAgents)
 @click.argument("system", metavar="SYSTEM", type=AgentName("memories"))
 @click.argument("path", metavar="PATH", type=click.Path())
-@click.option("--dry-run", "dry", is_flag=True, help="Say what would come, and write nothing.")
-@scope_option("Put everything here, whatever it was there.")
+@click.option("--dry-run", "dry", is_flag=True, help="Show what would be imported; write nothing.")
+@scope_option("Import everything into this scope.")
 @common
 def import_(*, system: str, path: str, dry: bool, scope: str | None, as_json: bool, door: Door) -> None:
     """Import memory from another tool.
 
-    Its own files are only read.
+    The other tool's files are only read.
 
-    SYSTEM is {memories}; PATH is its folder, a file of it, or an archive.
+    SYSTEM is {memories}; PATH is its folder, one file, or an archive.
     """
     memory = door()
-    kept = "what was imported stays, and `vade undo` takes it back; run it again for the rest"
+    kept = "what was imported stays, and `vade undo` reverts it; run it again for the rest"
     with output.progress(NOTHING if dry else kept) as step:
         report = memory.transfer.import_from(system, path, scope=scope, apply=not dry, progress=step)
     if as_json:
@@ -51,9 +51,9 @@ def import_(*, system: str, path: str, dry: bool, scope: str | None, as_json: bo
 @click.command("export")
 @click.argument("form", metavar="FORMAT", type=click.Choice(FORMATS))
 @click.argument("path", metavar="PATH", type=click.Path())
-@scope_option("Only what is kept here.  [default: all in sight; project for ltm]")
-@click.option("--redact", is_flag=True, help="Cut secrets out instead of refusing to write them.")
-@click.option("--force", is_flag=True, help="Write over what is there.")
+@scope_option("Only this scope.  [default: all visible; project for ltm]")
+@click.option("--redact", is_flag=True, help="Redact secrets instead of failing.")
+@click.option("--force", is_flag=True, help="Overwrite existing files.")
 @common
 def export(
     *, form: str, path: str, scope: str | None, redact: bool, force: bool, as_json: bool, door: Door
@@ -88,10 +88,10 @@ def show_report(report: ImportReport) -> None:
     said += [f"{known:,} here already"] if known else []
     said += [f"{skipped:,} left"] if skipped else []
     ending = "; nothing was written" if not report.applied else ""
-    back = f"; `vade undo {report.run}` takes it back" if report.run else ""
+    back = f"; `vade undo {report.run}` reverts it" if report.run else ""
     output.line(f"{', '.join(said)}{ending}{back}")
     if report.applied and any(each.kind in ("record", "pinned", "journal") for each in come):
-        output.line("it is found by search; agents are told it once you have verified it: `vade review`")
+        output.line("search finds it now; agents see it once you verify it: `vade review`")
 
 
 def show_exported(made: ExportedBundle) -> None:

@@ -21,17 +21,15 @@ _SCOPES = ("read", "write", "review")
 
 
 @click.command()
-@click.option(
-    "--port", type=click.IntRange(0, 65535), help="The port; 0 is any that is free.  [default: 8378]"
-)
+@click.option("--port", type=click.IntRange(0, 65535), help="The port; 0 picks a free one.  [default: 8378]")
 @click.option("--open", "opening", is_flag=True, help="Open the page in your browser.")
 @common
 def serve(*, port: int | None, opening: bool, as_json: bool, door: Door) -> None:
     """Serve memory as a page and an API.
 
-    The page, /api/v1 and /mcp answer on one port of this machine. You get in by a link that works once; it is
-    shown on a terminal only, or opened by --open. What you do on the page is your word; what comes with a
-    token of `vade token add` is an agent's. Runs until it is stopped.
+    The page, /api/v1 and /mcp answer on one port. You get in by a link that works once; it is shown on a
+    terminal only, or opened by --open. What you save on the page has the origin `user`; what a token of
+    `vade token add` saves, `agent`. Runs until it is stopped.
     """
     from vademecum.interfaces.cli.agents import options_of
     from vademecum.interfaces.http import serve as serving
@@ -78,7 +76,7 @@ def _open_browser(link: str) -> None:
 def token(ctx: click.Context, *, as_json: bool, door: Door) -> None:
     """Make and revoke tokens for the API.
 
-    Programs show one to `vade serve`. What they write is an agent's word, never yours.
+    Programs show one to `vade serve`. What they save has the origin `agent`, never `user`.
     """
     if ctx.invoked_subcommand is None:
         _show_tokens(door, as_json=as_json)

@@ -1,4 +1,4 @@
-"""Commands that keep something, take it away or bring it back."""
+"""Commands that save, remove and restore."""
 
 from __future__ import annotations
 
@@ -69,16 +69,16 @@ class TextCommand(click.Command):
 @click.argument("text", metavar="TEXT|-")
 @click.option(
     "--key",
-    help="The record it goes to; without one, the text finds or makes its own.",
+    help="The record to add to; without it, the text joins a matching record or creates one.",
     shell_complete=complete_keys,
 )
 @SLUG
-@click.option("--scope", type=SCOPES, default="project", show_default=True, help="Where it is kept.")
+@click.option("--scope", type=SCOPES, default="project", show_default=True, help="The scope.")
 @click.option("--type", type=TYPES, help="What it is.  [default: project]")
 @TAGS
 @MODE
 @CONFIDENCE
-@click.option("--protected", is_flag=True, help="Never remove it by age or number.")
+@click.option("--protected", is_flag=True, help="Never archive it automatically.")
 @common
 def store(text: str, protected: bool, as_json: bool, door: Door, **given: Any) -> None:
     """Save TEXT as a memory; `-` reads standard input."""
@@ -97,22 +97,20 @@ def save_record(memory: Memory, text: str, *, protected: bool, as_json: bool, **
         "replaced": "replaced the last entry of",
         "confirmed": "confirmed",
         "consolidated": "merged into",
-        "waiting": "saved beside what a person wrote in",
+        "waiting": "saved next to the user's text in",
     }
     output.line(f"{words[stored.outcome]} {stored.key} (#{stored.num}, {stored.place.scope})")
     tell_purged(stored.purged)
     show_merged(stored.merged)
     tell_swept(stored.swept, memory)
     if stored.approval:
-        output.line(f"whether it replaces that waits for a person: `vade approve yes {stored.approval[:12]}`")
+        output.line(f"the replacement is pending: `vade approve yes {stored.approval[:12]}`")
     warn_of_secrets(stored.secrets, memory, stored.place.scope)
 
 
 @click.command(cls=TextCommand)
 @click.argument("text", metavar="[TEXT|-]", required=False)
-@click.option(
-    "--scope", type=JOURNALS, default="project", show_default=True, help="Whose journal it goes to."
-)
+@click.option("--scope", type=JOURNALS, default="project", show_default=True, help="The journal to use.")
 @common
 def note(text: str | None, scope: str, as_json: bool, door: Door) -> None:
     """Add TEXT to today's journal, or show today's notes.
@@ -139,22 +137,22 @@ def save_note(memory: Memory, text: str, scope: str, *, as_json: bool) -> None:
 
 @click.command()
 @click.argument("key", metavar="KEY|NUM|DOCUMENT", shell_complete=complete_keys)
-@scope_option("Where it is kept.")
+@scope_option("The scope.")
 @common
 def edit(key: str, scope: str | None, as_json: bool, door: Door) -> None:
     """Edit a record in your editor.
 
     Also MEMORY.md, context.md and profile.md.
 
-    What comes back is checked before it replaces the old text, which goes to the archive. If it cannot be
-    kept, your text stays in a file that the message names.
+    Checks the new text before it replaces the old one, which is archived. If the text is
+    invalid, the error names a file that contains it.
     """
     memory = door()
     path, before = memory.care.editable(key, scope=scope)
     kinds = sorted({each.kind for each in find_secrets(before)})
     if kinds and not output.for_a_person(memory):
         raise SecretFound(
-            f"{path} holds what looks like a secret ({', '.join(kinds)}), so it is not handed out here",
+            f"{path} holds what looks like a secret ({', '.join(kinds)}), so it is not shown here",
             hint="edit it in a terminal",
         )
     if kinds:
@@ -179,8 +177,8 @@ def edit(key: str, scope: str | None, as_json: bool, door: Door) -> None:
 
 @click.command()
 @key_argument()
-@click.option("--off", is_flag=True, help="Take the protection away.")
-@scope_option("Where it is kept.")
+@click.option("--off", is_flag=True, help="Remove the protection.")
+@scope_option("The scope.")
 @common
 def protect(key: str, off: bool, scope: str | None, as_json: bool, door: Door) -> None:
     """Protect a record from automatic removal.
@@ -197,7 +195,7 @@ def read_text(text: str) -> str | bytes:
     if text != "-":
         return text
     if sys.stdin is None or sys.stdin.isatty():
-        output.error("reading from the keyboard; end with Ctrl-D")
+        output.error("reading standard input; end with Ctrl-D")
     return b"" if sys.stdin is None else sys.stdin.buffer.read()
 
 
@@ -209,7 +207,7 @@ def show_notes(memory: Memory, scope: str, *, as_json: bool) -> None:
     elif found.text:
         output.line(f"{found.path}\n\n{found.text}")
     else:
-        output.line("no notes today: `vade note TEXT` writes the first")
+        output.line("no notes today: `vade note TEXT` adds one")
 
 
 def tell_swept(swept: Swept | None, memory: Memory) -> None:
@@ -226,7 +224,7 @@ def warn_of_secrets(kinds: tuple[str, ...], memory: Memory, scope: str) -> None:
     from vademecum.types import Scope, SecretPolicy
 
     warned = memory.settings.secrets.in_scope(Scope(scope)) is SecretPolicy.WARN
-    done = "was kept, as the settings say" if warned else "was redacted"
+    done = "was saved, because `secrets.policy` allows it" if warned else "was redacted"
     output.error(f"a secret {done}: {', '.join(kinds)}")
 
 
@@ -237,8 +235,8 @@ YES = click.option("--yes", is_flag=True, help="Do not ask.")
 
 @click.command()
 @click.argument("names", metavar="[KEY|NUM]...", nargs=-1, shell_complete=complete_keys)
-@scope_option("Where it is.")
-@click.option("--match", metavar="FILTER", help="All that match, such as `tag:old before:2026-01`.")
+@scope_option("The scope of the record.")
+@click.option("--match", metavar="FILTER", help="All records that match, such as `tag:old before:2026-01`.")
 @YES
 @common
 def forget(
@@ -246,11 +244,11 @@ def forget(
 ) -> None:
     """Move a record to the archive.
 
-    Or several: by name, or all that match a filter, which are shown first. `vade restore KEY` brings one
-    back; `vade undo` brings back several that were archived together.
+    Takes several keys, or a filter whose matches are shown first. `vade restore KEY` restores one;
+    `vade undo` restores all that were archived together.
     """
     if not names and match is None:
-        raise click.UsageError("Name the records to forget, or give --match FILTER.")
+        raise click.UsageError("Name the records to forget, or pass --match FILTER.")
     memory = door()
     if len(names) != 1 or match is not None:
         forget_many(memory, names, scope, match, yes=yes, as_json=as_json)
@@ -258,7 +256,7 @@ def forget(
     record = memory.show(names[0], scope=scope)
     confirmed(f"Forget {record.key} ({record.place.scope}): {output.plain(record.text)[:80]!r}?", yes=yes)
     forgotten = memory.forget(names[0], scope=scope)
-    text = f"forgot {forgotten.key}; `vade restore {forgotten.key}` brings it back"
+    text = f"forgot {forgotten.key}; `vade restore {forgotten.key}` restores it"
     output.tell(as_json, text, to_json.brief_json, forgotten)
 
 
@@ -281,19 +279,19 @@ def forget_many(
         show_chosen(chosen)
     confirmed(f"Forget {output.plural(len(chosen), 'record')}?", yes=yes)
     gone = list(memory.archive.forget_all(names, match=match, scope=scope))
-    text = f"forgot {output.plural(len(gone), 'record')}; `vade undo` brings them back"
+    text = f"forgot {output.plural(len(gone), 'record')}; `vade undo` restores them"
     output.tell(as_json, text, to_json.cleared_json, cleared=gone)
 
 
 @click.command()
 @click.argument("name", metavar="KEY|NUM|ID")
-@scope_option("Where it was kept.")
+@scope_option("The scope it was in.")
 @common
 def restore(name: str, scope: str | None, as_json: bool, door: Door) -> None:
-    """Bring back a record or a version.
+    """Restore a record or an earlier version.
 
-    A forgotten record, an earlier version by its id, or entries that an edit took out. `vade undo` undoes a
-    whole run, such as an import.
+    Restores a forgotten record, an earlier version by its id, or entries that an edit removed. To undo a
+    whole run, such as an import, use `vade undo`.
     """
     record = door().restore(name, scope=scope)
     output.tell(as_json, f"restored {record.key} ({record.place.scope})", to_json.brief_json, record)
@@ -301,7 +299,7 @@ def restore(name: str, scope: str | None, as_json: bool, door: Door) -> None:
 
 @click.command()
 @click.option("--scope", type=SCOPES, required=True, help="The scope to empty.")
-@click.option("--include-protected", is_flag=True, help="Protected records as well.")
+@click.option("--include-protected", is_flag=True, help="Include protected records.")
 @YES
 @common
 def clear(scope: str, include_protected: bool, yes: bool, as_json: bool, door: Door) -> None:
@@ -311,25 +309,25 @@ def clear(scope: str, include_protected: bool, yes: bool, as_json: bool, door: D
     if chosen:
         confirmed(f"Forget {output.plural(len(chosen), 'record')} of {chosen[0].place}?", yes=yes)
     cleared = memory.archive.clear(scope=scope, protected=include_protected)
-    back = "; `vade undo` brings all back, `vade restore KEY` one" if cleared else ""
+    back = "; `vade undo` restores all, `vade restore KEY` one" if cleared else ""
     text = f"forgot {output.plural(len(cleared), 'record')}{back}"
     output.tell(as_json, text, to_json.cleared_json, cleared=cleared)
 
 
 @click.command()
 @click.argument("key", metavar="[KEY|NUM]", required=False)
-@click.option("--text", help="Delete this text wherever it stands, instead of one record.")
-@click.option("--origin", type=_ORIGINS, help="Delete all that has this origin.")
-@click.option("--session", help="Delete all that this session wrote, and its transcript.")
-@click.option("--agent", help="Delete all that this agent or program wrote.")
+@click.option("--text", help="Delete this text everywhere, instead of one record.")
+@click.option("--origin", type=_ORIGINS, help="Delete everything with this origin.")
+@click.option("--session", help="Delete everything this session wrote, and its transcript.")
+@click.option("--agent", help="Delete everything this agent or program wrote.")
 @click.option("--since", metavar="TIME", help="Only what was written at this time or later.")
 @click.option("--until", metavar="TIME", help="Only what was written at this time or earlier.")
-@click.option("--source", help="Delete what was imported from this system, file or folder.")
-@scope_option("Where the record, or what goes, is kept.")
-@click.option("--dry-run", is_flag=True, help="Show what would be deleted, and delete nothing.")
-@click.option("--prove", is_flag=True, help="Leave a receipt, and keep the text from coming back.")
-@click.option("--list", "listing", is_flag=True, help="Show the tombstones that --prove left.")
-@click.option("--finish", is_flag=True, help="Finish what was cut short, and delete what came back.")
+@click.option("--source", help="Delete everything imported from this system, file or folder.")
+@scope_option("Only this scope.")
+@click.option("--dry-run", is_flag=True, help="Show what would be deleted; delete nothing.")
+@click.option("--prove", is_flag=True, help="Write a receipt, and block the text from being saved again.")
+@click.option("--list", "listing", is_flag=True, help="List the tombstones that --prove wrote.")
+@click.option("--finish", is_flag=True, help="Finish interrupted purges, and delete what reappeared.")
 @YES
 @common_but("agent", "session")
 def purge(
@@ -345,19 +343,19 @@ def purge(
     door: Door,
     **given: Any,
 ) -> None:
-    """Delete a record, a text or a session for good.
+    """Permanently delete a record, text or session.
 
-    It cannot be brought back.
+    It cannot be restored.
 
     Goes through records, journals, pinned documents, transcripts, the archive and its copies. Attached
-    sources are not ours to change: what is found there is only reported. What a disk or a backup keeps
-    below the files is out of reach. --origin, --session, --agent, --since, --until and --source may be
-    combined: what matches all of them goes.
+    sources are never changed: matches there are only reported. Copies on the disk itself or in backups
+    are out of reach. --origin, --session, --agent, --since, --until and --source can be
+    combined: only what matches all of them is deleted.
     """
     by_origin = any(value for name, value in given.items() if name != "scope")
     if sum((key is not None, text is not None, by_origin, listing, finish)) != 1:
         raise click.UsageError(
-            "Give either a KEY, --text TEXT, or where it came from (--origin, --session, --agent,"
+            "Pass a KEY, --text TEXT, or a filter (--origin, --session, --agent,"
             " --since, --until, --source); or --list or --finish."
         )
     memory = door()
@@ -366,7 +364,7 @@ def purge(
         output.tell(as_json, partial(show_tombstones, stones), to_json.tombstones_json, tombstones=stones)
         return
     run: Callable[..., Purge] = memory.archive.finish_purges
-    what = "what was cut short and what came back"
+    what = "interrupted purges and what reappeared"
     if text is not None:
         run = partial(memory.archive.purge_text, text, prove=prove)
         what = f"every occurrence of {output.plain(text)[:60]!r}"
@@ -378,11 +376,11 @@ def purge(
         output.tell(as_json and dry_run, partial(show_purged, seen), to_json.purged_json, seen)
         if dry_run or not any(each.gone for each in seen):
             return
-    confirmed(f"Delete {what} for good?", yes=yes)
+    confirmed(f"Permanently delete {what}?", yes=yes)
     _tell_purge(run(), as_json=as_json, wanted=text)
 
 
 def _tell_purge(found: Purge, *, as_json: bool, wanted: str | None) -> None:
     if not (found or as_json or wanted is None):
-        raise NotFound("that text stands nowhere in memory")
+        raise NotFound("no occurrence found")
     output.tell(as_json, partial(show_purged, found), to_json.purged_json, found)

@@ -33,7 +33,7 @@ RESUMED = "resume"
 _DAYS = 30  # after which a session is not resumed any more
 _MOST = 2_000  # marks
 REMINDER = 600  # tokens for what one prompt brings back
-MISTAKEN = "answered, but config.toml has a mistake that vade status names"
+MISTAKEN = "answered, but config.toml has an error; see vade status"
 
 
 class HookFailed(Exception):
@@ -48,9 +48,9 @@ def run(job: Job, tell: Callable[[bytes], None]) -> None:
     """Do what a hook asks for, and tell the answer as soon as it is there."""
     agent = find_agent(job.agent)
     if agent is None or agent.hooks is None:
-        raise HookFailed("this agent is not known")
+        raise HookFailed("unknown agent")
     if job.event not in tuple(agent.hooks.moments):
-        raise HookFailed("this agent has no such event")
+        raise HookFailed("unknown event for this agent")
     event, told = HookEvent(job.event), agent.hooks.read(_parsed(job.given), os.environ)
     memory = _opened(agent.name, told, job.home)
     tell(b"limit %f" % memory.settings.limits.hook)

@@ -174,7 +174,7 @@ def check_right(fact: SyncFact, caller: HubCaller, replaced: Iterable[Replaced],
     if fact.kind in _FOR_EDITORS:
         caller.need("editor", person=True)
     if fact.kind == "vouch" and fact.target.split(" ", 1)[-1] != caller.name:
-        raise forbidden("a vouch is given in one's own name")
+        raise forbidden("only the member can verify in their own name")
     if protected and fact.over and not (caller.person and caller.at_least("editor")):
         raise (forbidden if caller.person else propose)("this document is protected")
     if caller.person:

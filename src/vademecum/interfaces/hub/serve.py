@@ -63,7 +63,8 @@ def check_listening(listening: Listening) -> None:
             ipaddress.ip_network(each, strict=False)
         except ValueError as error:
             raise UsageError(
-                f"{each!r} is no address of a proxy", hint="name addresses, such as `--behind-proxy 10.0.0.7`"
+                f"{each!r} is not the address of a proxy",
+                hint="name addresses, such as `--behind-proxy 10.0.0.7`",
             ) from error
     if is_loopback(listening.host) or listening.certificate or listening.proxies:
         return

@@ -60,7 +60,7 @@ def examine(one: Installation, home: Home) -> Iterator[Trial]:
         found = _found(one)
     except (Malformed, Refused, OSError) as error:
         if known:
-            yield Trial(name, "files", "error", str(error), "mend it with any editor")
+            yield Trial(name, "files", "error", str(error), "fix it with any editor")
         return
     troubles = list(_missing(parts, name, again, known=known))
     yield from troubles
@@ -76,12 +76,12 @@ def _missing(parts: Mapping[str, bool | None], name: str, again: str, *, known: 
     """What should be in an agent's files and is not."""
     missing = sorted(what for what, state in parts.items() if state is False)
     if not any(parts.values()):
-        said = "nothing of what was installed is in its files any more"
+        said = "its files no longer contain what was installed"
         yield from (
             [Trial(name, "files", "warning", said, f"{again}, or vade uninstall {name}")] if known else []
         )
     elif missing:
-        said = f"installed only in part: no {' and no '.join(missing)} in its files"
+        said = f"partly installed: no {' and no '.join(missing)} in its files"
         yield Trial(name, "files", "warning", said, again)
 
 
@@ -157,12 +157,12 @@ def _try_server(words: tuple[str, ...], environ: dict[str, str], again: str) -> 
     try:
         tools = _ask(process)
     except (OSError, ValueError, KeyError, TypeError):
-        return "error", "the server gave no answer that can be used", _REPORT
+        return "error", "the server gave no valid answer", _REPORT
     finally:
         late.cancel()
         process.kill()
         process.communicate()
-    return "ok", f"the server answers, {tools} tools", ""
+    return "ok", f"the server works, {tools} tools", ""
 
 
 def _ask(process: subprocess.Popen[bytes]) -> int:
@@ -191,13 +191,13 @@ def _try_hook(command: str, again: str) -> tuple[str, str, str]:
             command, shell=True, input=given, capture_output=True, timeout=PATIENCE, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        return "error", f"the hook does not end: {type(error).__name__}", _REPORT
+        return "error", f"the hook does not finish: {type(error).__name__}", _REPORT
     if done.returncode in (126, 127):
         return "error", "the hook's program cannot be started", again
     if done.returncode or done.stderr:
         return "error", f"the hook failed with {done.returncode}", _REPORT
     slow = time.monotonic() - begun > 5
-    return ("warning", "the hook works, and took more than 5 s", "") if slow else ("ok", "the hook works", "")
+    return ("warning", "the hook works, but took more than 5 s", "") if slow else ("ok", "the hook works", "")
 
 
 def tell(trial: Trial) -> str:

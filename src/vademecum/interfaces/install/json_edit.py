@@ -164,7 +164,7 @@ def _skip(text: str, at: int) -> int:
 
 def _wrong(text: str, at: int) -> Malformed:
     line = text.count("\n", 0, at) + 1
-    return Malformed(f"line {line} is not JSON", hint="mend it with any editor; nothing was changed")
+    return Malformed(f"line {line} is not JSON", hint="fix it with any editor; nothing was changed")
 
 
 # -------------------------------------------------------------------- writing

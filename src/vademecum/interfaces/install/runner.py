@@ -97,7 +97,7 @@ def _server(path: Path, value: Mapping[str, Any], below: str) -> ConfigEdit:
         found = json_edit.find(json_edit.parse(text), keys) if text.strip() else None
         if found is not None and not _is_ours(found.value):
             raise Collision(
-                f"{path} has another server named {NAME}", hint="rename it there, and install again"
+                f"{path} already has another server named {NAME}", hint="rename it there, and install again"
             )
         if found is None:
             return json_edit.put(text, keys, dict(value))
@@ -126,7 +126,7 @@ def _toml_server(path: Path, command: tuple[str, ...]) -> ConfigEdit:
         own = servers.get(NAME)
         if own is not None and not _is_ours(own):
             raise Collision(
-                f"{path} has another server named {NAME}", hint="rename it there, and install again"
+                f"{path} already has another server named {NAME}", hint="rename it there, and install again"
             )
         if own is None and isinstance(servers, tomlkit.items.InlineTable):
             own = servers[NAME] = tomlkit.inline_table()
@@ -181,7 +181,7 @@ def _toml(text: str) -> Any:
     except TOMLKitError as error:
         line = getattr(error, "line", "?")
         raise Malformed(
-            f"line {line} is not TOML", hint="mend it with any editor; nothing was changed"
+            f"line {line} is not TOML", hint="fix it with any editor; nothing was changed"
         ) from None
 
 
@@ -242,7 +242,7 @@ def _own(text: str, path: tuple[str, ...], agent: str, event: str) -> list[OwnHo
     if found is None:
         return []
     if not isinstance(found.value, list):
-        raise Malformed(f"{'.'.join(path)} is not a list", hint="mend it with any editor")
+        raise Malformed(f"{'.'.join(path)} is not a list", hint="fix it with any editor")
     ours = re.compile(rf"vade.* hook {agent} {event}(?:\s|$)")
     return list(_commands(found.value, path, ours))
 
@@ -297,7 +297,7 @@ def _own_file(what: str, path: Path, content: str) -> ConfigEdit:
 
     def put(text: str) -> str:
         if text.strip() and not there(text):
-            raise Collision(f"{path} is somebody's own file", hint="move it away, and install again")
+            raise Collision(f"{path} is a file of your own", hint="move it away, and install again")
         return content
 
     def there(text: str) -> bool:
@@ -356,7 +356,7 @@ class Installation(NamedTuple):
         agent = find_agent(name)
         if agent is None or agent.setup is None:
             known = ", ".join(having("setup"))
-            raise UnknownName(f"{shown(name)} is not an agent that is known here", hint=f"one of {known}")
+            raise UnknownName(f"{shown(name)} is not a known agent", hint=f"one of {known}")
         return cls(agent, agent.setup, where, program._replace(client=agent.name))
 
     @property
@@ -465,7 +465,7 @@ def _inside(root: Path, path: Path) -> Path:
     top, real = os.path.realpath(root), os.path.realpath(path)
     if not real.startswith(top.rstrip(os.sep) + os.sep):
         raise Refused(
-            f"{path} leads out of {root}", hint="put a file of its own in its place, and install again"
+            f"{path} points outside {root}", hint="replace it with a regular file, and install again"
         )
     return Path(real)
 
@@ -519,7 +519,7 @@ def _named(path: Path) -> Iterator[None]:
     try:
         yield
     except Malformed as error:
-        raise Malformed(f"{path}: {error}", hint="mend it with any editor; nothing was changed") from error
+        raise Malformed(f"{path}: {error}", hint="fix it with any editor; nothing was changed") from error
 
 
 # -------------------------------------------------------------------- doing it

@@ -28,7 +28,7 @@ _FORM = {
     "properties": {"save": {"type": "boolean", "title": "Do this", "default": False}},
     "required": ["save"],
 }
-NO = Refused("the person said no to this", hint="leave it as it is, and do not ask again in other words")
+NO = Refused("the user declined this", hint="leave it unchanged, and do not ask again with other words")
 
 
 def fingerprint(write: Write) -> str:
@@ -93,8 +93,6 @@ class Questions:
         """Use a question up; an answer to another question, or to none, is no answer."""
         asked, at = self._open.pop(token, ("", 0.0))
         if not asked or time.monotonic() - at > PATIENCE:
-            raise Conflict("there is no open question to this answer", hint="make the call again")
+            raise Conflict("this answer matches no open question", hint="repeat the call")
         if asked != what:
-            raise Conflict(
-                "the person was asked about something else than this", hint="make the call again as it was"
-            )
+            raise Conflict("the user was asked about something else", hint="repeat the call unchanged")

@@ -68,8 +68,8 @@ def token_of(home: Home) -> str:
     token = content.decode("ascii", "replace").strip()
     if len(token) < _SHORTEST or not token.isprintable() or " " in token:
         raise Malformed(
-            f"{where} holds no token of at least {_SHORTEST} characters",
-            hint="delete it, and a new one is made",
+            f"{where} has no token of at least {_SHORTEST} characters",
+            hint="delete it; a new one will be created",
         )
     return token
 
@@ -269,11 +269,11 @@ class Guard:
             return 400, "a request says its length once"  # who is asked in between may read another one
         hosts, origins = headers.getlist("host"), headers.getlist("origin")
         if len(hosts) != 1 or hosts[0].lower() not in self._hosts:
-            return 421, "this server answers to its own address on this machine only"
+            return 421, "this server only answers to its own address on this machine"
         if any(origin.lower() not in self._origins for origin in origins):
-            return 403, "pages of other sites may not speak to this server"
+            return 403, "requests from other sites are not allowed"
         if self._token is not None and not self._holds_token(headers.getlist("authorization")):
-            return 401, "the token is missing or wrong; it stands in the file mcp-token of the memory folder"
+            return 401, "the token is missing or wrong; it is in the file mcp-token of the memory folder"
         return None
 
     def _holds_token(self, given: list[str]) -> bool:
@@ -285,7 +285,7 @@ class Guard:
 def _too_large(headers: Headers) -> tuple[int, str] | None:
     """Why a request is more than this server takes, whoever sent it."""
     if sum(len(name) + len(value) for name, value in headers.raw) > LARGEST_HEAD:
-        return 431, "the headers are larger than this server takes"
+        return 431, "the headers are too large"
     size = headers.get("content-length", "0")
     if not size.isdecimal() or len(size) > 20 or int(size) > LARGEST_BODY:
         return 413, f"a request may have {LARGEST_BODY:,} bytes"

@@ -22,23 +22,23 @@ STATUS, TODAY, FILE = "vade://status", "vade://journal/today", "vade://file/"
 _MARKDOWN, _JSON = "text/markdown", "application/json"
 TEMPLATE = {
     "name": "file",
-    "title": "A file of memory",
+    "title": "A memory file",
     "uriTemplate": FILE + "{+path}",
-    "description": "A file by its path, as a search gives it.",
+    "description": "A file by its path, as search returns it.",
     "mimeType": _MARKDOWN,
 }
 _JOURNAL = {
     "name": "journal",
     "title": "Today's journal",
     "uri": TODAY,
-    "description": "What was noted today in this project.",
+    "description": "Today's journal notes of this project.",
     "mimeType": _MARKDOWN,
 }
 _STANDING = {
     "name": "status",
-    "title": "How memory stands",
+    "title": "Memory status",
     "uri": STATUS,
-    "description": "What is kept, what the index covers, and what needs a look.",
+    "description": "What is saved, what the index covers, and what needs attention.",
     "mimeType": _JSON,
 }
 
@@ -69,10 +69,10 @@ def read_resource(memory: Memory, uri: str) -> dict[str, Any]:
     if uri == TODAY:
         return _text(uri, memory.notes_of_today().text)
     if not uri.startswith(FILE):
-        raise NotFound(f"there is no resource {uri}", hint="list the resources to see what is there")
+        raise NotFound(f"there is no resource {uri}", hint="list the resources to see what exists")
     found = memory.get(unquote(uri.removeprefix(FILE)))
     if not found.lines:
-        raise NotFound(f"there is no resource {uri}", hint="list the resources to see what is there")
+        raise NotFound(f"there is no resource {uri}", hint="list the resources to see what exists")
     return _text(uri, found.text)
 
 
@@ -87,19 +87,19 @@ PROMPTS: tuple[dict[str, Any], ...] = (
     {
         "name": "remember",
         "title": "Remember this",
-        "description": "Have something kept in the right place, in words that stand on their own.",
+        "description": "Save something in the right scope, in words that are clear on their own.",
         "arguments": [{"name": "what", "description": "What to remember.", "required": True}],
     },
     {
         "name": "recall",
         "title": "What do you know about …",
-        "description": "Begin with what memory holds about a topic.",
+        "description": "Start with what memory has about a topic.",
         "arguments": [{"name": "topic", "description": "What it is about.", "required": True}],
     },
     {
         "name": "handoff",
-        "title": "Hand over",
-        "description": "Write down where the work stands, for whoever goes on with it.",
+        "title": "Handoff",
+        "description": "Save the state of the work for the next session or agent.",
         "arguments": [{"name": "focus", "description": "What matters most.", "required": False}],
     },
 )
@@ -116,14 +116,14 @@ def get_prompt(
     """A prompt with its places filled in."""
     prompt = next((each for each in offered_prompts(tools) if each["name"] == name), None)
     if prompt is None:
-        raise NotFound(f"there is no prompt {name}", hint="list the prompts to see what is there")
+        raise NotFound(f"there is no prompt {name}", hint="list the prompts to see what exists")
     for each in prompt["arguments"]:
         if each["required"] and not given.get(each["name"], "").strip():
             raise UsageError(f"`{each['name']}` is missing", hint=f"pass `{each['name']}`")
     places = {each["name"]: safe_text(given.get(each["name"], "")) for each in prompt["arguments"]}
     if name == "recall":
         # Built by the same hands as what is injected: what nobody verified stays out of it.
-        places["memory"] = memory.injection.block(query=places["topic"]).text or "Nothing is remembered yet."
+        places["memory"] = memory.injection.block(query=places["topic"]).text or "No memories yet."
     if name == "handoff":
         places["focus"] = places["focus"] or "everything that is not finished"
     said = re.sub(r"\{(\w+)\}", lambda place: places[place[1]], _prompt(name))

@@ -38,19 +38,19 @@ logger = logging.getLogger(__name__)
 
 # What to try, in the words of this door; a hint that an error brings itself is kept.
 _TRY: Mapping[type[VadeError], str] = {
-    errors.UsageError: "look at the arguments in the tool's description",
+    errors.UsageError: "check the arguments in the tool's description",
     errors.InvalidText: "pass a text that is neither empty nor very long",
     errors.InvalidKey: "use 1 to 60 of a-z, 0-9 and `-`, not first, or leave `key` out",
-    errors.UnknownName: "look at the names in the tool's description",
+    errors.UnknownName: "check the names in the tool's description",
     errors.ScopeUnresolved: "choose another scope: this connection has none of that kind",
-    errors.NotFound: "search memory to see what is there",
-    errors.Ambiguous: "say which one with `scope`, or by its number",
-    errors.SecretFound: "leave the secret out, and store where it can be found instead",
-    errors.NotVisible: "do without it: this connection may not see that",
+    errors.NotFound: "search memory to see what exists",
+    errors.Ambiguous: "choose one with `scope`, or by its number",
+    errors.SecretFound: "leave out the secret, and save where to find it instead",
+    errors.NotVisible: "continue without it: this connection cannot see it",
     errors.IncognitoWrite: "do not store anything in this session",
-    errors.OutsideMemory: "use a path as a search gave it",
-    errors.Locked: "try once more in a moment",
-    errors.StorageFailed: "tell the person that the disk refused; `vade doctor` says more",
+    errors.OutsideMemory: "use a path from search results",
+    errors.Locked: "try again in a moment",
+    errors.StorageFailed: "tell the user that writing failed; `vade doctor` shows details",
 }
 IDLE = 5.0  # seconds without a call, after which passages are read that wait for it
 MOST = 64  # connections whose memory is kept open; the one not used for longest is closed first
@@ -198,7 +198,7 @@ class MemoryServer:
             return failed(error)
         except Exception as error:
             logger.exception("the tool %s failed", tool.name)
-            return failed(VadeError(f"something went wrong inside vade ({type(error).__name__})"))
+            return failed(VadeError(f"internal error ({type(error).__name__})"))
 
     def _write(
         self, write: Write, params: Mapping[str, Any], peer: Peer, connection: Connection
@@ -209,8 +209,8 @@ class MemoryServer:
             return earlier
         if policy is Consent.DENY:
             raise Refused(
-                f"writing to {write.scope} memory through MCP is switched off",
-                hint="tell the person; `approval` in config.toml decides it",
+                f"writing to {write.scope} memory through MCP is disabled",
+                hint="tell the user; `approval` in config.toml controls it",
             )
         agreed = policy is not Consent.ASK
         if not agreed and peer.can_ask:
@@ -290,7 +290,7 @@ def tidy(options: Mapping[str, Any]) -> None:
             with open_memory(options) as memory:
                 memory.care.sweep_if_due()
         except (VadeError, OSError) as error:
-            logger.warning("nothing was put away: %s", error)
+            logger.warning("nothing was archived: %s", error)
 
     threading.Thread(target=sweep, daemon=True).start()
 
@@ -315,7 +315,7 @@ def _made(memory: Memory, write: Write, *, wait: bool) -> Mapping[str, Any]:
         return {
             "outcome": "waiting",
             "approval": waiting.id,
-            "message": "nothing is written yet: a person decides with `vade approve`; go on without it",
+            "message": "pending: the user decides with `vade approve`; continue without it",
         }
 
     return memory.requests.once(write.key, write.operation, write.arguments, do=do) if write.key else do()

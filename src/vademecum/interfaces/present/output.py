@@ -1,4 +1,4 @@
-"""What goes out to whoever called: JSON for programs, plain lines, colour on a terminal, a text to edit."""
+"""Output for whoever called: JSON for programs, plain lines, colour on a terminal, a text to edit."""
 
 from __future__ import annotations
 
@@ -306,9 +306,7 @@ def from_editor(text: str, name: str, *, quiet: bool) -> tuple[str | None, Path]
         code = subprocess.run([*shlex.split(editor), str(draft)], check=False, stdout=screen).returncode
     except (OSError, ValueError) as error:
         discard(draft)
-        raise VadeError(
-            f"the editor {editor} did not start", hint="name another one in the variable EDITOR"
-        ) from error
+        raise VadeError(f"the editor {editor} did not start", hint="set another one in EDITOR") from error
     if code:
         typed = draft.is_file() and draft.read_bytes() != text.encode()
         if not typed:

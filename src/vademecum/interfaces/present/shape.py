@@ -1,4 +1,4 @@
-"""A JSON object, declared once: where each field comes from, what it is, and the schema that tells of it.
+"""A JSON object, declared once: where each field comes from, what it is, and its schema.
 
 Knows plain values and their attributes; knows nothing of memory.
 """

@@ -61,10 +61,10 @@ def show_answer(answer: Answer, query: str, *, explain: bool, full: bool = True,
         return
     _show_passages(answer, query, explain=explain, full=full)
     if not answer.results:
-        output.line("Nothing found. Try other words, or `vade list` to see what is here.")
+        output.line("Nothing found. Try other words, or `vade list` to list all records.")
     if answer.hidden:
         hidden = output.plural(answer.hidden, "result")
-        output.error(f"{hidden} hidden by the minimum score: --min-score 0 shows all")
+        output.error(f"{hidden} hidden by --min-score; 0 shows all")
     covered = answer.coverage
     if explain or covered.indexed < covered.files:
         said = f" and {output.plural(covered.sessions, 'session')}" if covered.sessions else ""
@@ -82,7 +82,7 @@ def _show_passages(answer: Answer, query: str, *, explain: bool, full: bool) -> 
             output.line()
         if passage.match == "weak" and passage.related is None and not heading:
             heading = True
-            output.line("weak matches, which may not answer this:\n")
+            output.line("weak matches (they may not answer this):\n")
         output.line(_title(passage))
         text = output.plain(passage.snippet)
         text = text if full else _beginning(text, query)
@@ -186,7 +186,7 @@ def show_waiting(waiting: Sequence[Waiting], *, as_json: bool) -> None:
         if number:
             output.line()
         if each.request is None:
-            output.line(f"{each.short} · {each.trouble}; it can only be refused")
+            output.line(f"{each.short} · {each.trouble}; it can only be rejected")
             continue
         asked = each.request
         where = f"{asked.scope} {asked.project or ''}".strip() if asked.scope == "project" else asked.scope
@@ -200,9 +200,9 @@ def show_waiting(waiting: Sequence[Waiting], *, as_json: bool) -> None:
                 for line in f"{name}: {spelled(said)}".split("\n"):
                     output.line(f"  {line}")
     if waiting:
-        output.line("\n`vade approve yes ID` writes one, `vade approve no ID` refuses it")
+        output.line("\n`vade approve yes ID` makes the write, `vade approve no ID` rejects it")
     else:
-        output.line("nothing waits")
+        output.line("nothing is pending")
 
 
 def _shown(arguments: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -232,11 +232,13 @@ def show_lessons(memory: Memory, kind: str | None, scope: str | None, *, as_json
             ]
             for each in found
         ]
-        output.table(rows, ["#", "key", "scope", "type", "score", "sure", "used", "age", "trust", "text"])
+        output.table(
+            rows, ["#", "key", "scope", "type", "score", "confidence", "used", "age", "trust", "text"]
+        )
     elif kind or scope:
-        output.line("nothing of that was learned")
+        output.line("no such lessons")
     else:
-        output.line('nothing was learned yet: `vade learn discovery "…"` keeps the first lesson')
+        output.line('no lessons yet: `vade add "…" --type discovery` saves one')
 
 
 def figures_row(scope: str, kind: str, figures: LessonFigures) -> list[str]:
@@ -259,11 +261,11 @@ def show_outcome(outcome: RunOutcome, *, applied: bool, command: str = "vade swe
     for proposal in outcome.proposals:
         output.line(f"{proposal.what}: {proposal.where}: {proposal.why}")
     for path in outcome.deleted:
-        output.line(f"{'deleted' if applied else 'would delete'} for good: {path}")
+        output.line(f"{'deleted' if applied else 'would delete'} permanently: {path}")
     for finding in outcome.findings:
         output.line(f"left alone: {finding.where}: {finding.why}")
     large = f"{outcome.large}; " if outcome.large else ""
-    dry = f"{large}nothing was changed; `{command} --apply` does it"
+    dry = f"{large}nothing was changed; `{command} --apply` makes the changes"
     output.line(ending(outcome, applied=applied, nothing="nothing to do", dry=dry))
     show_left(outcome.told)
 
@@ -274,7 +276,7 @@ def ending(outcome: RunOutcome, *, applied: bool, nothing: str, dry: str) -> str
         return nothing
     if not applied:
         return dry
-    back = f"; `vade undo {outcome.run}` takes it back" if outcome.run else ""
+    back = f"; `vade undo {outcome.run}` reverts it" if outcome.run else ""
     return f"changed {output.plural(sum(each.done for each in outcome.told), 'file')}{back}"
 
 
@@ -293,7 +295,7 @@ def show_lint(found: Sequence[Finding]) -> None:
             output.line(f"  {finding.mend}")
     errors = sum(finding.severity == "error" for finding in found)
     told = f"{output.plural(len(found), 'finding')}, {output.plural(errors, 'error')}"
-    output.line(told if found else "nothing is wrong")
+    output.line(told if found else "no problems found")
 
 
 def list_sessions(found: Sequence[Session], *, as_json: bool) -> None:
@@ -315,7 +317,7 @@ def list_sessions(found: Sequence[Session], *, as_json: bool) -> None:
         ]
         output.table(rows, ["session", "age", "messages", "tokens", "cost", "project", "text"])
     else:
-        output.line("no session is here yet: `vade sessions import --all` keeps those of other agents")
+        output.line("no sessions yet: `vade sessions import --all` imports those of other agents")
 
 
 def show_purged(found: Purge) -> None:
@@ -325,10 +327,12 @@ def show_purged(found: Purge) -> None:
         why = f": {each.why}" if each.why else ""
         output.line(f"{gone if each.gone else 'NOT deleted'}: {each.where} ({each.count}){why}")
     if not found:
-        output.line("nothing came from there")
+        output.line("nothing matches")
     if found.receipt is not None:
         id = found.receipt["id"]
-        output.line(f"receipt: purges/receipts/{id}.json; `vade purge --list` shows what cannot come back")
+        output.line(
+            f"receipt: purges/receipts/{id}.json; `vade purge --list` lists what cannot be saved again"
+        )
 
 
 def show_tombstones(stones: Sequence[Tombstone]) -> None:
@@ -337,7 +341,7 @@ def show_tombstones(stones: Sequence[Tombstone]) -> None:
         told = [output.plural(each.standing, "text")] if each.standing else []
         told += [output.plural(len(each.sessions), "session")] if each.sessions else []
         told += [f"{len(each.lifted)} stored again"] if each.lifted else []
-        state = "" if each.done else " (cut short: `vade purge --finish`)"
+        state = "" if each.done else " (interrupted: `vade purge --finish`)"
         output.line(f"{each.at}  {each.what}: {', '.join(told) or 'nothing'}{state}  {each.id}")
     if not stones:
         output.line("nothing was purged with --prove")
@@ -346,11 +350,11 @@ def show_tombstones(stones: Sequence[Tombstone]) -> None:
 def tell_purged(at: str) -> None:
     """Say that a text was purged before and is stored again."""
     if at:
-        output.error(f"this text was purged on {at[:10]}; it is stored again because you asked for it")
+        output.error(f"this text was purged on {at[:10]}; it is saved again because you asked for it")
 
 
 def show_merged(merged: Merged | None) -> None:
     """Say which wording no longer stands, and how to take that back."""
     if merged is not None:
         output.line(f"  superseded: “{merged.superseded}”")
-        output.line(f"  not the same? `{merged.undo}` takes the merge back")
+        output.line(f"  not a duplicate? `{merged.undo}` undoes the merge")

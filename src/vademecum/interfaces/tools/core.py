@@ -1,4 +1,4 @@
-"""The tools: records, search, journal, lessons, earlier sessions, things to do.
+"""The tools: records, search, journal, lessons, earlier sessions, to-do list.
 
 Every agent gets these; the sets at the end have them under the names that agents of other systems were
 prompted for, each of which is a call on the same memory.
@@ -60,8 +60,8 @@ Retry = Annotated[str | None, "A random text that makes a retry safe."]
 # ---------------------------------------------------------------- answers
 
 BESIDE = (
-    "your text stands beside what a person wrote, marked as contradicting it; a person decides with"
-    " `vade approve` whether it takes its place. Go on without it."
+    "your text is saved next to the user's, marked as contradicting it; the user decides with `vade"
+    " approve` whether to replace theirs. Continue without it."
 )
 
 
@@ -84,7 +84,7 @@ forgotten = JsonShape(
     "archived",
     "outcome key scope=place.scope message",
     outcome=at(lambda _: "forgotten"),
-    message=at(lambda record: f"`vade restore {record.key}` brings it back"),
+    message=at(lambda record: f"`vade restore {record.key}` restores it"),
 )
 LINES = JsonShape(
     "lines_read",
@@ -105,12 +105,12 @@ TODO = JsonShape("todo_list", "items text", items=many(JsonShape("todo_item", "i
 def memory_store(
     *,
     content: Annotated[str, ""],
-    key: Annotated[str | None, "The topic; made from the content when left out."] = None,
+    key: Annotated[str | None, "The topic; made from the content when omitted."] = None,
     scope: Annotated[str, f"{_WHERE}.", SCOPES] = "project",
     memory_type: Annotated[
         str | None,
-        "project (conventions, decisions), user (who the person is, how they work), feedback"
-        " (corrections), reference (where something is found); left out, a known topic keeps its own.",
+        "project (conventions, decisions), user (who the user is, how they work), feedback"
+        " (corrections), reference (where something is found); omitted, a known topic keeps its own.",
         TYPES,
     ] = None,
     tags: Tags = None,
@@ -129,10 +129,10 @@ def memory_store(
     return Write("store", {**kept, "slug": True}, scope, stored, idempotency_key)
 
 
-@tool("Recall what was remembered", found_json, read_only=True)
+@tool("Recall saved records", found_json, read_only=True)
 def memory_recall(
     *,
-    query: Annotated[str | None, "What you want to know; left out, the newest."] = None,
+    query: Annotated[str | None, "What you want to know; omitted, the newest."] = None,
     scope: OnlyScope = None,
     memory_type: Annotated[str | None, "", TYPES] = None,
     limit: Annotated[int, "", Span(1, 100)] = 10,
@@ -142,7 +142,7 @@ def memory_recall(
         "Instead of relevance; score is relevance with recency and use.",
         ("recency", "score", "usage"),
     ] = None,
-    include_related: Annotated[bool, "Also what they point to."] = False,
+    include_related: Annotated[bool, "Also related records."] = False,
 ) -> Read:
     """Records that answer a question, or the newest."""
 
@@ -175,14 +175,14 @@ def memory_forget(
 def memory_search(
     *,
     query: Annotated[str, "A question, or words to look for."],
-    maxResults: Annotated[int | None, "6 when left out.", Span(1, 100)] = None,
+    maxResults: Annotated[int | None, "Default: 6.", Span(1, 100)] = None,
     minScore: Annotated[float | None, "", Span(0, 1)] = None,
-    mode: Annotated[str | None, "hybrid when left out.", MODES] = None,
+    mode: Annotated[str | None, "Default: hybrid.", MODES] = None,
     scope: OnlyScope = None,
     sources: Annotated[
         Texts | None, "Only these: memory, journal, pinned, transcript, an attached folder."
     ] = None,
-    as_of: Annotated[str | None, "As memory stood on a day such as 2026-05-02."] = None,
+    as_of: Annotated[str | None, "Memory as of a day such as 2026-05-02."] = None,
 ) -> Read:
     """Passages of everything in sight that answer a question."""
 
@@ -206,11 +206,11 @@ def memory_get(
     path: Annotated[str, ""],
     from_: Annotated[int | None, "The first line.", Span(1)] = None,
     startLine: Annotated[int | None, "The same as `from`.", Span(1)] = None,
-    lines: Annotated[int | None, "All when left out.", Span(0)] = None,
+    lines: Annotated[int | None, "Default: all.", Span(0)] = None,
 ) -> Read:
     """Lines of a file; one that is not there is an empty text."""
     if from_ is not None and startLine is not None:
-        raise UsageError("`from` and `startLine` are two names of one argument", hint="pass one of them")
+        raise UsageError("`from` and `startLine` are the same argument", hint="pass one of them")
 
     def do(memory: Memory) -> dict[str, Any]:
         try:
@@ -298,7 +298,7 @@ def session_get(
     return Read(do)
 
 
-@tool("Keep a list of things to do", TODO)
+@tool("Keep a to-do list", TODO)
 def todo(
     *,
     operation: Annotated[str, "", TODO_OPERATIONS] = "list",
@@ -333,8 +333,8 @@ def todo(
 def _check_may_change(memory: Memory) -> None:
     if memory.settings.approval.mcp is Consent.DENY:
         raise Refused(
-            "writing to the list of things to do through MCP is switched off",
-            hint="tell the person; `approval` in config.toml decides it",
+            "writing to the to-do list through MCP is disabled",
+            hint="tell the user; `approval` in config.toml controls it",
         )
 
 
@@ -394,7 +394,7 @@ def _recalled(query: str, most: int) -> Read:
 
 @tool("Save a memory", stored, postponed_json)
 def save_memory(
-    content: Annotated[str, "One or two sentences that stand on their own."],
+    content: Annotated[str, "One or two sentences that are clear on their own."],
     tags: Tags = None,
     idempotency_key: Retry = None,
 ) -> Write:
@@ -488,21 +488,19 @@ def _prune(given: Given) -> Write:
 def _pruned(outcome: RunOutcome) -> dict[str, Any]:
     done = sum(each.done for each in outcome.told)
     if outcome.waiting:
-        own = f"{done} of your own went to the archive; " if done else ""
+        own = f"{done} of your own archived; " if done else ""
         return _PRUNED(
             outcome="waiting",
             count=done,
             waiting=outcome.waiting,
             approval=outcome.approval,
-            message=f"{own}{outcome.waiting} are a person's, who decides with `vade approve`",
+            message=f"{own}{outcome.waiting} are the user's, who decides with `vade approve`",
         )
     if outcome.proposals and not outcome.run:
         return _PRUNED(
             outcome="told", count=len(outcome.proposals), message=outcome.large or "nothing was done"
         )
-    back = (
-        f"`vade undo {outcome.run}` brings it back" if outcome.run else "nothing was too old or too doubtful"
-    )
+    back = f"`vade undo {outcome.run}` restores it" if outcome.run else "nothing to archive"
     return _PRUNED(outcome="pruned", count=done, message=back)
 
 
@@ -565,10 +563,12 @@ def memory_operations(
     error: Annotated[str | None, "add_solution: the error or problem."] = None,
     solution: Annotated[str | None, "add_solution: what solved it."] = None,
     pattern: Annotated[str | None, "add_pattern: the convention."] = None,
-    confidence: Annotated[float | None, "add_…: how sure you are.", Span(0, 1)] = None,
+    confidence: Annotated[float | None, "add_…: your confidence.", Span(0, 1)] = None,
     examples: Annotated[Texts | None, "add_…: paths of files that show it."] = None,
-    max_age_days: Annotated[int | None, "prune_ltm: unconfirmed for longer.", Span(0, 36_500)] = None,
-    min_confidence: Annotated[float | None, "prune_ltm: believed less.", Span(0, 1)] = None,
+    max_age_days: Annotated[
+        int | None, "prune_ltm: archive what is unconfirmed for longer.", Span(0, 36_500)
+    ] = None,
+    min_confidence: Annotated[float | None, "prune_ltm: archive what has less.", Span(0, 1)] = None,
     max_sessions: Annotated[int | None, "recall_sessions: in how many at most.", Span(1, 50)] = None,
     max_results: Annotated[int | None, "search, recall_sessions: how many at most.", Span(1, 20)] = None,
     idempotency_key: Retry = None,

@@ -218,7 +218,7 @@ _KINDS: Mapping[Any, _Kind] = {
     ),
     LineOrId: _Kind(
         {"anyOf": [{"type": "integer"}, {"type": "string"}]},
-        "the number of a line, or an id",
+        "a line number, or an id",
         lambda value: isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool)),
     ),
 }

@@ -64,7 +64,7 @@ class Shape(Protocol):
 def shape(name: str) -> Shape:
     """The shape of that name."""
     if name not in NAMES:
-        raise UnknownName(f"there is no message shape {name!r}", hint=f"use one of {', '.join(NAMES)}")
+        raise UnknownName(f"unknown message shape {name!r}", hint=f"use one of {', '.join(NAMES)}")
     family = import_module(f"{__name__}.{'openai' if name.startswith('openai_') else name}")
     return cast("Shape", getattr(family, name, family))  # one of a provider's two, or the module itself
 
@@ -80,7 +80,7 @@ def recognise(messages: Sequence[Json]) -> Shape | None:
 
 def objects(messages: Sequence[Json], *, name: str) -> Sequence[dict[str, Json]]:
     """The same messages, once it is sure that they are a list of objects."""
-    hint = "pass the list that the provider's API takes"
+    hint = "pass the list that the provider's API expects"
     if not isinstance(messages, list | tuple):
         kind = type(messages).__name__
         raise UsageError(f"{name} messages must be a list of objects, not {kind}", hint=hint)

@@ -30,7 +30,7 @@ class NewSource(Body):
 
 @calls.add("GET", "/status", to_json.standing_json, scope="read")
 def get_status(call: ApiCall) -> dict[str, Any]:
-    """Read what is here, and what needs a look."""
+    """Read what is here, and what needs attention."""
     return to_json.standing_json(call.memory.status(), warnings=[])
 
 

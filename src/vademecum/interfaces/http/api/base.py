@@ -34,7 +34,7 @@ LONGEST_KEY = 200
 _CHANGES = ("PUT", "PATCH", "DELETE")
 
 # What parameters are called and may be, once for all calls.
-ScopeQuery = Annotated[Scope | None, Query(description="Only this scope; otherwise all in sight.")]
+ScopeQuery = Annotated[Scope | None, Query(description="Only this scope; default: all visible.")]
 TypeQuery = Annotated[RecordType | None, Query(description="Only records of this type.")]
 LimitQuery = Annotated[int, Query(ge=1, le=200, description="How many at most.")]
 CursorQuery = Annotated[

@@ -28,7 +28,7 @@ class NewRun(Body):
 
     what: Literal["sweep", "heal", "promote", "merge"]
     apply: bool = False
-    large: bool = Field(False, description="Do it though it would put away much.")
+    large: bool = Field(False, description="Apply it even if it archives many records.")
     scope: Scope | None = None
 
 
@@ -77,7 +77,7 @@ def list_pending(
     call: ApiCall,
     kind: Annotated[list[Kind] | None, Query(max_length=10)] = None,
     scope: ScopeQuery = None,
-    declined: Annotated[bool, Query(description="What a person said no to instead.")] = False,
+    declined: Annotated[bool, Query(description="List rejected items instead.")] = False,
 ) -> dict[str, Any]:
     """List what waits for a person."""
     return to_json.inbox_json(call.memory.review.inbox(kind or (), scope=scope, declined=declined))
@@ -90,7 +90,7 @@ def decide(call: ApiCall, body: PersonsDecision) -> dict[str, Any]:
     waiting = {each.id: each for each in (*review.inbox().items, *review.inbox(declined=True).items)}
     missing = [each for each in body.ids if each not in waiting]
     if missing:
-        raise NotFound(f"nothing that waits has the id {missing[0][:80]}", hint="list what is pending again")
+        raise NotFound(f"nothing pending has the id {missing[0][:80]}", hint="list what is pending again")
     run, decided = review.decide([waiting[each] for each in dict.fromkeys(body.ids)], yes=body.yes)
     told = [_decision(each, id=each.item.id, kind=each.item.kind, name=each.item.name) for each in decided]
     return {"run": run, "decided": told}

@@ -318,7 +318,7 @@ def edit_text(call: ApiCall, name: str, text: str, scope: Scope | str | None) ->
 
 def _no_document(name: str) -> None:
     if name.lower().endswith(".md"):
-        raise NotFound(f"{name} is no record", hint="pinned documents are at /api/v1/pinned")
+        raise NotFound(f"{name} is not a record", hint="pinned documents are at /api/v1/pinned")
 
 
 def forgotten_of(version: Any) -> dict[str, Any]:

@@ -38,7 +38,7 @@ _SECURITY = {
         "type": "apiKey",
         "in": "cookie",
         "name": access.COOKIE,
-        "description": "Below a door alone.",
+        "description": "Only below a session's path.",
     },
     "page": {
         "type": "apiKey",

@@ -69,7 +69,7 @@ keys({
 
 const words = (id) => document.getElementById(id).value.split(/[\s,]+/).map((each) => each.replace(/^#/, "")).filter(Boolean);
 const ACTIONS = {
-  archive: { title: "Archive", yes: "Archive", lead: "They leave search and what agents are told. Undo brings them back, byte for byte.", done: "archived" },
+  archive: { title: "Archive", yes: "Archive", lead: "They leave search and what agents are told. Undo restores them, byte for byte.", done: "archived" },
   tag: { title: "Change tags of", yes: "Change tags", lead: "Tags are added and removed as one step.", done: "tagged" },
   move: { title: "Move", yes: "Move", lead: "They are kept, whole, in the other scope.", done: "moved" },
 };

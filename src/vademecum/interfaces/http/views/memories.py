@@ -1,4 +1,4 @@
-"""Memories: every record in sight as a table, with facets that narrow it down."""
+"""Memories: every visible record as a table, with facets that narrow it down."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Review: the one inbox of all that waits for a person, exactly as it stands."""
+"""Review: the one inbox of everything pending, with its exact text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Search: what answers a question, why it stands where it stands, and what was looked through."""
+"""Search: what answers a question, why it ranks where it does, and what was searched."""
 
 from __future__ import annotations
 

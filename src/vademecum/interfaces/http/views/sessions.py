@@ -94,7 +94,7 @@ def show_session(
 def _shares(usage: Usage) -> list[dict[str, Any]]:
     """What the tokens of a session were, as parts of a bar."""
     cached = min(usage.cached, usage.input)
-    parts = {"read anew": usage.input - cached, "read from the cache": cached, "written": usage.output}
+    parts = {"new input": usage.input - cached, "read from the cache": cached, "written": usage.output}
     total = sum(parts.values()) or 1
     return [
         {"name": name, "value": f"{count:,}", "share": 100 * count / total}

@@ -1,4 +1,4 @@
-"""Status: what is here, and what needs a look."""
+"""Status: what is here, and what needs attention."""
 
 from __future__ import annotations
 

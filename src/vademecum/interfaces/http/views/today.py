@@ -1,4 +1,4 @@
-"""Today: what was added and by which agent, what waits, how memory is, and a year of activity."""
+"""Today: what was added and by which agent, what is pending, how memory is, and a year of activity."""
 
 from __future__ import annotations
 
