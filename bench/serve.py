@@ -41,7 +41,7 @@ _SCRIPT = """
 local count = 0
 request = function()
   count = count + 1
-  if count % 5 == 0 then
+  if count %% 5 == 0 then
     local text = string.format('{"text": "Load of %%d %%d is kept as one.", "key": "load-%%d-%%d"}',
                                count, math.random(1e9), count, math.random(1e9))
     return wrk.format("POST", "/api/v1/records", {["Content-Type"] = "application/json",
@@ -69,7 +69,7 @@ class Running(NamedTuple):
     token: str
 
     def ask(self, path: str, **headers: str) -> bytes:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=900)
         connection.request("GET", path, headers=headers)
         got = connection.getresponse()
         body = got.read()
@@ -114,11 +114,16 @@ def measure(chosen: argparse.Namespace) -> dict[str, Rows]:
             home = catalogue.made(folder.resolve() / str(size), size, indexed=first)
             with running(home) as server:
                 title = f"{size:,} records, load of the machine {os.getloadavg()[0]:.1f}"
-                found[title] = _measured(server, home, chosen, searched=first)
+                found[title] = [_row(each) for each in _measured(server, home, chosen, searched=first)]
     finally:
         if chosen.folder is None:
             shutil.rmtree(folder)
     return found
+
+
+def _row(measured: dict[str, object]) -> dict[str, object]:
+    told = ", ".join(f"{value} {name}" for name, value in measured.items() if name != "what")
+    return {"what": measured["what"], "measured": told}
 
 
 def _measured(server: Running, home: catalogue.Home, chosen: argparse.Namespace, *, searched: bool) -> Rows:
@@ -250,7 +255,7 @@ def running(home: catalogue.Home) -> Iterator[Running]:
             home=home.folder / "home", cwd=home.folder, origin=Origin.USER, actor="human:bench"
         ) as memory:
             token = tokens.add(memory, f"bench-{time.time_ns()}", scopes=("write",), expires="1h")[1]
-        connection = http.client.HTTPConnection("127.0.0.1", int(found[1]), timeout=120)
+        connection = http.client.HTTPConnection("127.0.0.1", int(found[1]), timeout=900)
         connection.request("GET", found[2])
         got = connection.getresponse()
         door = re.search(r'data-door="([^"]+)"', got.read().decode())

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     Opener = Callable[["Whose"], Memory]
 
 Made = TypeVar("Made")
-THREADS = 4  # calls at once; files and one index gain nothing from more
-_IDLE = 4  # memories that stay open while nobody uses them
+THREADS = 2  # calls at once: each has an index of its own in memory, and one interpreter runs them all
+_IDLE = 2  # memories that stay open while nobody uses them
 
 
 class Whose(NamedTuple):
