@@ -6,11 +6,13 @@ A row is known from the catalogue, so that a table of many thousands reads only 
 from __future__ import annotations
 
 import base64
+import bisect
 import contextlib
 import heapq
 import json
 from collections import Counter
 from datetime import timedelta
+from itertools import chain
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,6 +24,7 @@ from vademecum.types import Finding, Origin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+    from datetime import datetime
 
     from vademecum.knowledge.citations import CheckedClaim, ProjectTree
     from vademecum.knowledge.trust import Trust
@@ -107,7 +110,7 @@ class Browse:
             raise UsageError("records are not sorted by that", hint=f"one of {', '.join(SORTS)}")
         if self._work.settings.incognito:
             return TablePage((), 0, 0, {})
-        with self._work.reported("list the records"):
+        with self._work.reported("list the records"), self._work.one_look():
             return self._table(wanted, sort, parse_cursor(after), max(1, min(limit, MOST)))
 
     def _table(
@@ -115,11 +118,10 @@ class Browse:
     ) -> TablePage:
         places = self._work.places(None)
         findings = self._work.hidden(places)
-        counts: dict[str, Counter[str]] = {facet: Counter() for facet in FACETS}
         shown: list[tuple[Any, str, Shelf, str, tuple[str, ...]]] = []
-        facts_of = _Labels(self._work.now(), decisions.verdicts(self._memory.home))
-        total = matching = 0
-        newest = sort in ("updated", "created")
+        counted: dict[str, list[tuple[Any, ...]]] = {facet: [] for facet in ("", *wanted)}
+        labels_of = _Labels(self._work.now(), decisions.verdicts(self._memory.home))
+        total, newest = 0, sort in ("updated", "created")
         for each in self._work.records.known(places, ROWS):
             if isinstance(each, Finding):
                 findings.append(each)
@@ -128,15 +130,16 @@ class Browse:
             findings += self._work.records.unreadable(shelf, known)
             total += len(known.facts)
             for name, fact in known.facts.items():
-                labels = facts_of(shelf, fact)
+                labels = labels_of(shelf, fact)
                 failing = [facet for facet in wanted if not _fits(facet, labels, wanted[facet])]
-                _count(counts, labels, failing)
+                if len(failing) < 2:
+                    counted[failing[0] if failing else ""].append(labels)
                 if failing:
                     continue
-                matching += 1
                 at = _place(sort, fact, name), f"{shelf.label}/{name}"
                 if after is None or (at < after if newest else at > after):
                     shown.append((*at, shelf, name, labels[3:5] + labels[6:7]))
+        counts, matching = _counts(counted), len(counted[""])
         page = (heapq.nlargest if newest else heapq.nsmallest)(limit + 1, shown, key=itemgetter(0, 1))
         rows = tuple(self._rows(page[:limit]))
         cursor = render_cursor(page[limit - 1][:2]) if len(page) > limit else ""
@@ -227,7 +230,7 @@ def _row_of(records: Records, shelf: Shelf, name: str, content: bytes) -> tuple[
     )
 
 
-ROWS = Fact("rows", 1, _row_of, logged=True)
+ROWS = Fact("rows", 2, _row_of)
 
 
 def agent_of(record: Record) -> str:
@@ -243,35 +246,38 @@ def agent_of(record: Record) -> str:
 class _Labels:
     """What each facet says of a row, in their order; the tags stand together."""
 
-    def __init__(self, now: Any, verified: Callable[[str], bool]) -> None:
-        self._since = [(age, clock.stamp(now - timedelta(days=days))) for age, days in AGES.items()]
+    def __init__(self, now: datetime, verified: Callable[[str], bool]) -> None:
+        days = sorted(AGES.items(), key=itemgetter(1), reverse=True)  # the longest ago first, as times sort
+        self._since = [clock.stamp(now - timedelta(days=each)) for _, each in days]
+        self._ages = ("older", *(name for name, _ in days))
         self._verified = verified
+        self._levels: dict[tuple[str, int, bool], str] = {}  # of what nobody verified
 
     def __call__(self, shelf: Shelf, fact: tuple[Any, ...]) -> tuple[Any, ...]:
-        level = trusting.Level.WAITING
-        verified = self._verified
-        if not fact[_DISPUTED] or verified(fact[_MARK]):
-            level = trusting.judge(
-                Origin(fact[_ORIGIN]),
-                folder=shelf.trusted,
-                verified=lambda: verified(fact[_MARK]),
-                sessions=lambda: int(fact[_SAID]),
-            ).level
-        age = self._age(fact[_UPDATED])
-        return (
-            str(shelf.place.scope),
-            fact[_TYPE],
-            fact[_TAGS],
-            fact[_ORIGIN],
-            str(level),
-            age,
-            fact[_AGENT],
-        )
+        updated = fact[_UPDATED]
+        age = self._ages[bisect.bisect_right(self._since, updated)] if updated else "undated"
+        level = self._level(shelf, fact)
+        return (shelf.place.scope.value, fact[_TYPE], fact[_TAGS], fact[_ORIGIN], level, age, fact[_AGENT])
 
-    def _age(self, updated: str) -> str:
-        if not updated:
-            return "undated"
-        return next((age for age, since in self._since if updated >= since), "older")
+    def _level(self, shelf: Shelf, fact: tuple[Any, ...]) -> str:
+        """How far what a record says is trusted, as `trust` judges it; most are judged once for many."""
+        origin, said = fact[_ORIGIN], min(fact[_SAID], trusting.ENOUGH)
+        verified = origin != Origin.USER and self._verified(fact[_MARK])
+        if fact[_DISPUTED] and not verified and not self._verified(fact[_MARK]):
+            return str(trusting.Level.WAITING)
+        if verified or not shelf.trusted:
+            return str(self._judged(fact, shelf))
+        if (origin, said, True) not in self._levels:
+            self._levels[origin, said, True] = str(self._judged(fact, shelf))
+        return self._levels[origin, said, True]
+
+    def _judged(self, fact: tuple[Any, ...], shelf: Shelf) -> trusting.Level:
+        return trusting.judge(
+            Origin(fact[_ORIGIN]),
+            folder=shelf.trusted,
+            verified=lambda: self._verified(fact[_MARK]),
+            sessions=lambda: int(fact[_SAID]),
+        ).level
 
 
 def _fits(facet: str, labels: tuple[Any, ...], wanted: frozenset[str]) -> bool:
@@ -279,13 +285,17 @@ def _fits(facet: str, labels: tuple[Any, ...], wanted: frozenset[str]) -> bool:
     return wanted <= {*value} if facet == "tag" else value in wanted
 
 
-def _count(counts: Mapping[str, Counter[str]], labels: tuple[Any, ...], failing: Sequence[str]) -> None:
-    """Count a row for each facet whose other facets it fits; chosen tags narrow the tags as well."""
-    if len(failing) > 1 or failing == ["tag"]:
-        return
-    for facet in failing or FACETS:
-        value = labels[FACETS.index(facet)]
-        counts[facet].update(value if facet == "tag" else (value,))
+def _counts(counted: Mapping[str, list[tuple[Any, ...]]]) -> dict[str, Counter[str]]:
+    """How often each value of a facet is there: in the rows that fit, and in those that only it leaves out.
+
+    Of tags a record must have all, so those that are chosen narrow the tags as well.
+    """
+    found = {}
+    for at, facet in enumerate(FACETS):
+        rows = chain(counted[""], () if facet == "tag" else counted.get(facet, ()))
+        values = map(itemgetter(at), rows)
+        found[facet] = Counter(chain.from_iterable(values) if facet == "tag" else values)
+    return found
 
 
 def _place(sort: str, fact: tuple[Any, ...], name: str) -> str | int:

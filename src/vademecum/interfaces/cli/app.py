@@ -41,7 +41,7 @@ Every day
   today      everyday  Show what was added today, and what is pending.
   log        everyday  Show the history of a record.
   diff       everyday  Compare a record with an earlier version.
-  open       everyday  Open a record's file in its default program.
+  open       everyday  Open the page in your browser, or a record's file.
   move       everyday  Move a record to another scope.
   rename     everyday  Rename a record; the old key still finds it.
   tag        everyday  Add tags to records, or remove them.

@@ -221,15 +221,23 @@ def _page(lines: Sequence[str]) -> None:
 
 
 @click.command("open")
-@key_argument(metavar="KEY|NUM|DOCUMENT")
+@click.argument("key", metavar="[KEY|NUM|DOCUMENT]", required=False, shell_complete=complete_keys)
+@click.option("--web", is_flag=True, help="Open the record's page in your browser instead.")
 @scope_option("The scope of the record.")
 @common
-def open_(key: str, scope: str | None, as_json: bool, door: Door) -> None:
-    """Open a record's file in its default program.
+def open_(key: str | None, *, web: bool, scope: str | None, as_json: bool, door: Door) -> None:
+    """Open the page in your browser, or a record's file.
 
-    Edits you save there take effect at once. `vade edit` opens your editor and checks the result.
+    Without a KEY it is the page (`vade serve`), on the server that runs or on one that is started; with a KEY
+    the record's file in its default program, or with --web its page. Edits you save in the file take effect
+    at once. `vade edit` opens your editor and checks the result.
     """
     memory = door()
+    if key is None or web:
+        from vademecum.interfaces.cli.web import open_page
+
+        open_page(memory, _page_of(memory, key, scope), as_json=as_json)
+        return
     path = _file(memory, key, scope)
     if as_json:
         output.as_json(to_json.path_json, path=path)
@@ -240,6 +248,16 @@ def open_(key: str, scope: str | None, as_json: bool, door: Door) -> None:
             f"no program on this machine opens {path}", hint=f"`vade edit {key}` opens it in your editor"
         )
     output.line(f"opened {path}")
+
+
+def _page_of(memory: Memory, key: str | None, scope: str | None) -> str:
+    """The address of a record's page, or of the first one."""
+    from urllib.parse import quote
+
+    if key is None:
+        return "/"
+    record = memory.show(key, scope=scope)
+    return f"/records/{quote(record.key)}?scope={record.place.scope}"
 
 
 def _file(memory: Memory, key: str, scope: str | None) -> Path:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from vademecum.interfaces.cli.options import Door
+    from vademecum.memory import Memory
     from vademecum.memory.tokens import AccessToken
 
 _SCOPES = ("read", "write", "review")
@@ -31,10 +32,31 @@ def serve(*, port: int | None, opening: bool, as_json: bool, door: Door) -> None
     terminal only, or opened by --open. What you save on the page has the origin `user`; what a token of
     `vade token add` saves, `agent`. Runs until it is stopped.
     """
+    _serve(door(), port, opening=opening, as_json=as_json)
+
+
+def open_page(memory: Memory, path: str, *, as_json: bool) -> None:
+    """Open a page of this memory in the browser: of the server that runs, or of one that is started."""
+    from vademecum.interfaces.http.serve import PORT, find_server
+
+    taken, running = find_server(PORT)
+    if not running:
+        _serve(memory, 0 if taken else PORT, opening=True, as_json=as_json, to=path)
+        return
+    address = f"{running}{path}"  # a browser that was let in knows its way; another is told how
+    if as_json:
+        output.as_json(to_json.serving_page_json, url=address, page=True)
+    else:
+        output.line(f"opened {address}")
+    _open_browser(address)
+
+
+def _serve(memory: Memory, port: int | None, *, opening: bool, as_json: bool, to: str = "") -> None:
+    """Serve until stopped; a link leads `to` a page of it."""
+    from urllib.parse import quote
+
     from vademecum.interfaces.cli.agents import options_of
     from vademecum.interfaces.http import serve as serving
-
-    memory = door()
 
     def ready(address: str, link: Callable[[], str]) -> None:
         person = memory.caller.origin == "user"
@@ -49,7 +71,7 @@ def serve(*, port: int | None, opening: bool, as_json: bool, door: Door) -> None
         if sys.stderr.isatty() and memory.caller.decides:
             click.echo(f"vade: open {link()} (works once)", err=True)
         if opening:
-            _open_browser(link())
+            _open_browser(link() + (f"&to={quote(to)}" if to else ""))
 
     serving.run(
         options_of(memory),

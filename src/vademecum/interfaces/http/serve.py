@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 PORT = 8378
 CLIENT = "vade-serve"
+_REALM = 'Bearer realm="vade"'  # by which a server of ours is known
 
 
 def run(
@@ -62,6 +63,24 @@ def run(
         )
     finally:
         connections.close()
+
+
+def find_server(port: int) -> tuple[bool, str]:
+    """Whether somebody listens on a port of this machine, and the address if that is a server of ours."""
+    import http.client
+
+    connection = http.client.HTTPConnection(over_http.HOST, port, timeout=2)
+    try:
+        connection.connect()
+        connection.request("GET", "/memories.json")
+        realm = connection.getresponse().getheader("WWW-Authenticate") or ""
+    except http.client.HTTPException:
+        return True, ""
+    except OSError:
+        return connection.sock is not None, ""
+    finally:
+        connection.close()
+    return True, f"http://{over_http.HOST}:{port}" if realm == _REALM else ""
 
 
 def opener(options: Mapping[str, Any]) -> Opener:
