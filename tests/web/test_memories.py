@@ -170,7 +170,7 @@ def test_the_theme_that_was_chosen_stays(web: Web) -> None:
     page = web.open("/memories", color_scheme="light")
     light = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
     page.click("#theme")
+    web.until(page, f"getComputedStyle(document.documentElement).backgroundColor !== '{light}'")
     dark = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
-    assert dark != light
     page.reload()
     assert page.evaluate("getComputedStyle(document.documentElement).backgroundColor") == dark
