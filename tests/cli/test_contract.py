@@ -68,11 +68,13 @@ def test_a_schema_that_was_changed_by_hand_is_noticed(tmp_path: Path) -> None:
 def test_a_schema_is_one_and_its_objects_have_one_casing_each(path: Path) -> None:
     schema = json.loads(path.read_text())
     jsonschema.Draft202012Validator.check_schema(schema)
-    for name, told in schema["$defs"].items():
+    shapes = schema["components"]["schemas"] if "openapi" in schema else schema["$defs"]
+    for name, told in shapes.items():
         pattern = r"[a-z]+[a-zA-Z0-9]*" if name in CAMEL else r"[a-z0-9_]+"
-        for each in told["properties"]:
+        named = told.get("properties", {}) if "openapi" in schema else told["properties"]
+        for each in named:
             assert re.fullmatch(pattern, each), f"{name}.{each} in {path.name}"
-        assert name not in CAMEL or not any("_" in each for each in told["properties"])
+        assert name not in CAMEL or not any("_" in each for each in named)
 
 
 def test_a_field_that_is_missing_or_of_another_type_fails_its_schema() -> None:
