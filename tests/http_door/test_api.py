@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from http_door import in_process
+from vademecum.memory import connect
+from vademecum.types import Origin
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -254,3 +256,44 @@ def test_runs_are_proposed_applied_and_undone(page: Client) -> None:
         assert proposed.json()["applied"] is False
     assert page("GET", "/runs").status_code == 200
     assert page("POST", "/runs/nothing/undo").status_code == 404
+
+
+def test_a_call_below_the_path_of_a_project_is_of_that_project_alone(place: Place) -> None:
+    other = place.folder.parent / "other"
+    (other / ".git").mkdir(parents=True, exist_ok=True)
+    with connect(home=place.home, cwd=other, origin=Origin.USER, actor="human:ada") as memory:
+        memory.store("Of the other one.", key="whose")
+        assert memory.caller.project
+        id = memory.caller.project.id
+    page = place.person()
+    own = page.door
+    page.door = f"{own}/@{id}"
+    assert page("GET", "/status").json()["project"]["id"] == id
+    assert page("POST", "/journal", {"text": "Noted there."}).status_code == 201
+    assert page("GET", "/records/whose").status_code == 200
+    assert place.person()("GET", "/records/whose").status_code == 404
+    assert page("GET", f"/records/whose?project={id}").status_code == 200
+    assert page("POST", "/journal?project=another", {"text": "Nowhere."}).status_code == 400
+    for unknown in ("", "nowhere", "%2e%2e", f"{id}x", f"{id}%20"):
+        page.door = f"{own}/@{unknown}"
+        assert page("POST", "/journal", {"text": "Nowhere."}).status_code == 404, unknown
+    assert place.person()("POST", "/journal?project=", {"text": "Nowhere."}).status_code == 422
+    told = [each.read_text() for each in place.home.glob("memory/project/*/journal/*.md")]
+    assert not any("Nowhere" in each for each in told)
+    assert sum("Noted there." in each for each in told) == 1
+    (noted,) = place.home.glob(f"memory/project/{id}/journal/*.md")
+    assert "Noted there." in noted.read_text()
+
+
+def test_a_folder_that_holds_another_project_now_is_not_written_for_the_one_before(place: Place) -> None:
+    other = place.folder.parent / "moved"
+    (other / ".git").mkdir(parents=True)
+    with connect(home=place.home, cwd=other, origin=Origin.USER, actor="human:ada") as memory:
+        memory.store("Of the one before.", key="before")
+        assert memory.caller.project
+        id = memory.caller.project.id
+    (other / ".git" / "config").write_text('[remote "origin"]\n\turl = https://example.com/a/new-one.git\n')
+    answer = place.person()("POST", f"/journal?project={id}", {"text": "Misplaced."})
+    assert answer.status_code == 404
+    assert "holds another one" in answer.json()["detail"]
+    assert not [*place.home.glob(f"memory/project/{id}/journal/*.md")]

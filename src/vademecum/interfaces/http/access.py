@@ -25,6 +25,7 @@ SCOPES = ("read", "write", "review")
 COOKIE = "vade-session"
 HEADER = "Vade-Page"
 DOOR = "/~"
+PROJECT = "/@"
 _LINK_LASTS = 600.0  # seconds that a one-time link waits to be used
 _MOST_SESSIONS = 64  # the oldest goes when there are more
 
@@ -106,6 +107,17 @@ def split_door(path: str) -> tuple[str, str]:
         return "", path
     door, slash, rest = path[1:].partition("/")
     return f"/{door}", slash + rest
+
+
+def split_project(path: str) -> tuple[str | None, str]:
+    """The project that the path behind a door begins with (`/@ID/…`), if any, and the rest.
+
+    It is part of the path, and no word of the query: every link, form and script of a page stays in it.
+    """
+    if not path.startswith(PROJECT):
+        return None, path
+    project, slash, rest = path.removeprefix(PROJECT).partition("/")
+    return project, slash + rest
 
 
 def cookie_line(session: PageSession) -> str:

@@ -83,15 +83,16 @@ class PageGuard(Guard):
             await super().__call__(scope, receive, send)
 
     def _named(self, scope: Scope) -> Scope:
-        """The request with who asks in its state, and without the door in its path."""
+        """The request with who asks and for which project in its state, and without both in its path."""
         headers = Headers(scope=scope)
         door, path = access.split_door(scope["path"])
         visitor = self._person(door, headers) if door else self._program(headers)
-        made = {**scope, "state": {**scope.get("state", {}), "visitor": visitor, "door": door}}
-        if door:
-            raw = scope.get("raw_path", b"")[len(door) :]
-            made |= {"path": path or "/", "raw_path": raw or b"/"}
-        return made
+        project, path = access.split_project(path) if door else (None, path)
+        state = {**scope.get("state", {}), "visitor": visitor, "door": door, "project": project}
+        if not door:
+            return {**scope, "state": state}
+        raw = access.split_project(scope.get("raw_path", b"")[len(door) :].decode("latin-1"))[1]
+        return {**scope, "state": state, "path": path or "/", "raw_path": raw.encode("latin-1") or b"/"}
 
     def _person(self, door: str, headers: Headers) -> Visitor | None:
         """The person whose browser this is; another site's request is nobody's."""

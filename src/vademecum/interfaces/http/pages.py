@@ -6,6 +6,7 @@ import functools
 import hashlib
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote, urlencode
 
 import jinja2
 from fastapi import APIRouter, Request
@@ -16,8 +17,9 @@ from vademecum import __version__
 from vademecum.errors import NotFound
 from vademecum.interfaces.http import access, markdown
 from vademecum.interfaces.http.guard import HOW_IN, is_prefetch
+from vademecum.interfaces.http.pool import Whose
 from vademecum.interfaces.http.problems import HttpProblem, JsonAnswer, wants_html
-from vademecum.interfaces.http.site import site_of, visitor_of, whose
+from vademecum.interfaces.http.site import base_of, site_of, visitor_of, whose
 from vademecum.interfaces.present import output
 from vademecum.interfaces.present.safe import clean_value
 
@@ -78,7 +80,7 @@ def make_router(views: Sequence[PageView]) -> APIRouter:
     first = views[0].path
 
     async def begin(request: Request) -> Response:
-        return await come_in(request) or RedirectResponse(request.state.door + first, 303)
+        return await come_in(request) or RedirectResponse(_with_query(base_of(request) + first, request), 303)
 
     router.add_api_route("/", begin, methods=["GET"])
     return router
@@ -99,6 +101,8 @@ async def _answer(view: PageView, request: Request, *, as_json: bool) -> Respons
     visitor, site = visitor_of(request), site_of(request)
     if not as_json and visitor.session is None:
         raise HttpProblem(403, "pages are for people", hint=f"ask for {view.path}.json")
+    if visitor.session is not None and request.query_params.get("project"):
+        return await _into_project(request)
 
     def made(memory: Memory) -> dict[str, Any]:
         return view.data(Ask(memory, visitor, request.query_params, request.path_params))
@@ -107,6 +111,23 @@ async def _answer(view: PageView, request: Request, *, as_json: bool) -> Respons
     if as_json:
         return JsonAnswer(data)
     return HTMLResponse(render_page(view, data, request))
+
+
+async def _into_project(request: Request) -> Response:
+    """Lead to the same page below the path of the project that it asks for, where everything stays in it."""
+
+    def served(memory: Memory) -> str:
+        return memory.caller.project.id if memory.caller.project else ""
+
+    project = request.query_params["project"]
+    own = await site_of(request).pool.run(Whose(person=True), served)
+    base = base_of(request, "" if project == own else project)
+    return RedirectResponse(_with_query(base + quote(request.scope["path"]), request, but="project"), 303)
+
+
+def _with_query(path: str, request: Request, but: str = "") -> str:
+    query = urlencode([each for each in request.query_params.multi_items() if each[0] != but])
+    return f"{path}?{query}" if query else path
 
 
 async def come_in(request: Request) -> Response | None:
@@ -171,7 +192,9 @@ def page_parts(request: Request) -> dict[str, Any]:
     return {
         "query": request.query_params,
         "menu": [each for each in site_of(request).views if each.menu],
-        "door": session.door if session else "",
+        "door": base_of(request) if session else "",
+        "project": request.state.project or "",
+        "served": session.door if session else "",
         "secret": session.secret if session else "",
     }
 

@@ -89,12 +89,17 @@ def opener(options: Mapping[str, Any]) -> Opener:
     def opened(whose: Whose) -> Memory:
         given = {**options, "client": CLIENT}
         if whose.project is not None:
-            given["project"] = _root_of(connect(**given), whose.project)
-        if whose.person:
-            return connect(
-                **given, origin=Origin.USER, actor=f"token:{whose.token}" if whose.token else actor()
+            with connect(**given) as memory:
+                given["project"] = _root_of(memory, whose.project)
+        said_by = f"token:{whose.token}" if whose.token or not whose.person else actor()
+        made = connect(**given, origin=Origin.USER if whose.person else Origin.AGENT, actor=said_by)
+        found = made.caller.project
+        if whose.project is not None and (found is None or found.id != whose.project):
+            made.close()  # what is in the folder now is not what was asked for
+            raise NotFound(
+                f"the folder of project {whose.project} holds another one", hint="run `vade project list`"
             )
-        return connect(**given, origin=Origin.AGENT, actor=f"token:{whose.token}")
+        return made
 
     return opened
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
+from vademecum.interfaces.http.access import PROJECT
 from vademecum.interfaces.http.pool import Whose
 from vademecum.interfaces.http.problems import HttpProblem
 
@@ -52,14 +54,23 @@ def visitor_of(request: Request) -> Visitor:
     return found
 
 
+def base_of(request: Request, project: str | None = None) -> str:
+    """What the addresses of a person's page begin with: the door, and a project that it was opened for."""
+    named = request.state.project if project is None else project
+    return str(request.state.door) + (f"{PROJECT}{quote(named, safe='')}" if named else "")
+
+
 def whose(request: Request, *, deciding: bool = False) -> Whose:
     """Whose memory a request is about: of the project that it names, or of the one that is served.
 
     Who may decide through a token does so in the name of the person who made it.
     """
     visitor = visitor_of(request)
+    opened, named = request.state.project, request.query_params.get("project") or None
+    if opened is not None and named not in (None, opened):
+        raise HttpProblem(400, f"this page is of project {opened}, and asks for project {named}")
     return Whose(
         person=visitor.kind == "person" or deciding,
-        project=request.query_params.get("project") or None,
+        project=named if opened is None else opened,
         token=visitor.name,
     )

@@ -230,7 +230,7 @@ def _signature(operation: ApiOperation, asked: list[inspect.Parameter]) -> inspe
         told = Header(min_length=1, max_length=200, description="Makes a retried call happen once.")
         annotation = Annotated[str | None, told]
         made.append(inspect.Parameter("idempotency_key", only, default=None, annotation=annotation))
-    project = Query(max_length=200, description="The id of another project that is known here.")
+    project = Query(min_length=1, max_length=200, description="The id of another project that is known here.")
     made.append(inspect.Parameter("project", only, default=None, annotation=Annotated[str | None, project]))
     return inspect.Signature(made)
 

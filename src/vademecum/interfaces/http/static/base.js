@@ -1,9 +1,9 @@
 // What every view shares: calls with the page's secret, toasts with undo, the keyboard, and changes made elsewhere.
 
 const meta = (name) => document.querySelector(`meta[name="vade-${name}"]`)?.content ?? "";
-export const door = meta("door");
+export const door = meta("door"); // with the project (/@ID) that the page is of, if it is not the served one
 const secret = meta("page");
-try { if (door) localStorage.setItem("vade-door", door); } catch { /* a bookmark then asks for a new link */ }
+try { if (door) localStorage.setItem("vade-door", door.split("/@")[0]); } catch { /* a bookmark then asks for a new link */ }
 
 // ---------------------------------------------------------------- calls
 
