@@ -121,6 +121,7 @@ class AsyncAudit(_Noun):
 class AsyncBrowse(_Noun):
     """`Memory.browse`, awaited."""
 
+    as_of = _awaited(Browse.as_of)
     entries = _awaited(Browse.entries)
     table = _awaited(Browse.table)
 

@@ -18,19 +18,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import Malformed, NotFound, OutsideMemory, UsageError
 from vademecum.knowledge import trust as trusting
+from vademecum.search.base import as_of as moment_of
 from vademecum.store import Fact, archive, decisions
 from vademecum.text import clock, outgoing
-from vademecum.types import Finding, Origin
+from vademecum.types import Finding, Origin, Record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from vademecum.knowledge.citations import CheckedClaim, ProjectTree
     from vademecum.knowledge.trust import Trust
     from vademecum.memory.core import Memory
     from vademecum.store import Records, Shelf
-    from vademecum.types import Entry, Record
+    from vademecum.types import Entry
 
 FACETS = ("scope", "type", "tag", "origin", "trust", "age", "agent")
 SORTS = ("updated", "created", "key", "number")
@@ -59,6 +60,25 @@ class TablePage(NamedTuple):
     facets: Mapping[str, Mapping[str, int]]  # each counted as if only the other facets were chosen
     next: str = ""
     findings: tuple[Finding, ...] = ()
+
+
+class PastRow(NamedTuple):
+    """A record as it was on a day: what it said then, and whether it still says so."""
+
+    record: Record
+    entry: Entry
+    standing: str  # same, replaced or archived
+
+
+class PastPage(NamedTuple):
+    """Some records as they were on a day, how many there were, and what became of them."""
+
+    rows: tuple[PastRow, ...]
+    moment: str
+    total: int
+    now: int
+    since: Mapping[str, int]  # added, replaced and archived after that day
+    days: Mapping[str, int]  # how many entries each day brought
 
 
 class CitedCode(NamedTuple):
@@ -151,6 +171,65 @@ class Browse:
                 record = self._work.records.load(shelf, name).record
                 yield TableRow(outgoing.clean_record(record), origin, level, agent)
 
+    def as_of(self, day: str, *, offset: int = 0, limit: int = 50) -> PastPage:
+        """Memory as it stood at the end of a day: the records of then, those told last before it first.
+
+        It goes by the times of entries, as a search with `as_of` does; a record that was archived since is
+        there until the day it was.
+        """
+        moment = moment_of(day)
+        if self._work.settings.incognito:
+            return PastPage((), moment, 0, 0, {}, {})
+        with self._work.reported("read the records"):
+            return self._past(moment, range(max(0, offset), max(0, offset) + max(1, min(limit, MOST))))
+
+    def _past(self, moment: str, wanted: range) -> PastPage:
+        held: list[tuple[str, str, int, Shelf | Record]] = []
+        since, days = Counter(added=0, replaced=0, archived=0), Counter[str]()
+        now = 0
+        for each in self._work.records.known(self._work.places(None), SPANS):
+            if isinstance(each, Finding):
+                continue
+            shelf, known = each
+            now += len(known.facts)
+            for name, spans in known.facts.items():
+                days.update(began[:10] for began, _ in spans if began)
+                then = _held(spans, moment)
+                since["added" if then is None else "replaced"] += then != _held(spans, "")
+                if then is not None:
+                    held.append((spans[then][0], name, then, shelf))
+        for record in self._gone_since(moment):
+            spans = _spans(record)
+            then = _held(spans, moment)
+            if then is not None:
+                since["archived"] += 1
+                held.append((spans[then][0], record.key, then, record))
+        held.sort(key=itemgetter(0, 1), reverse=True)
+        rows = tuple(self._past_rows(held[wanted.start : wanted.stop]))
+        return PastPage(rows, moment, len(held), now, since, days)
+
+    def _gone_since(self, moment: str) -> Iterator[Record]:
+        """The records that were archived after a moment; when one was deleted by hand, nobody knows."""
+        for version in self._memory.archive.forgotten():
+            image = version.image
+            if image.why == archive.KEPT or _moment(f"{image.at[:15]}Z") <= moment:
+                continue
+            content = self._memory.home.read(*image.parts)
+            if content is not None:
+                with contextlib.suppress(Malformed):
+                    yield self._work.records.parse(version.shelf, version.name, content)
+
+    def _past_rows(self, held: Iterable[tuple[str, str, int, Shelf | Record]]) -> Iterator[PastRow]:
+        for _, name, index, where in held:
+            with contextlib.suppress(NotFound, Malformed, OutsideMemory, IndexError):  # changed just now
+                if isinstance(where, Record):
+                    gone = outgoing.clean_record(where)
+                    yield PastRow(gone, gone.entries[index], "archived")
+                    continue
+                record = outgoing.clean_record(self._work.records.load(where, name).record)
+                same = index == _held(_spans(record), "")
+                yield PastRow(record, record.entries[index], "same" if same else "replaced")
+
     def entries(self, record: Record) -> Sequence[EntryOrigin]:
         """Whose every entry of a record is, in their order."""
         writers = {} if self._work.settings.incognito else self._work.records.writers(record)
@@ -231,6 +310,33 @@ def _row_of(records: Records, shelf: Shelf, name: str, content: bytes) -> tuple[
 
 
 ROWS = Fact("rows", 2, _row_of)
+
+
+def _spans(record: Record) -> tuple[tuple[str, str], ...]:
+    """From when to when each entry holds; empty where that is open."""
+    return tuple((_moment(each.time or record.created), _moment(each.superseded)) for each in record.entries)
+
+
+def _moment(text: str | None) -> str:
+    at = clock.parse(text)
+    return "" if at is None else clock.stamp(at)
+
+
+def _spans_of(records: Records, shelf: Shelf, name: str, content: bytes) -> tuple[tuple[str, str], ...]:
+    return _spans(records.parse(shelf, name, content))
+
+
+SPANS = Fact("spans", 1, _spans_of)
+
+
+def _held(spans: Sequence[tuple[str, str]], moment: str) -> int | None:
+    """The newest entry that held at a moment, or holds now."""
+    holding = [
+        index
+        for index, (began, ended) in enumerate(spans)
+        if (not moment or began <= moment) and (not ended or bool(moment and ended > moment))
+    ]
+    return holding[-1] if holding else None
 
 
 def agent_of(record: Record) -> str:
