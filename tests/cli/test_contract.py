@@ -243,6 +243,9 @@ def test_every_answer_is_an_object_with_a_version_that_its_schema_describes(
 
 # What the script above does not reach; the tests of these commands hold them against their shapes.
 LEFT = {
+    "sync",
+    "sync status",
+    "sync off",
     "hub create",
     "hub invite",
     "hub join",

@@ -69,13 +69,14 @@ def readable() -> list[Any]:
                 blocks.cut(text, f"{kind or 'records/'}{path.name}" if kind != "" else path.name)
             except (UnicodeDecodeError, Malformed):
                 continue
-            found.append(pytest.param(text, kind if kind is not None else "records/", id=path.name))
+            where = f"{kind if kind is not None else 'records/'}{path.name}"
+            found.append(pytest.param(text, where, id=path.name))
     return found
 
 
-@pytest.mark.parametrize(("text", "kind"), readable())
-def test_each_sample_of_the_format_is_shown_byte_for_byte(text: str, kind: str) -> None:
-    one = Machine(ANNA, f"{kind}sample.md")
+@pytest.mark.parametrize(("text", "path"), readable())
+def test_each_sample_of_the_format_is_shown_byte_for_byte(text: str, path: str) -> None:
+    one = Machine(ANNA, path)
     assert blocks.join(blocks.cut(text, one.path)) == text
     if not text.strip():
         return

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from vademecum.store.home import Home
 
 FOLDER, TOKEN, KEY, TOLD, REPLICA = "hub", "token", "key", "workspace.json", "replica"
+SHARED = "folder"  # where `folder.py` keeps what it knows of a shared folder
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # Crockford's: no I, L, O, U
 _KEY_LENGTH = 26
 
@@ -91,7 +92,7 @@ def list_memberships(home: Home) -> list[Membership]:
     found = []
     try:
         with home.disk(FOLDER) as top:
-            names = [name for name in top.names() if name != REPLICA]
+            names = [name for name in top.names() if name not in (REPLICA, SHARED)]
     except FileNotFoundError:
         return []
     for name in names:

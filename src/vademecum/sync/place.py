@@ -26,7 +26,7 @@ FEWEST, SHARE = 20, 0.2  # how many documents, and which share of them, may go i
 class MassDeletion(Refused):
     """So many documents are gone at once that a person is asked first."""
 
-    hint = "nothing was changed: say whether they are meant to go, or are to be restored"
+    hint = "`vade sync --accept-deletions` deletes them everywhere, `vade sync --restore` restores them"
 
 
 class Logged(NamedTuple):

@@ -9,10 +9,11 @@ import contextlib
 import functools
 import hashlib
 import json
+import unicodedata
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vademecum.errors import Malformed
-from vademecum.store import frontmatter
+from vademecum.store import frontmatter, journal, pinned, records
 from vademecum.sync import blocks
 from vademecum.sync.facts import PURGE, Dot, SyncFact, heads
 from vademecum.text import names
@@ -147,7 +148,24 @@ def hidden(state: FactSet, doc: str) -> Iterator[Hidden]:
 
 def path_of(state: FactSet, doc: str) -> str:
     """The name of a document's file, by the newest word on it."""
-    return next((fact.value for fact in reversed(_standing(state, doc, "name"))), "")
+    return next((safe_path(fact.value) for fact in reversed(_standing(state, doc, "name"))), "")
+
+
+def safe_path(given: str) -> str:
+    """A path that others gave, as one that stays in its place everywhere; nothing when it is of no kind."""
+    kind, _, name = given.rpartition("/")
+    if kind == blocks.JOURNAL:
+        return given if journal.is_day(name) else ""
+    if not kind:
+        return given if given in pinned.NAMES else ""
+    if kind != blocks.RECORDS or not name:
+        return ""
+    stem = name.removesuffix(".md")
+    plain = unicodedata.is_normalized("NFC", name) and len(name.encode()) <= 120 and name.isprintable()
+    usable = plain and records.is_record(name) and not set(name) & set('/\\:*?"<>|') and name == name.strip()
+    if not names.is_key(stem) and (not usable or names.is_device(name)):
+        return f"{kind}/memory-{hashlib.sha256(given.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}.md"
+    return given
 
 
 def is_live(state: FactSet, doc: str) -> bool:

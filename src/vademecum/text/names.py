@@ -40,6 +40,11 @@ def not_keys(files: Iterable[str]) -> list[str]:
     return [name for name in files if not plain(name) or name[:-3] in _RESERVED]
 
 
+def is_device(name: str) -> bool:
+    """Whether Windows takes this name for a device's."""
+    return name.partition(".")[0].lower() in _DEVICES
+
+
 def is_new_key(key: str) -> bool:
     """Whether a record may get this key; one that got a dash in front before stays what it is."""
     return is_key(key) and not key.startswith("-")

@@ -70,6 +70,7 @@ Sessions and agents
   inject     agents    Show or write the context agents start with.
   mcp        agents    Serve memory over MCP.
   serve      web       Serve memory as a page and an API.
+  sync       sync      Sync memory with your other machines.
   hub        hub       Run a hub, or join one.
   token      web       Make and revoke tokens for the API.
   hook       agents    Answer an agent's hook.

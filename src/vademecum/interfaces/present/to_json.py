@@ -666,6 +666,18 @@ hub_invited_json = JsonShape("hub_invited", "workspace name code minutes:int")
 hub_joined_json = JsonShape("hub_joined", "url workspace name kind member role replica key?")
 _hub_state = JsonShape("hub_state", "name workspace kind url member role streams:int facts:int problem")
 hub_status_json = JsonShape("hub_status", workspaces=many(prepared(_hub_state)))
+_synced_place = JsonShape(
+    "synced_place",
+    "place sent:int received:int written:list removed:list conflicts:list archived:list refused:list",
+)
+synced_json = JsonShape(
+    "synced",
+    "folder workspace key? ignored:list",
+    places=many(prepared(_synced_place)),
+    findings=many(finding_json),
+)
+sync_status_json = JsonShape("sync_status", "folder workspace reachable:bool unsent:int")
+sync_off_json = JsonShape("sync_off", "folder")
 _hub_member = JsonShape("hub_member", "member name role since")
 hub_members_json = JsonShape("hub_members", members=many(prepared(_hub_member)))
 hub_revoked_json = JsonShape("hub_revoked", "revoked")
@@ -754,6 +766,9 @@ _COMMANDS: dict[str, tuple[JsonShape, ...]] = {
     "completion": (completion_json,),
     "doctor": (checks_json,),
     "demo": (demo_json,),
+    "sync": (synced_json,),
+    "sync status": (sync_status_json,),
+    "sync off": (sync_off_json,),
     "hub migrate": (hub_migrated_json,),
     "hub serve": (hub_serving_json,),
     "hub create, hub invite": (hub_invited_json,),

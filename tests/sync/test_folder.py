@@ -1,0 +1,354 @@
+"""`vade sync --folder`: homes of one person that meet in a folder, with real files."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import shutil
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jsonschema
+import pytest
+
+from vademecum.errors import Refused, StorageFailed, UsageError
+from vademecum.interfaces.cli.app import run
+from vademecum.memory import connect
+from vademecum.store import document
+from vademecum.sync import folder as shared
+from vademecum.sync import log as logs
+from vademecum.sync.place import MassDeletion
+from vademecum.sync.project import safe_path
+from vademecum.types import Origin
+
+if TYPE_CHECKING:
+    from vademecum.memory import Memory
+
+SCHEMA = Path(__file__).parents[2] / "docs/schemas/sync.json"
+BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class Machine:
+    """A home that is synced through a folder."""
+
+    def __init__(self, base: Path, name: str, carrier: Path, key: str | None = None) -> None:
+        self.base, self.carrier = base / name, carrier
+        self.base.mkdir()
+        (self.base / "project").mkdir()
+        self.count = itertools.count()
+        self.memory().store(f"{name} is here.", key=f"machine-{name}", scope="global")
+        self.joined, self.made = shared.join_folder(self.memory().home, carrier, key)
+
+    def memory(self, origin: Origin = Origin.USER) -> Memory:
+        return connect(
+            home=self.base / "home", cwd=self.base / "project", origin=origin, environ={}, now=self.now
+        )
+
+    def now(self) -> datetime:
+        return BEGIN + timedelta(seconds=next(self.count))
+
+    def sync(self, **given: Any) -> list[shared.PlaceSynced]:
+        found, self.ignored = shared.sync_folder(
+            self.memory().home, self.joined, actor="human:ada", now=self.now, **given
+        )
+        return found
+
+    @property
+    def top(self) -> Path:
+        return self.base / "home/memory/global"
+
+    def files(self) -> dict[str, bytes]:
+        return {str(path.relative_to(self.top)): path.read_bytes() for path in sorted(self.top.rglob("*.md"))}
+
+
+@pytest.fixture
+def carrier(tmp_path: Path) -> Path:
+    (tmp_path / "carrier").mkdir()
+    return tmp_path / "carrier"
+
+
+@pytest.fixture
+def two(tmp_path: Path, carrier: Path) -> tuple[Machine, Machine]:
+    one = Machine(tmp_path, "one", carrier)
+    return one, Machine(tmp_path, "two", carrier, one.joined.key)
+
+
+def meet(*machines: Machine) -> None:
+    for _ in range(2):
+        for machine in machines:
+            machine.sync()
+
+
+def test_records_journals_and_pinned_documents_are_the_same_on_both(two: tuple[Machine, Machine]) -> None:
+    one, two_ = two
+    one.memory().note("A note.", scope="global")
+    one.memory().care.edited("MEMORY.md", "", "# Me\n\nI like tea.\n")
+    two_.memory().note("Another note.", scope="global")
+    two_.memory().store("Use pytest.", key="testing", scope="global")
+    meet(one, two_)
+    assert one.files() == two_.files()
+    assert set(one.files()) >= {
+        "records/machine-one.md",
+        "records/machine-two.md",
+        "records/testing.md",
+        "MEMORY.md",
+    }
+    assert two_.memory().show("machine-one", scope="global").text == "one is here."
+    [day] = [text for path, text in one.files().items() if path.startswith("journal/")]
+    assert {each.text for each in document.parse(day.decode()).entries} == {"A note.", "Another note."}
+    assert [(each.done.sent, each.done.received) for each in (*one.sync(), *two_.sync())] == [(0, 0)] * 2
+
+
+def test_my_own_text_stays_mine_on_my_other_machine(two: tuple[Machine, Machine]) -> None:
+    meet(*two)
+    [entry] = two[1].memory().show("machine-one", scope="global").entries
+    assert entry.origin is Origin.USER
+
+
+def test_who_can_write_to_the_folder_but_has_no_key_cannot_make_up_a_text(
+    two: tuple[Machine, Machine], tmp_path: Path
+) -> None:
+    meet(*two)
+    forger = Machine(tmp_path, "forger", tmp_path / "carrier", two[0].joined.key)
+    forger.joined = shared.FolderSync(forger.joined.path, forger.joined.workspace, "0" * 26)
+    forger.sync()
+    [done] = [each for each in two[0].sync() if each.stream == "global"]
+    assert "another key" in done.done.refused[0]
+    assert "records/machine-forger.md" not in two[0].files()
+
+
+def test_a_wrong_key_and_none_are_refused(tmp_path: Path, carrier: Path) -> None:
+    one = Machine(tmp_path, "one", carrier)
+    home = connect(home=tmp_path / "other", cwd=tmp_path, environ={}).home
+    with pytest.raises(UsageError, match="has a key"):
+        shared.join_folder(home, carrier, None)
+    with pytest.raises(Refused, match="not the key"):
+        shared.join_folder(home, carrier, "1" * 26)
+    assert one.made
+
+
+def test_a_forgotten_record_stays_forgotten_and_a_restored_one_is_back(two: tuple[Machine, Machine]) -> None:
+    one, other = two
+    meet(one, other)
+    other.memory().forget("machine-one", scope="global")
+    meet(other, one)
+    assert "records/machine-one.md" not in one.files()
+    assert one.memory().archive.lost_entries("machine-two") == []
+    one.memory().restore("machine-one", scope="global")
+    meet(one, other)
+    assert one.files() == other.files()
+    assert other.memory().show("machine-one", scope="global").text == "one is here."
+
+
+def test_two_edits_of_one_entry_are_both_kept_and_wait_for_a_person(two: tuple[Machine, Machine]) -> None:
+    one, other = two
+    meet(one, other)
+    for machine, words in ((one, "One says so."), (other, "Two says so.")):
+        path = machine.top / "records/machine-one.md"
+        path.write_text(path.read_text().replace("one is here.", words))
+    meet(one, other)
+    assert one.files() == other.files()
+    record = one.memory().show("machine-one", scope="global")
+    assert {each.text for each in record.entries} == {"One says so.", "Two says so."}
+    assert len(record.agreed) == 1
+
+
+def test_a_folder_that_vanished_is_asked_about_and_can_be_brought_back(
+    two: tuple[Machine, Machine], tmp_path: Path
+) -> None:
+    one, other = two
+    for number in range(30):
+        one.memory().store(f"Fact {number}.", key=f"fact-{number}", scope="global")
+    meet(one, other)
+    shutil.rmtree(one.top / "records")
+    with pytest.raises(MassDeletion, match="32 of 32"):
+        one.sync()
+    assert len(other.files()) == 32
+    one.sync(deletions=False)
+    assert one.files() == other.files()
+    shutil.rmtree(one.top / "records")
+    one.sync(deletions=True)
+    other.sync(deletions=True)
+    assert other.files() == {}
+
+
+def test_what_is_not_utf8_or_holds_a_secret_is_told_and_never_read_as_a_deletion(
+    two: tuple[Machine, Machine],
+) -> None:
+    one, other = two
+    meet(one, other)
+    (one.top / "records/machine-two.md").write_bytes(b"\xff\xfe broken")
+    path = one.top / "records/machine-one.md"
+    path.write_text(path.read_text().replace("is here", "has ghp_" + "a1B2c3D4e5" * 3 + "f6G7h8"))
+    [done] = one.sync()
+    assert sorted(each.where for each in done.findings) == [
+        "memory/global/records/machine-one.md",
+        "memory/global/records/machine-two.md",
+    ]
+    other.sync()
+    assert b"ghp_" not in b"".join(other.files().values())
+    assert b"ghp_" not in b"".join(p.read_bytes() for p in one.carrier.rglob("*") if p.is_file())
+    assert "records/machine-two.md" in other.files()
+
+
+def test_half_a_file_and_a_copy_that_a_carrier_made_do_no_harm(two: tuple[Machine, Machine]) -> None:
+    one, other = two
+    one.memory().store("Second.", key="second", scope="global")
+    one.sync()
+    [segment] = one.carrier.rglob("*.jsonl")
+    whole = segment.read_bytes()
+    segment.write_bytes(whole[: len(whole) // 2])
+    shutil.copy(segment, segment.with_name(f"{segment.stem}.sync-conflict-20260101-000000.jsonl"))
+    other.sync()
+    assert other.ignored
+    segment.write_bytes(whole)
+    meet(other, one)
+    assert one.files() == other.files()
+
+
+def test_a_folder_that_is_not_there_is_told_and_memory_works_on(two: tuple[Machine, Machine]) -> None:
+    one, _ = two
+    one.carrier.rename(one.carrier.with_name("away"))
+    with pytest.raises(StorageFailed, match="is missing"):
+        one.sync()
+    one.memory().store("Meanwhile.", key="meanwhile", scope="global")
+    one.carrier.with_name("away").rename(one.carrier)
+    one.sync()
+
+
+def test_a_backup_that_is_brought_back_goes_on_as_another_machine(
+    two: tuple[Machine, Machine], tmp_path: Path
+) -> None:
+    one, other = two
+    meet(one, other)
+    shutil.copytree(one.base / "home", tmp_path / "kept")
+    one.memory().store("After the copy.", key="after", scope="global")
+    meet(one, other)
+    shutil.rmtree(one.base / "home")
+    shutil.copytree(tmp_path / "kept", one.base / "home")  # a backup is brought back
+    one.memory().store("After the restore.", key="restored", scope="global")
+    meet(one, other)
+    assert one.files() == other.files()
+    assert {"records/after.md", "records/restored.md"} <= set(one.files())
+
+
+def test_a_home_that_lost_its_state_joins_again_without_doubling_or_deleting_anything(
+    two: tuple[Machine, Machine],
+) -> None:
+    one, other = two
+    meet(one, other)
+    shutil.rmtree(one.base / "home/hub/folder" / one.joined.workspace)
+    other.memory().store("New there.", key="new", scope="global")
+    meet(other, one)
+    assert one.files() == other.files()
+    assert len(one.files()) == 3
+
+
+class Dead(BaseException):
+    """The process died."""
+
+
+def test_killed_at_any_write_it_loses_nothing_and_claims_no_text_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every durable act of a sync is a point to die at; after each, both machines still come together."""
+    points = 0
+    for point in range(400):
+        base = tmp_path / f"p{point}"
+        (base / "carrier").mkdir(parents=True)
+        one = Machine(base, "one", base / "carrier")
+        other = Machine(base, "two", base / "carrier", one.joined.key)
+        one.sync()
+        dying = _dying(point)
+        with monkeypatch.context() as patch:
+            patch.setattr(logs.DiskLog, "_write", dying(logs.DiskLog._write))
+            patch.setattr(logs.DiskLog, "_save", dying(logs.DiskLog._save))
+            patch.setattr(logs.HomeFiles, "write", dying(logs.HomeFiles.write))
+            patch.setattr(logs.HomeFiles, "_log", dying(logs.HomeFiles._log))
+            patch.setattr(shared.FolderTransport, "push", dying(shared.FolderTransport.push))
+            try:
+                other.sync()
+            except Dead:
+                points += 1
+            else:
+                break
+        meet(other, one)
+        assert one.files() == other.files()
+        assert set(one.files()) == {"records/machine-one.md", "records/machine-two.md"}
+        claimed = [
+            each.fact
+            for each in _log_of(other)
+            if each.own and each.fact.kind == "put" and "one is here" in str(each.fact.value)
+        ]
+        assert claimed == []
+    assert points > 10
+
+
+def _dying(after: int) -> Any:
+    """What lets so many acts happen and dies before the next."""
+    left = itertools.count(after, -1)
+
+    def wrap(call: Any) -> Any:
+        def act(*given: Any, **named: Any) -> Any:
+            if next(left) <= 0:
+                raise Dead
+            return call(*given, **named)
+
+        return act
+
+    return wrap
+
+
+def _log_of(machine: Machine) -> Any:
+    with machine.memory().home.disk("hub", "folder", machine.joined.workspace, "global") as folder:
+        return list(logs.DiskLog(folder).read())
+
+
+@pytest.mark.parametrize(
+    ("given", "safe"),
+    [
+        ("records/plain.md", True),
+        ("records/Made By Hand.md", True),
+        ("records/../../etc.md", False),
+        ("records/con.md", False),
+        ("records/.hidden.md", False),
+        ("records/a\nb.md", False),
+        ("records/index.md", False),
+        ("journal/2026-01-01.md", True),
+    ],
+)
+def test_a_name_from_another_machine_stays_in_its_place(given: str, safe: bool) -> None:
+    assert (safe_path(given) == given) is safe
+    assert "/../" not in safe_path(given)
+
+
+@pytest.mark.parametrize("given", ["journal/../x.md", "other/x.md", "config.toml", "", "records/"])
+def test_a_name_of_no_kind_is_none(given: str) -> None:
+    assert safe_path(given) == ""
+
+
+def test_the_command_shows_the_key_once_and_says_what_is_to_be_sent(
+    tmp_path: Path, carrier: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("one", "two"):
+        monkeypatch.setenv("VADE_HOME", str(tmp_path / name))
+        assert run(["store", f"{name} is here.", "--key", name, "--scope", "global"]) == 0
+        capsys.readouterr()
+        assert run(["sync", "--folder", str(carrier), "--json"]) == 0
+        told = json.loads(capsys.readouterr().out)
+        assert told["places"][0]["place"] == "global"
+        jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text("utf-8"))).validate(told)
+        if name == "one":
+            monkeypatch.setenv("VADE_SYNC_KEY", told["key"])
+        else:
+            assert told.get("key") is None
+    monkeypatch.setenv("VADE_HOME", str(tmp_path / "one"))
+    assert run(["sync"]) == 0
+    assert "received" in capsys.readouterr().out
+    assert run(["show", "two", "--scope", "global"]) == 0
+    assert run(["sync", "status"]) == 0
+    assert "nothing to send" in capsys.readouterr().out
+    assert run(["sync", "off"]) == 0
+    assert run(["sync"]) != 0
+    assert "vade sync --folder" in capsys.readouterr().err
