@@ -172,7 +172,7 @@ def test_writes_that_agents_asked_for_are_made_or_refused_and_a_refused_one_can_
     assert [each.id for each in memory.review.inbox(["write"]).items] == [second.id]
     assert [(each.done, each.why) for each in told] == [
         (True, ""),
-        (False, "take it back with `vade forget deploys`"),
+        (False, "undo it with `vade forget deploys`"),
     ]
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import functools
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -75,7 +77,8 @@ def in_page(text: str) -> str:
 
 def in_template(text: str) -> str:
     """What a page of the server shows: its text and what attributes say, each line where it was."""
-    text = re.sub(r"\{[%{#].*?[%}#]\}", _lines_of, text, flags=re.DOTALL)
+    text = re.sub(r"\{#.*?#\}", _lines_of, text, flags=re.DOTALL)
+    text = re.sub(r"\{[%{].*?[%}]\}", _strings_of, text, flags=re.DOTALL)
     said = r'\b(?:title|placeholder|alt|aria-label)="([^"]*)"'
     return re.sub(r"<[^>]*>", lambda tag: " ".join(re.findall(said, tag[0])) + _lines_of(tag), text)
 
@@ -89,6 +92,12 @@ def in_script(text: str) -> str:
     for line, said in parts:
         lines[line] += f" {re.sub(r'[$][{][^}]*[}]', '', said)}" if " " in said.strip() else ""
     return "\n".join(lines)
+
+
+def _strings_of(match: re.Match[str]) -> str:
+    """The strings of more than a word in an expression of a template, such as a heading given to a macro."""
+    said = [each for each in re.findall(r'"([^"]*)"', match[0]) if " " in each.strip() and "<" not in each]
+    return ". ".join(said) + _lines_of(match)
 
 
 def _lines_of(match: re.Match[str]) -> str:
@@ -168,8 +177,8 @@ def test_a_planted_word_is_found_in_a_page_even_across_a_line() -> None:
 
 
 def test_a_planted_word_is_found_in_a_template_and_a_script() -> None:
-    shown = '<p title="Mend it">{{ door }}\n<b>in sight</b></p>'
-    assert len(banned_in("x.html", 1, in_template(shown))) == 2
+    shown = '<p title="Mend it">{{ door }}\n<b>in sight</b></p>{% call empty("x", "It waits for you") %}'
+    assert len(banned_in("x.html", 1, in_template(shown))) == 3
     script = '// in sight\nconst door = "door"\ntoast(`Put ${key} away`)\nsay("It waits for you.")'
     assert [each[:7] for each in banned_in("x.js", 1, in_script(script))] == ["x.js:3:", "x.js:4:"]
 
@@ -193,6 +202,26 @@ def test_every_banned_word_is_found_by_its_own_pattern() -> None:
         "stands in",
     ):
         assert banned_in("x", 1, said), said
+
+
+def misspelled(tmp_path: Path, written: dict[str, str]) -> str:
+    """What codespell says of these texts."""
+    for name, said in written.items():
+        (tmp_path / f"{name.replace('/', '.')}.txt").write_text(said, "utf-8")
+    ignored = ",".join(TABLE["spelling"]["ignored"])
+    call = [sys.executable, "-m", "codespell_lib", "--ignore-words-list", ignored, str(tmp_path)]
+    return subprocess.run(call, capture_output=True, text=True, check=False).stdout
+
+
+def test_nothing_that_users_read_is_misspelled(tmp_path: Path) -> None:
+    written: dict[str, str] = {}
+    for name, _, said in texts():
+        written[name] = f"{written.get(name, '')}{said}\n"
+    assert misspelled(tmp_path, written) == ""
+
+
+def test_a_planted_misspelling_is_found(tmp_path: Path) -> None:
+    assert "recieve ==> receive" in misspelled(tmp_path, {"docs/page.md": "You recieve it."})
 
 
 def commands(group: click.Command = cli, name: str = "vade") -> Iterator[tuple[str, click.Command]]:

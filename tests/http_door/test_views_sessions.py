@@ -108,7 +108,7 @@ def test_results_stand_with_their_calls_and_tokens_with_their_answers(tmp_path: 
     alone = shown(memory, "s1", line=call["result"]["line"], whole=True)["turns"]
     assert [part["text"] for turn in alone for part in turn["parts"]] == ["On Tuesdays, never on Fridays."]
     assert found["turns"][2]["used"] == {"input": 1200, "output": 80, "cost": 0.02}
-    assert [each["name"] for each in found["shares"]] == ["read anew", "read from the cache", "written"]
+    assert [each["name"] for each in found["shares"]] == ["new input", "read from the cache", "written"]
     assert abs(sum(each["share"] for each in found["shares"]) - 100) < 0.01
 
 

@@ -94,7 +94,7 @@ def test_learning_twice_says_that_it_confirms(vade: Vade) -> None:
     again = vade.json("learn", "discovery", "Config uses YAML")
     assert (again["outcome"], again["trust"]) == ("confirmed", "user")
     assert again["confidence"] > 0.8
-    assert "config-uses-yaml was of use 1 time" in vade("knowledge", "applied", "1")
+    assert "config-uses-yaml applied 1 time" in vade("knowledge", "applied", "1")
     assert vade.json("knowledge", "applied", "config-uses-yaml")["applied"] == 2
 
 

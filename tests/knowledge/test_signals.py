@@ -347,7 +347,7 @@ def test_the_command_shown_keeps_the_proposal(
 
 def test_a_message_with_nothing_to_keep_says_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["suggest", "Should we use tabs?", "--home", str(tmp_path / "home")]) == 0
-    assert "nothing to keep: question" in capsys.readouterr().out
+    assert "nothing to save: question" in capsys.readouterr().out
     assert run(["suggest", "", "--home", str(tmp_path / "home"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["signals"] == []
 

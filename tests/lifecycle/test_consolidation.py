@@ -278,7 +278,7 @@ def test_without_the_archive_a_part_comes_back_from_the_consolidation(world: Wor
 def test_forgetting_a_consolidated_key_takes_that_part_away_and_restore_brings_it_back(world: World) -> None:
     memory = filled(world)
     assert memory.forget("r000").key == "r000"
-    with pytest.raises(Exception, match="no record as 'r000'"):
+    with pytest.raises(Exception, match="no record 'r000'"):
         memory.show("r000")
     assert memory.show("r001").text == "Fact 1 of many."
     assert "Fact 0" not in (world.home / consolidated(memory)[0].path).read_text()
@@ -449,7 +449,7 @@ def test_undo_brings_back_what_a_writer_began_again_as_earlier_entries(world: Wo
     assert undone == swept
     assert all(each.done for each in told)
     assert [each.why for each in told if each.why] == [
-        "written again since then; its earlier 1 entry came back"
+        "changed since then; restored its earlier 1 entry"
     ]
     assert [each.text for each in memory.show("r000").entries] == [
         "Fact 0 of many.",

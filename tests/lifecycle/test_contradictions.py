@@ -282,7 +282,7 @@ def test_lint_tells_a_record_and_a_pinned_page_that_cannot_both_be_true_and_heal
     (finding,) = [each for each in memory.care.lint() if each.what == "contradiction"]
     assert finding.severity == "warning"
     assert "context.md#L3" in finding.why
-    assert "stands in a pinned document" in finding.why
+    assert "is in a pinned document" in finding.why
     before = world.tree()
     memory.care.heal(apply=True)
     assert world.tree() == before
@@ -297,7 +297,7 @@ def test_a_later_day_of_the_journal_is_told_and_an_earlier_one_is_not(world: Wor
     world.memory().note("The search index lives on node-2.")
     (finding,) = [each for each in world.memory().care.lint() if each.what == "contradiction"]
     assert "node-2" in finding.why
-    assert "the other one stands in the journal" in finding.why
+    assert "the other one is in the journal" in finding.why
 
 
 @pytest.mark.parametrize(

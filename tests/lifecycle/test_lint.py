@@ -122,7 +122,7 @@ def test_in_a_record_made_by_hand_a_name_that_stands_nowhere_is_told(world: Worl
     folder = next(world.home.glob("memory/project/*/records"))
     (folder / "claim.md").write_text("`OldPolicy` bounds it; `print()` and `DATABASE_URL` are not ours.\n")
     finding = one(world.memory().care.lint(), "stale_claim")
-    assert finding.why == "`OldPolicy` stands in no file of the project"
+    assert finding.why == "`OldPolicy` is in no file of the project"
 
 
 def test_only_records_of_the_project_speak_of_its_files(world: World, project: Path) -> None:
@@ -257,7 +257,7 @@ def test_what_has_grown_too_large(world: World) -> None:
     found = world.memory().care.lint()
     assert one(found, "oversize_pinned").mend == "vade edit MEMORY.md --scope global"
     assert one(found, "over_budget").mend == "vade sweep --scope global --apply"
-    assert one(found, "over_budget").why == "3 notes in global count, more than decay.max_count = 2"
+    assert one(found, "over_budget").why == "3 notes in global, more than decay.max_count = 2"
 
 
 def test_lint_finds_too_many_records_exactly_where_the_cap_would_act(world: World) -> None:
@@ -366,7 +366,7 @@ def test_what_was_not_looked_at_in_time_is_told(world: World) -> None:
         memory.store(f"Number {number}.", key=f"r{number}")
     found = memory.care.lint(seconds=0)
     assert kinds(found) == {"lint_incomplete"}
-    assert "5 of them were not looked at within 0 seconds" in found[0].why
+    assert "5 of them were not checked within 0 seconds" in found[0].why
 
 
 def test_not_more_of_a_kind_than_a_person_reads(world: World) -> None:

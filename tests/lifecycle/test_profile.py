@@ -428,7 +428,7 @@ def test_an_agent_does_not_replace_what_a_person_kept(world: World, verified: bo
     if verified:
         person.review.verify("profile.md", scope=Scope.GLOBAL)
     say(agent, ["Thanks a lot."] * 9, session="s2")
-    with pytest.raises(NotVisible, match="only a person"):
+    with pytest.raises(NotVisible, match="only you can replace"):
         agent.knowledge.keep_profile(agent.knowledge.draft_profile())
 
 

@@ -202,7 +202,7 @@ def test_the_command_line_tells_a_merge_and_splits_it(world: World, monkeypatch:
     told = run("store", OTHER)
     key = world.memory().list().records[0].key
     assert f"superseded: “{ONE}”" in told
-    assert f"`vade split {key} --scope project` takes the merge back" in told
+    assert f"`vade split {key} --scope project` undoes the merge" in told
     assert json.loads(run("split", key, "--scope", "project", "--json"))["run"]
     assert len(world.memory().list().records) == 2
     run("undo")

@@ -63,7 +63,7 @@ def test_nothing_is_changed_unless_it_is_asked_for(world: World) -> None:
 def test_a_large_run_is_done_only_when_that_is_said(world: World) -> None:
     memory = old_ones(world, 21)
     outcome = memory.care.sweep(apply=True)
-    assert outcome.large == "21 of 21 records would go to the archive"
+    assert outcome.large == "21 of 21 records would be archived"
     assert len(memory.list().records) == 21
     memory.care.sweep(apply=True, large=True)
     assert memory.list().records == ()
@@ -435,7 +435,7 @@ def test_a_record_written_again_by_hand_keeps_its_words_and_gets_the_earlier_one
     assert run(["sweep", "--apply", "--home", str(world.home)]) == 0
     path = world.write("a.md", "Written again by hand.\n")
     assert run(["undo", "--home", str(world.home)]) == 0
-    assert "a.md: written again since then; its earlier 1 entry came back" in capsys.readouterr().out
+    assert "a.md: changed since then; restored its earlier 1 entry" in capsys.readouterr().out
     assert [each.text for each in world.memory().show("a").entries] == ["Written again by hand.", "Old."]
     assert path.read_text().startswith("Written again by hand.\n")
 

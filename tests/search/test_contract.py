@@ -201,10 +201,10 @@ def test_a_phrase_that_stands_nowhere_falls_back_to_its_words_and_the_answer_say
 ) -> None:
     answer = bookings.search('"booking page"', mode=mode, min_score=0.0)
     assert {"friday", "exact", "desk"} <= set(keys(answer))
-    assert answer.notes == ("no passage holds the phrase 'booking page'; its words were searched",)
+    assert answer.notes == ("no passage contains the phrase 'booking page'; its words were searched",)
     answer = bookings.search('"on call" "in the basement"', mode=mode, min_score=0.0)
     assert answer.notes == (
-        "no passage holds the phrases 'on call' and 'in the basement' together; their words were searched",
+        "no passage contains the phrases 'on call' and 'in the basement' together; their words were searched",
     )
 
 
@@ -319,7 +319,7 @@ def test_a_phrase_is_looked_for_in_sessions_too(tmp_path: Path) -> None:
     assert [each.preview for each in memory.sessions.search('"gate was painted"').hits] == [texts[0]]
     fallen = memory.sessions.search('"painted red gate"')
     assert len(fallen.hits) == 3
-    assert any("no message holds the phrase 'painted red gate'" in each for each in fallen.degraded)
+    assert any("no message contains the phrase 'painted red gate'" in each for each in fallen.degraded)
 
 
 # --- what was replaced --------------------------------------------------------------------------------------

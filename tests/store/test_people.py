@@ -233,7 +233,7 @@ def test_a_persons_python_script_speaks_as_a_person_only_where_that_is_allowed(h
     def said(**environ: str) -> Any:
         return json.loads(python(SPEAK, **environ).stdout)
 
-    assert "as a person, and there is no terminal here" in said()[0]
+    assert "as a person, and this is not a terminal" in said()[0]
     allow(home)
     assert "not allowed" in said(VADE_SCRIPT="another")[0]
     assert "inside Codex" in said(VADE_SCRIPT=SCRIPT, CODEX_SANDBOX="seatbelt")[0]

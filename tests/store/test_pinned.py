@@ -169,7 +169,7 @@ def test_an_edit_never_replaces_one_that_it_has_not_seen(memory: Memory) -> None
     _, before = memory.care.editable("MEMORY.md")
     path = memory.home.path / "memory/global/MEMORY.md"
     path.write_text(path.read_text() + "a person's line\n")
-    with pytest.raises(Conflict, match="your version is kept as archive/") as told:
+    with pytest.raises(Conflict, match="your version is saved as archive/") as told:
         memory.care.edited("MEMORY.md", before, before + "# two\n")
     assert path.read_text().endswith("# one\na person's line\n")
     kept = str(told.value).rpartition(" ")[2]

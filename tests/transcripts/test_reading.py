@@ -187,5 +187,5 @@ def test_the_command_reads_sessions_and_says_what_is_left(memory: Memory, tmp_pa
     assert "not read" not in run("--read", "sessions")
     with opened(tmp_path, environ={"VADE_EMBEDDER": "local"}) as again:
         talk(again, "later", "The lift is out of order since Tuesday.")
-    assert "1 passage of sessions not read yet" in run()
+    assert "1 passage of sessions without reader vectors" in run()
     assert "not read" not in run("--read", "sources", "--read", "sessions")

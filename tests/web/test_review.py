@@ -94,7 +94,7 @@ def test_an_empty_inbox_says_what_will_come_here(web: Web, waiting: Memory) -> N
     while items := waiting.review.inbox().items:
         waiting.review.decide(items, yes=True)
     page = web.open("/review")
-    assert "Nothing waits for you" in page.inner_text("main")
+    assert "Nothing is pending" in page.inner_text("main")
     web.check_access(page, "an empty inbox")
-    page.click("text=What I said no to")
-    assert "You have said no to nothing" in page.inner_text("main")
+    page.click("text=Declined")
+    assert "Nothing declined" in page.inner_text("main")

@@ -329,7 +329,7 @@ def _settled(home: Home, edit: Edit, line: dict[str, Any], run: str) -> tuple[Ed
         if not missing:
             return edit._replace(after=edit.before), "it is already restored"
         count = "1 entry" if len(missing) == 1 else f"{len(missing)} entries"
-        return edit._replace(after=text.encode()), f"changed since then; its earlier {count} were restored"
+        return edit._replace(after=text.encode()), f"changed since then; restored its earlier {count}"
     if line["before"] is None and edit.after is None:
         try:
             entries = document.parse(decode(edit.before)).entries
