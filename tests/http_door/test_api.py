@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 
 from http_door import in_process
-from vademecum.memory import connect
+from vademecum.memory import Memory, connect
+from vademecum.transcripts import Message, Role, Text
 from vademecum.types import Origin
 
 if TYPE_CHECKING:
@@ -256,6 +258,50 @@ def test_runs_are_proposed_applied_and_undone(page: Client) -> None:
         assert proposed.json()["applied"] is False
     assert page("GET", "/runs").status_code == 200
     assert page("POST", "/runs/nothing/undo").status_code == 404
+
+
+def test_a_run_applies_what_was_shown_and_nothing_that_came_since(place: Place, page: Client) -> None:
+    def of_long_ago(key: str) -> None:
+        with connect(home=place.home, cwd=place.folder, origin=Origin.USER, actor="human:ada") as memory:
+            work = memory.workspace
+            then = work.now() - timedelta(days=900)
+            Memory(work.home, work.caller, work.loaded, now=lambda: then).store(
+                f"The {key} server is called osprey-{key}.", key=key, type="project"
+            )
+
+    def keys() -> set[str]:
+        return {each["key"] for each in page("GET", "/records").json()["records"]}
+
+    of_long_ago("build")
+    shown = page("POST", "/runs", {"what": "sweep"})
+    tag = shown.headers["etag"]
+    assert len(shown.json()["proposals"]) == 1
+    assert page("POST", "/runs", {"what": "sweep", "apply": True}).status_code == 428
+    of_long_ago("deploy")
+    stale = page("POST", "/runs", {"what": "sweep", "apply": True}, If_Match=tag)
+    assert stale.status_code == 409
+    assert len(stale.json()["current"]["proposals"]) == 2
+    assert keys() == {"build", "deploy"}
+    now = stale.json()["current"]["etag"]
+    done = page("POST", "/runs", {"what": "sweep", "apply": True, "large": True}, If_Match=now)
+    assert done.json()["applied"] is True
+    assert keys() == set()
+
+
+def test_the_list_of_sessions_reads_the_logs_of_its_page_alone(place: Place, page: Client) -> None:
+    with connect(home=place.home, cwd=place.folder) as memory:
+        for number in range(5):
+            log = memory.sessions.new(id=f"s{number}", name=f"talk {number}")
+            memory.sessions.record(log, [Message(Role.USER, (Text(f"word {number}"),))])
+    found: list[str] = []
+    cursor = ""
+    for left in (3, 1, 0):
+        got = page("GET", f"/sessions?limit=2{cursor}").json()
+        assert got["total"] == 5
+        found += [each["id"] for each in got["sessions"]]
+        cursor = f"&cursor={got['next']}"
+        assert (got["next"] is None) == (left == 0)
+    assert sorted(found) == [f"s{number}" for number in range(5)]
 
 
 def test_a_call_below_the_path_of_a_project_is_of_that_project_alone(place: Place) -> None:

@@ -191,9 +191,8 @@ def test_what_would_be_tidied_is_shown_as_differences_and_changes_nothing(tmp_pa
     memory = opened(tmp_path)
     before = (tmp_path / "home" / memory.show("staging").path).read_bytes()
     found = plain(tidy(memory))
-    sweep = next(each for each in found["passes"] if each["name"] == "sweep")
-    assert sweep["count"] == 1
-    proposal = sweep["proposals"][0]
+    assert (found["only"], found["total"]) == ("sweep", 1)
+    proposal = found["proposals"][0]
     assert (proposal["key"], proposal["edits"][0]["archives"]) == ("staging", True)
     assert any("falcon" in line for line in proposal["edits"][0]["diff"])
     assert (tmp_path / "home" / memory.show("staging").path).read_bytes() == before
@@ -204,3 +203,31 @@ def test_what_would_be_tidied_is_shown_as_differences_and_changes_nothing(tmp_pa
     memory.care.undo(runs[0]["run"])
     assert list_runs(memory)["runs"][0]["undone"]
     assert (tmp_path / "home" / memory.show("staging").path).read_bytes() == before
+
+
+def test_a_clean_up_is_run_alone_and_known_again_by_its_tag(tmp_path: Path) -> None:
+    for back in (900, 3, 2, 1):
+        opened(tmp_path, at=NOON - timedelta(days=back)).note("The build cache is on the second disk.")
+    memory = opened(tmp_path)
+    asked: list[str] = []
+
+    def watched(name: str) -> None:
+        real = getattr(memory.care, name)
+
+        def called(**given: Any) -> Any:
+            asked.append(name)
+            return real(**given)
+
+        setattr(memory.care, name, called)
+
+    for name in ("sweep", "heal", "merge"):
+        watched(name)
+    found = tidy(memory, only="promote")
+    assert found["total"] == 1
+    assert asked == []
+    later = opened(tmp_path, at=NOON + timedelta(minutes=7))
+    assert tidy(later, only="promote")["etag"] == found["etag"]
+    assert tidy(memory, only="heal")["etag"] != found["etag"]
+    assert asked == ["heal"]
+    with pytest.raises(NotFound, match="no clean-up everything"):
+        tidy(memory, only="everything")

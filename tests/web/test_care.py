@@ -64,6 +64,39 @@ def test_a_pass_is_applied_and_undone_from_the_toast(web: Web) -> None:
     assert [each.key for each in memory.list(scope="project") if each.key == "build-server"]
 
 
+def test_what_is_applied_is_what_was_shown(web: Web) -> None:
+    memory = web.site.memory()
+    work = memory.workspace
+    then = work.now() - timedelta(days=700)
+    page = web.open("/check?show=tidy")
+    web.live(page)
+    apply = page.get_by_role("button", name=re.compile("^Apply"))
+    assert "osprey" in page.locator("main").inner_text()
+    Memory(work.home, work.caller, work.loaded, now=lambda: then).store(
+        "The old mail relay is called heron.", key="mail-relay", type="project"
+    )
+    apply.click()
+    page.get_by_text("changed meanwhile").wait_for()
+    web.expect_errors("409")
+    page.get_by_text("heron").first.wait_for()  # what is proposed now
+    assert {"build-server", "mail-relay"} <= {each.key for each in memory.list(scope="project")}
+    memory.forget("mail-relay")
+
+
+def test_a_clean_up_is_run_only_when_it_is_asked_for(web: Web) -> None:
+    page = web.open("/check?show=tidy&only=heal")
+    web.live(page)
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    web.site.memory(agent="codex").note("Something else changed.")
+    web.until(page, "performance.getEntriesByType('resource').some(each => each.name.includes('show=runs'))")
+    assert [each for each in asked if "show=tidy" in each] == []
+    page.get_by_role("link", name="Merge second copies that sync tools left").click()
+    page.wait_for_url(re.compile("only=merge"))
+    assert "No sync tool left a second copy." in page.locator("main").inner_text()
+    web.inspect(page, "tidy-merge")
+
+
 def test_a_run_is_undone_from_the_list(web: Web) -> None:
     memory = web.site.memory()
     done = memory.care.tag(["money"], add=["billing"])

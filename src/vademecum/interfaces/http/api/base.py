@@ -65,14 +65,18 @@ class ApiCall:
 
     def match(self, text: str | None, *, yours: str | None = None) -> None:
         """Refuse a change of what the caller has not seen as it is: both versions are told."""
+        if not self.holds("" if text is None else tag_of(text)):
+            raise stale(text, yours=yours)
+
+    def holds(self, tag: str) -> bool:
+        """Whether the caller means this version, which is empty when there is none; they have to mean one."""
         if self.matches is None:
             raise HttpProblem(
                 428,
                 "this changes something, and does not say which version of it",
                 hint="send its ETag as If-Match",
             )
-        if text is None or not _matches(self.matches, tag_of(text)):
-            raise stale(text, yours=yours)
+        return bool(tag) and _matches(self.matches, tag)
 
 
 class ApiReply(NamedTuple):

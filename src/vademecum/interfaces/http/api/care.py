@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from fastapi import Path, Query
 from pydantic import Field
 
-from vademecum.errors import NotFound
-from vademecum.interfaces.http.api.base import Body, Calls, ScopeQuery
+from vademecum.errors import Conflict, NotFound
+from vademecum.interfaces.http.api.base import ApiReply, Body, Calls, ScopeQuery, tag_of
+from vademecum.interfaces.http.problems import HttpProblem
 from vademecum.interfaces.present import to_json
+from vademecum.interfaces.present.safe import clean_value
 from vademecum.interfaces.present.shape import FLAG, JsonShape, many
 from vademecum.types import Scope
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from vademecum.interfaces.http.api.base import ApiCall
+    from vademecum.memory import Memory
+    from vademecum.memory.values import Proposal, RunOutcome
 
 calls = Calls("care")
+_MADE = re.compile(rb"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[^\s\"']*|\bid: (?:[0-9a-z]{10}|[0-9a-f-]{36})\b")
 RunId = Annotated[str, Path(min_length=1, max_length=200)]
 Kind = Literal["write", "folder", "text", "contradiction", "conflict", "promotion", "signal"]
 _decision = JsonShape("review_decision", "id kind name why back", done=FLAG)
@@ -53,16 +61,57 @@ def list_runs(call: ApiCall) -> dict[str, Any]:
     return to_json.runs_json(runs=call.memory.care.runs())
 
 
-@calls.add("POST", "/runs", to_json.outcome_json, to_json.promoted_json, scope="write")
-def start_run(call: ApiCall, body: NewRun) -> dict[str, Any]:
-    """Propose what a clean-up would do, or with `apply` do it; what it did can be undone."""
-    care = call.memory.care
-    if body.what == "sweep":
-        return to_json.outcome_json(care.sweep(apply=body.apply, scope=body.scope, large=body.large))
-    if body.what == "promote":
-        return to_json.promoted_json(care.promote(apply=body.apply, scope=body.scope))
-    do = care.heal if body.what == "heal" else care.merge
-    return to_json.outcome_json(do(apply=body.apply, scope=body.scope))
+@calls.add("POST", "/runs", to_json.outcome_json, to_json.promoted_json, scope="write", tagged=True)
+def start_run(call: ApiCall, body: NewRun) -> ApiReply:
+    """Propose what a clean-up would do, or with `apply` do it; what it did can be undone.
+
+    The ETag of the proposals goes into If-Match of the call that applies them: 409 with the new ones if
+    they are others by then.
+    """
+    proposed, told = run_pass(call.memory, body.what, scope=body.scope)
+    tag = tag_of_proposals(proposed.proposals)
+    if not body.apply:
+        return ApiReply(told(), tag)
+    if not call.holds(tag):
+        raise HttpProblem(
+            409,
+            "what would be done changed meanwhile; nothing was changed",
+            hint="look at what is proposed now, and send its ETag",
+            kind=Conflict.__name__,
+            current={**clean_value(told()), "etag": tag},
+        )
+    _, done = run_pass(call.memory, body.what, apply=True, scope=body.scope, large=body.large)
+    return ApiReply(done())
+
+
+def run_pass(
+    memory: Memory, what: str, *, apply: bool = False, scope: Scope | None = None, large: bool = False
+) -> tuple[RunOutcome, Callable[[], dict[str, Any]]]:
+    """What a clean-up would do, or with `apply` did, and what makes JSON of it."""
+    care = memory.care
+    if what == "promote":
+        promoted = care.promote(apply=apply, scope=scope)
+        return promoted.outcome, lambda: to_json.promoted_json(promoted)
+    if what == "sweep":
+        found = care.sweep(apply=apply, scope=scope, large=large)
+    else:
+        found = (care.heal if what == "heal" else care.merge)(apply=apply, scope=scope)
+    return found, lambda: to_json.outcome_json(found)
+
+
+def tag_of_proposals(proposals: Sequence[Proposal]) -> str:
+    """The ETag of proposals: which files they change, from what to what.
+
+    A new entry gets its time and its id when it is written: these are not compared.
+    """
+    told = [
+        (
+            each.where,
+            [(edit.path, edit.before, edit.after and _MADE.sub(b"", edit.after)) for edit in each.edits],
+        )
+        for each in proposals
+    ]
+    return tag_of(repr(told))
 
 
 @calls.add("POST", "/runs/{run}/undo", to_json.undone_json, scope="write", once=True)

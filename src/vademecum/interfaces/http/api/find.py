@@ -67,10 +67,10 @@ def search(
 @calls.add("GET", "/sessions", sessions_json, scope="read")
 def list_sessions(call: ApiCall, limit: LimitQuery = 50, cursor: CursorQuery = None) -> dict[str, Any]:
     """List the sessions of this project, the newest first; a person's list has those of every project."""
-    start, found = read_cursor(cursor), list(call.memory.sessions.list(all=call.is_person))
-    return sessions_json(
-        sessions=found[start : start + limit], total=len(found), next=write_cursor(start + limit, len(found))
-    )
+    start = read_cursor(cursor)
+    page = call.memory.sessions.page(all=call.is_person, limit=limit, offset=start)
+    found = [each for each, _ in page.sessions]
+    return sessions_json(sessions=found, total=page.total, next=write_cursor(start + limit, page.total))
 
 
 @calls.add("GET", "/sessions/search", to_json.hits_json, scope="read")

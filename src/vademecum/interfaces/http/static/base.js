@@ -191,17 +191,18 @@ export function morph(old, fresh) {
   return old;
 }
 
-let running = null, again = false;
+let running = null;
+const asked = new Set(); // what was asked for while another was under way
 /** Fetch this page anew and put what changed into its living regions. */
 export async function refresh(url = currentUrl()) {
-  if (running) { again = true; return running; }
+  if (running) { asked.add(url); return running; }
   running = (async () => {
     try {
       const answer = await fetch(url, { headers: { Accept: "text/html" } });
       if (answer.ok || answer.status === 404) apply(new DOMParser().parseFromString(await answer.text(), "text/html"));
     } catch { state("off"); }
     running = null;
-    if (again) { again = false; await refresh(); }
+    for (const next of [...asked]) { asked.delete(next); await refresh(next); }
   })();
   return running;
 }

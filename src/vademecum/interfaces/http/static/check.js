@@ -1,5 +1,10 @@
 // Check and tidy: apply a pass, and take a run back.
-import { ask, call, fail, refresh, toast, undoRun } from "./base.js";
+import { ask, call, fail, refresh, refreshFrom, toast, undoRun } from "./base.js";
+
+// What a clean-up would do is found by comparing all records: changes made elsewhere do not ask for it again.
+const tidy = document.querySelector("[data-live=tidy]");
+if (tidy) refreshFrom(() => `${location.pathname}?show=runs`);
+const again = () => refresh(location.href);
 
 document.addEventListener("click", async (event) => {
   const apply = event.target.closest("[data-apply]"), undo = event.target.closest("[data-undo-run]");
@@ -23,10 +28,16 @@ async function applyPass(button) {
     document.getElementById("sure-text").textContent = "This is much at once. It can be undone as a whole.";
     if (!(await ask(document.getElementById("sure")))) return;
   }
-  const told = await call("POST", "/runs", { body: { what: pass, apply: true, large } });
+  let told;
+  try {
+    told = await call("POST", "/runs", { body: { what: pass, apply: true, large }, etag: button.dataset.etag });
+  } catch (error) {
+    if (error.status === 409) await again(); // what is proposed now
+    throw error;
+  }
   const done = (told.files ?? []).filter((each) => each.done).length, left = (told.files ?? []).filter((each) => !each.done);
   const said = left.length ? `, but for ${left.length}: ${left[0].why}` : "";
-  if (told.run) toast(`Changed ${done} file${done === 1 ? "" : "s"}${said}`, { undo: undoRun(told.run) });
+  if (told.run) toast(`Changed ${done} file${done === 1 ? "" : "s"}${said}`, { undo: async () => { const said = await undoRun(told.run)(); await again(); return said; } });
   else toast(`Nothing was changed${said}`, { tone: "" });
-  await refresh();
+  await again();
 }

@@ -6,6 +6,8 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from vademecum.errors import NotFound
+from vademecum.interfaces.http.api.care import run_pass, tag_of_proposals
 from vademecum.interfaces.http.pages import Ask, PageView
 from vademecum.interfaces.http.views.query import read_number
 from vademecum.interfaces.present.safe import clean_text
@@ -13,10 +15,10 @@ from vademecum.interfaces.present.to_json import finding_json
 from vademecum.interfaces.present.to_text import diff_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from vademecum.memory import Memory
-    from vademecum.memory.values import Proposal, RunOutcome
+    from vademecum.memory.values import Proposal
 
 SECONDS = 10.0  # that a look at everything may take
 PAGE = 50  # findings, proposals or runs at once
@@ -69,41 +71,23 @@ def _key_of(path: str) -> str:
 
 
 def tidy(memory: Memory, *, after: int = 0, only: str = "") -> dict[str, Any]:
-    """What each pass would change, as differences; nothing is changed."""
-    passes = []
-    for name, title in PASSES.items():
-        outcome = _outcome(memory, name)
-        passes.append(
-            {
-                "name": name,
-                "title": title,
-                "count": len(outcome.proposals),
-                "large": outcome.large,
-                "proposals": [_proposal(each) for each in outcome.proposals[after : after + PAGE]]
-                if only in ("", name)
-                else [],
-                "unreadable": [finding_json(each) for each in outcome.findings],
-                **_paged(after, len(outcome.proposals)),
-            }
-        )
+    """What one pass would change, as differences; nothing is changed, and no other pass is run."""
+    name = only or next(iter(PASSES))
+    if name not in PASSES:
+        raise NotFound(f"there is no clean-up {name}", hint=f"one of {', '.join(PASSES)}")
+    outcome, _ = run_pass(memory, name)
     return {
         "show": "tidy",
-        "passes": passes,
-        "total": sum(each["count"] for each in passes),
-        "only": only,
-        "after": after,
+        "passes": [{"name": each, "title": title} for each, title in PASSES.items()],
+        "only": name,
+        "title": PASSES[name],
+        "etag": tag_of_proposals(outcome.proposals),  # of all proposals, for the call that applies them
+        "total": len(outcome.proposals),
+        "large": outcome.large,
+        "proposals": [_proposal(each) for each in outcome.proposals[after : after + PAGE]],
+        "unreadable": [finding_json(each) for each in outcome.findings],
+        **_paged(after, len(outcome.proposals)),
     }
-
-
-def _outcome(memory: Memory, name: str) -> RunOutcome:
-    if name == "promote":
-        return memory.care.promote().outcome
-    passes: dict[str, Callable[[], RunOutcome]] = {
-        "sweep": memory.care.sweep,
-        "heal": memory.care.heal,
-        "merge": memory.care.merge,
-    }
-    return passes[name]()
 
 
 def _proposal(proposal: Proposal) -> dict[str, Any]:
