@@ -1,8 +1,13 @@
-"""Settings, Sources, Audit and Time travel in a browser."""
+"""Settings, Sources, Audit, Time travel and Graph in a browser."""
 
 from __future__ import annotations
 
+import json
+import random
 import re
+import statistics
+import time
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -10,8 +15,10 @@ import pytest
 
 from vademecum.memory import connect
 from vademecum.types import Origin
+from web.conftest import HANG, PICTURES
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from playwright.sync_api import Page
@@ -219,3 +226,41 @@ def test_the_graph_is_accessible_and_its_list_reads_without_javascript(web: Web)
     assert plain.locator("#list [data-row]").count() == 1
     plain.click("#list [data-row] a")
     assert "by a [[link]]" in plain.inner_text("#list")
+
+
+def large_graph(size: int) -> dict[str, object]:
+    """A graph as memory makes them: a few hubs, many with an edge or two."""
+    dice = random.Random(7)
+    edges = [
+        [at, int(at * dice.random() ** 2), 0] for at in range(1, size) for _ in range(dice.choice((1, 1, 2)))
+    ]
+    degree = Counter(each for a, b, _ in edges for each in (a, b))
+    types = ["project", "rule", "discovery", "solution"]
+    nodes = [
+        {"path": f"n{at}.md", "key": f"n{at}", "title": f"Record {at}", "scope": "project"}
+        | {"type": types[at % 4], "tags": [], "page": True, "degree": degree[at]}
+        for at in range(size)
+    ]
+    return {"nodes": nodes, "edges": edges, "types": types}
+
+
+def test_five_thousand_records_are_drawn_while_they_move(
+    web: Web, record_property: Callable[[str, object], None]
+) -> None:
+    page = web.open("/graph")
+    page.emulate_media(reduced_motion="no-preference")
+    told = json.dumps(large_graph(5_000))
+    page.route("**/graph.json*", lambda route: route.fulfill(body=told, content_type="application/json"))
+    page.reload()
+    page.set_default_timeout(4 * HANG)
+    ends = time.monotonic() + 4 * HANG / 1000
+    while page.get_attribute("#graph", "data-state") != "done":
+        assert time.monotonic() < ends
+        page.wait_for_timeout(200)
+    frames = page.evaluate("performance.getEntriesByName('vade-graph-frame').map(each => each.duration)")
+    assert len(frames) > 10
+    record_property("frames", len(frames))
+    record_property("median_ms", statistics.median(frames))
+    print(f"{len(frames)} frames, {statistics.median(frames):.2f} ms of script at the median")
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=PICTURES / "graph-5000.png")

@@ -27,12 +27,21 @@ class StepFailed(VadeError):
 
 
 @click.command()
+@click.option("--web", is_flag=True, help="Serve a made-up year of memory as a page instead.")
+@click.option("--port", type=click.IntRange(0, 65535), help="The port of the page; 0 picks a free one.")
+@click.option("--open", "opening", is_flag=True, help="Open the page in your browser.")
 @common
-def demo(as_json: bool, door: Door) -> None:
+def demo(*, web: bool, port: int | None, opening: bool, as_json: bool, door: Door) -> None:
     """Take a tour in a temporary folder.
 
-    Your own memory is not touched.
+    Your own memory is not touched. With --web the folder holds a made-up year of a team and its agents, and
+    is served as a page until you stop it.
     """
+    if web:
+        show_page(port, opening=opening, as_json=as_json)
+        return
+    if opening or port is not None:
+        raise click.UsageError("--open and --port go with --web.")
     steps: list[dict[str, str]] = []
     begun = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="vade-demo-") as folder:
@@ -47,6 +56,29 @@ def demo(as_json: bool, door: Door) -> None:
             f"\nAll {len(steps)} steps worked, in {time.monotonic() - begun:.1f} s. "
             'Now your own: `vade add "…"`'
         )
+
+
+def show_page(port: int | None, *, opening: bool, as_json: bool) -> None:
+    """Fill a temporary home with a year of memory, and serve it until stopped."""
+    import os
+
+    from vademecum.interfaces.cli import demo_year
+    from vademecum.interfaces.cli.options import open_memory
+    from vademecum.interfaces.cli.web import serve_memory
+
+    before = Path.cwd()
+    with tempfile.TemporaryDirectory(prefix="vade-demo-") as folder:
+        home, project = Path(folder, "home"), Path(folder, "harbour")
+        made = demo_year.fill(home, project)
+        if not as_json:
+            counted = ", ".join(f"{count} {name}" for name, count in made.items())
+            output.error(f"a year of memory in {folder}: {counted}")
+        try:
+            os.chdir(project)  # the server opens the memory of the folder it runs in
+            with open_memory(home=home, cwd=project) as memory:
+                serve_memory(memory, port, opening=opening, as_json=as_json)
+        finally:
+            os.chdir(before)
 
 
 class Tour:

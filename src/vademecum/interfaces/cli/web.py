@@ -32,7 +32,7 @@ def serve(*, port: int | None, opening: bool, as_json: bool, door: Door) -> None
     terminal only, or opened by --open. What you save on the page has the origin `user`; what a token of
     `vade token add` saves, `agent`. Runs until it is stopped.
     """
-    _serve(door(), port, opening=opening, as_json=as_json)
+    serve_memory(door(), port, opening=opening, as_json=as_json)
 
 
 def open_page(memory: Memory, path: str, *, as_json: bool) -> None:
@@ -41,7 +41,7 @@ def open_page(memory: Memory, path: str, *, as_json: bool) -> None:
 
     taken, running = find_server(PORT)
     if not running:
-        _serve(memory, 0 if taken else PORT, opening=True, as_json=as_json, to=path)
+        serve_memory(memory, 0 if taken else PORT, opening=True, as_json=as_json, to=path)
         return
     address = f"{running}{path}"  # a browser that was let in knows its way; another is told how
     if as_json:
@@ -51,7 +51,7 @@ def open_page(memory: Memory, path: str, *, as_json: bool) -> None:
     _open_browser(address)
 
 
-def _serve(memory: Memory, port: int | None, *, opening: bool, as_json: bool, to: str = "") -> None:
+def serve_memory(memory: Memory, port: int | None, *, opening: bool, as_json: bool, to: str = "") -> None:
     """Serve until stopped; a link leads `to` a page of it."""
     from urllib.parse import quote
 

@@ -765,7 +765,7 @@ _COMMANDS: dict[str, tuple[JsonShape, ...]] = {
     "config": (settings_json,),
     "completion": (completion_json,),
     "doctor": (checks_json,),
-    "demo": (demo_json,),
+    "demo": (demo_json, serving_page_json),
     "sync": (synced_json,),
     "sync status": (sync_status_json,),
     "sync off": (sync_off_json,),

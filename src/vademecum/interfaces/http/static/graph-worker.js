@@ -1,7 +1,7 @@
 // Where the nodes of a graph go: springs along edges, repulsion by a quadtree (Barnes and Hut), away from the page's thread.
 const FAR = 0.81;        // square of the angle from which a cell of the tree counts as one body
 const SPRING = 34;       // length of an edge at rest
-const CHARGE = 42;
+const CHARGE = 36;
 const DEEP = 26;         // levels of the tree; closer bodies than that are one
 
 let run = 0;
@@ -106,7 +106,7 @@ function makeTree(size) {
           if (body[cell] === i && mass[cell] === 1) continue;
           if (far < 1) { dx = ((i % 7) - 3) / 3 + 0.1; dy = ((i % 5) - 2) / 2 + 0.1; far = 1; }
           const force = (strength * mass[cell]) / far;
-          gx += (dx * force) / Math.sqrt(far); gy += (dy * force) / Math.sqrt(far);
+          gx += dx * force; gy += dy * force;
           continue;
         }
         for (let q = 0; q < 4; q++) if (child[4 * cell + q]) { stack[++depth] = child[4 * cell + q]; width[depth] = wide / 2; }
