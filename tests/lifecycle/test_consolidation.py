@@ -448,9 +448,7 @@ def test_undo_brings_back_what_a_writer_began_again_as_earlier_entries(world: Wo
     undone, told = memory.care.undo(swept)
     assert undone == swept
     assert all(each.done for each in told)
-    assert [each.why for each in told if each.why] == [
-        "changed since then; restored its earlier 1 entry"
-    ]
+    assert [each.why for each in told if each.why] == ["changed since then; restored its earlier 1 entry"]
     assert [each.text for each in memory.show("r000").entries] == [
         "Fact 0 of many.",
         "Begun again by a writer.",

@@ -864,7 +864,7 @@ def read_source(path: Path) -> DryRunSource:
         known = registry.recognise_transcript(path)
         if known is None:
             names = ", ".join([*(each.name for each in registry.transcript_formats()), OWN])
-            raise NotFound(f"{path} is no transcript that is known here", hint=f"the formats are {names}")
+            raise NotFound(f"{path} is not a known transcript format", hint=f"the formats are {names}")
         model, said = "", []
         for each in known.read(path):
             if isinstance(each, Message):

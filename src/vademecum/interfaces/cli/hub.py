@@ -33,13 +33,17 @@ _key_file = click.option(
 )
 
 
-@click.group()
-def hub() -> None:
+@click.group(invoke_without_command=True)
+@common
+@click.pass_context
+def hub(ctx: click.Context, as_json: bool, door: Door) -> None:
     """Run a hub, or join one.
 
     A hub is where machines and members meet. It keeps its workspaces in PostgreSQL; your files stay the truth
-    on each machine.
+    on each machine. Alone, it shows which hubs were joined, as `vade hub status` does.
     """
+    if ctx.invoked_subcommand is None:
+        _show_status(door().home, as_json=as_json)
 
 
 @hub.command()
@@ -169,9 +173,12 @@ def join(url: str, code: str | None, key: str | None, as_json: bool, door: Door)
 @common
 def status(as_json: bool, door: Door) -> None:
     """Show which hubs were joined, and whether they answer."""
+    _show_status(door().home, as_json=as_json)
+
+
+def _show_status(home: Any, *, as_json: bool) -> None:
     from vademecum.sync import membership
 
-    home = door().home
     told = [_state(home, each) for each in membership.list_memberships(home)]
     if as_json:
         output.as_json(to_json.hub_status_json, workspaces=told)

@@ -353,7 +353,7 @@ def show_draft(draft: ProfileDraft) -> None:
 def show_kept(draft: ProfileDraft, run: str, told: Told | None) -> None:
     """What became of a draft."""
     if not draft.lines:
-        output.line("nothing to keep")
+        output.line("nothing to save")
     elif not draft.new:
         output.line("profile.md already says this")
     elif told is None:
