@@ -119,7 +119,7 @@ def _say(memory: Memory, told: SavedLine) -> None:
     topic = told.key.replace("-", " ")
     log = memory.sessions.new(id=f"demo-{told.key}-{told.days}", name=topic.capitalize(), model=told.who)
     said = (
-        (Role.USER, f"What do we know about {topic}? Please look, and keep what is worth keeping."),
+        (Role.USER, f"What do we know about {topic}? Please look, and save what matters."),
         (Role.ASSISTANT, f"{told.text} {_WHY[told.days % len(_WHY)]}"),
         (Role.USER, "Good. Save it."),
         (Role.ASSISTANT, f"Saved as {told.key}."),

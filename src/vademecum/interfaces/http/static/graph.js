@@ -133,6 +133,7 @@ function start() {
 
   function drawNodes(scale) {
     const small = scale < 0.55; // where a circle is two pixels wide, a square looks the same and costs a third
+    const least = 1.5 / scale; // of many, each can still be seen
     for (const clear of lit ? [false, true] : [true]) {
       pen.globalAlpha = clear ? 1 : 0.18;
       groups.forEach((group, at) => {
@@ -140,8 +141,8 @@ function start() {
         pen.beginPath();
         for (const i of group) {
           if (lit && lit.has(i) !== clear) continue;
-          const px = places[2 * i], py = places[2 * i + 1], size = radius[i];
-          if (small && size < 6) pen.rect(px - size, py - size, 2 * size, 2 * size);
+          const px = places[2 * i], py = places[2 * i + 1], size = Math.max(radius[i], least);
+          if (small && size * scale < 3) pen.rect(px - size, py - size, 2 * size, 2 * size);
           else { pen.moveTo(px + size, py); pen.arc(px, py, size, 0, 6.2832); }
         }
         pen.fill();
