@@ -294,6 +294,46 @@ def basic_memory(top: Path) -> Path:
     )
 
 
+def obsidian(top: Path) -> Path:
+    """A vault: properties, tags, links, embeds, daily notes of two formats, and all that is no note."""
+    write(
+        top,
+        {
+            ".obsidian/app.json": "{}",
+            ".obsidian/daily-notes.json": json.dumps({"folder": "Journal", "format": "YYYY/MM-MMMM/DD ddd"}),
+            ".obsidian/templates.json": json.dumps({"folder": "Templates"}),
+            ".obsidian/plugins/x/README.md": "A plugin.\n",
+            ".trash/Gone.md": "Deleted.\n",
+            "Keys.md": (
+                "---\naliases: [Key rotation, Schlüsseltausch]\ntags:\n  - security\n  - '#ops/oncall'\n"
+                "up: '[[Runbooks|all of them]]'\nsource: https://example.org/keys\ncreated: 2026-03-01\n"
+                "rating: 4  # out of five\n---\n# How keys rotate\n\nEvery March #keys/rotation, see "
+                "[[Hosts#Staging|the hosts]] and [the plan](Projects/The%20Plan.md). Issue #12 is no tag, "
+                "nor is https://x.org/#anchor.\n\n![[Scheme.png|300]] ![[Runbooks]]\n\n"
+                "```\n#coded [[Nothing]]\n```\n"
+            ),
+            "Hosts.md": "Twelve of them. `#inline` is code. Opened on [[2026-03-02]].\n",
+            "Runbooks.md": "---\nrelated:\n  - [[Keys]]\n---\nEverything for a bad night.\n",
+            "Projects/The Plan.md": "Ship in May; then [[Projects/Log]].\n",
+            "Projects/Log.md": "- done #ops\n",
+            "Archive/Log.md": "- older\n",
+            "Journal/2026/03-March/02 Mon.md": (
+                "---\nmood: 4\n---\nSlept well.\n\n## 14:15 Call\nWith [[Hosts]] down.\n"
+            ),
+            "2026-03-05.md": "# 2026-03-05\n\nA quiet day.\n",
+            "Templates/Daily.md": "# {{date}}\n",
+            "Board.canvas": '{"nodes": []}',
+            "Sketch.excalidraw.md": "---\nexcalidraw-plugin: parsed\n---\n%%\n",
+            "Books.base": "views: []\n",
+            "Bad.md": "---\ntitle: [\n---\nText.\n",
+            "Only.md": "---\nrating: 3\n---\n",
+        },
+    )
+    (top / "assets").mkdir()
+    (top / "assets/Scheme.png").write_bytes(b"\x89PNG\r\n\x1a\n")
+    return top
+
+
 def gpt(id: str, parent: str | None, message: dict[str, Any] | None, *children: str) -> dict[str, Any]:
     """A node of a conversation of ChatGPT."""
     return {"id": id, "message": message and {"id": id, **message}, "parent": parent, "children": [*children]}

@@ -40,6 +40,7 @@ SYSTEMS: dict[str, Callable[[Vade, Path], Path]] = {
     "codex": lambda vade, top: samples.codex(top / ".codex"),
     "okf": lambda vade, top: samples.okf(top),
     "basic-memory": lambda vade, top: samples.basic_memory(top),
+    "obsidian": lambda vade, top: samples.obsidian(top),
     "chatgpt": lambda vade, top: samples.chatgpt(top),
     "claude-ai": lambda vade, top: samples.claude_ai(top),
     "mem0": lambda vade, top: samples.mem0(top),
@@ -56,6 +57,7 @@ EXPECTED = {
     "codex": {"journal": 1, "pinned": 2, "record": 4, "same": 0, "skipped": 0},
     "okf": {"journal": 2, "record": 2, "same": 0, "skipped": 1},
     "basic-memory": {"record": 3, "same": 0, "skipped": 1},
+    "obsidian": {"journal": 2, "record": 6, "same": 0, "skipped": 10},
     "chatgpt": {"record": 2, "session": 2, "same": 0, "skipped": 2},
     "claude-ai": {"record": 4, "session": 1, "same": 0, "skipped": 2},
     "mem0": {"record": 4, "same": 0, "skipped": 4},
@@ -156,6 +158,43 @@ def test_nothing_imported_may_be_injected_before_a_person_verified_it(
         found = [each for each in memory.workspace.documents.all([place]) if not isinstance(each, Finding)]
         context = next(each for each in found if each.name == "context.md")
         assert all(memory.review.trust_of(section).injectable for section in context.sections)
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_verify_by_source_leaves_nothing_of_that_system_pending(
+    system: str, vade: Vade, tmp_path: Path
+) -> None:
+    vade("import", system, SYSTEMS[system](vade, tmp_path / "theirs"))
+    assert vade.json("review")["counts"].get("text", 0) > 0
+    vade("verify", "--source", system, "--yes")
+    assert vade.code == 0, vade.err
+    assert vade.json("review")["counts"].get("text", 0) == 0
+
+
+def test_verify_by_source_does_not_touch_what_another_system_brought(vade: Vade, tmp_path: Path) -> None:
+    vade("import", "cursor", samples.cursor(tmp_path / "one"))
+    report = vade.json("import", "windsurf", samples.windsurf(tmp_path / "two"))
+    brought = vade.json("review")["counts"]["text"]
+    vade("verify", "--source", "cursor:.cursorrules", "--yes")
+    assert vade.json("review")["counts"]["text"] == brought - 1
+    vade("verify", "--source", "cursor", "--yes")
+    left = {each["path"] for each in vade.json("review")["items"] if each["kind"] == "text"}
+    assert left == {*paths(report).values()}
+    vade("verify", "--source", "windsurf", "--yes")
+    assert vade.json("review")["counts"].get("text", 0) == 0
+
+
+def test_a_day_that_two_systems_wrote_to_is_verified_by_its_run_or_name_only(
+    vade: Vade, tmp_path: Path
+) -> None:
+    day = "2026-03-02.md"
+    for system, name in (("openclaw", f"memory/{day}"), ("obsidian", day)):
+        vade("import", system, samples.write(tmp_path / system, {name: f"Said in {system}.\n"}))
+        assert vade.code == 0, vade.err
+    assert "nothing pending came from" in vade.fails("verify", "--source", "obsidian", "--yes")
+    vade("verify", "memory/global/journal/2026-03-02.md", "--yes")
+    assert vade.code == 0, vade.err
+    assert vade.json("review")["counts"].get("text", 0) == 0
 
 
 def test_what_came_is_searched_at_once_and_put_before_agents_only_when_verified(

@@ -26,6 +26,7 @@ from vademecum.agents.base import Agent, TranscriptFormat
 from vademecum.agents.memories import date_in, fronted, reference, titled
 from vademecum.knowledge.intake import NotesPiece, SectionPiece, Skipped
 from vademecum.store import pinned
+from vademecum.text import fences
 from vademecum.transcripts import LEFT, META, SUMMARY, Message, Role, Text, ToolResult
 from vademecum.transcripts.reading import (
     FactsSoFar,
@@ -278,7 +279,7 @@ def _piece(tree: FileTree, name: str, own: str) -> Iterator[Piece]:
         return
     day = _DAY.fullmatch(own.removeprefix("memory/"))
     if day:
-        yield NotesPiece(own, day[1], tuple(_entries(day[1], file.text)), Scope.GLOBAL, day[2] or "")
+        yield NotesPiece(own, day[1], tuple(entries_of_day(day[1], file.text)), Scope.GLOBAL, day[2] or "")
     else:
         yield _topic(file, own)
 
@@ -304,9 +305,9 @@ def _workspace(names: list[str]) -> str | None:
     return min(found, key=lambda each: (each.count("/"), each), default=None)
 
 
-def _entries(day: str, text: str) -> Iterator[Entry]:
+def entries_of_day(day: str, text: str) -> Iterator[Entry]:
     """The sections of a day, each under the time its heading names, or else that of the one before."""
-    cuts = [match.start() for match in _CUT.finditer(text)]
+    cuts = [match.start() for match in _CUT.finditer(fences.blank(text))]
     time = day
     for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True):
         section = text[start:end]

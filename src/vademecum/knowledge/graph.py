@@ -46,6 +46,7 @@ _CROWD = 60  # records under one tag: with more of them a tag tells nothing
 _CODE = re.compile(r"`[^`\n]{1,300}`")
 LINK = re.compile(r"(?<!!)\[[^\]\n]{1,300}\]\(\s*<?([^)\s>]{1,500}?)>?(?:\s+\"[^\"\n]*\")?\s*\)")
 WIKI = re.compile(r"\[\[([^\]|#\n]{1,120}+)(?:#[^\]|\n]{0,200}+)?(?:\|[^\]\n]{0,200}+)?\]\]")
+_SHOWN = re.compile(r"!\[\[[^\]|#\n]+\.(?!md\b)[a-z0-9]{2,5}\s*$", re.IGNORECASE)  # a picture in its text
 _LONG = 3  # letters of a word that counts
 _XML_NEVER = re.compile("[\ufffe\uffff]")  # what is left that XML cannot hold
 
@@ -261,6 +262,8 @@ def _links(record: Record, text: str) -> Iterator[tuple[re.Match[str], str, list
     for pattern, origin in ((LINK, "link"), (WIKI, "wiki")):
         for match in pattern.finditer(text):
             wanted = match[1].strip()
+            if _SHOWN.search(text, max(0, match.start() - 1), match.end(1)):
+                continue
             keys = [*_imported(record, wanted, origin)]
             if origin == "wiki" or _is_record_link(wanted):
                 keys.append(_key(wanted))

@@ -653,6 +653,19 @@ def _bare(name: str) -> str:
     return secret.gate(name, SecretPolicy.REDACT)[0]
 
 
+def is_section_from(sources: object, text: str, matches: Callable[[str], bool]) -> bool:
+    """Whether a section of a pinned document was imported from a file that matches, by its `sources`.
+
+    Where a document had too many to keep the marks of each, all of its files have to match.
+    """
+    listed = _sources({"sources": sources})
+    marked = any(each.get("seen") for each in listed)
+    mark = _digest(text)
+    own = [each for each in listed if not marked or mark in map(str, each.get("seen") or ())]
+    found = [matches(str(each.get("resource"))) for each in own]
+    return any(found) if marked else bool(found) and all(found)
+
+
 def _sources(values: Mapping[str, Any]) -> list[dict[str, Any]]:
     listed = values.get("sources")
     return [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []

@@ -102,7 +102,7 @@ class Transfer:
             )
             mapped, skipped, sessions = taking.take_all(intake, pieces)
             over = tuple(self._over_cap(staged.edits()))
-            run, told = self._written(staged.edits(), progress) if apply else ("", ())
+            run, told = self._written(staged.edits(), system, progress) if apply else ("", ())
             left = {each.path: each.why for each in told if not each.done}
             skipped += [taking.Skipped(path, why) for path, why in left.items()]
             mapped = [each for each in mapped if each.path not in left]
@@ -135,7 +135,7 @@ class Transfer:
                 yield taking.Over(place, here + count, self._work.settings.decay.max_count)
 
     def _written(
-        self, edits: Sequence[running.Edit], progress: Callable[[str, int, int], None] | None
+        self, edits: Sequence[running.Edit], system: str, progress: Callable[[str, int, int], None] | None
     ) -> tuple[str, Sequence[running.Told]]:
         """Make the edits of an import as one run."""
         project = self._work.caller.project
@@ -149,7 +149,7 @@ class Transfer:
             for edit in edits
         ]
         with watched(progress):
-            return passes.apply_proposals(self._work.records, proposals, what="import")
+            return passes.apply_proposals(self._work.records, proposals, what=f"import {system}")
 
     def _kept_sessions(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fnmatch
+import functools
 import json
 import os
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -172,7 +173,10 @@ class Review:
             touched = running.paths(self._work.home, run)
             chosen += [each for each in items if each.path in touched]
         if source is not None:
-            known = [each for each in items if _is_from(each.about, source)]
+            beside = {*self._beside_from(source, scope)}
+            known = [
+                each for each in items if _is_from(each.about, source) or (each.path, each.text) in beside
+            ]
             if not known:
                 raise NotFound(
                     f"nothing pending came from {names.shown(source)}",
@@ -188,6 +192,37 @@ class Review:
                 )
             chosen += known
         return [*{each.id: each for each in chosen}.values()]
+
+    def _beside_from(self, source: str, scope: str | Scope | None) -> Iterator[tuple[str, str]]:
+        """The texts of pinned documents and journals that came from a system, with the paths of their files.
+
+        A journal does not say where its notes came from; the runs do, unless two systems wrote to that day.
+        """
+        from vademecum.knowledge import intake
+
+        places = self._work.places(scope)
+        matches = functools.partial(_names_resource, source)
+        for each in self._work.documents.all(places):
+            if isinstance(each, Finding):
+                continue
+            for section in each.sections:
+                if intake.is_section_from(each.sources, section.text, matches):
+                    yield each.path, section.text
+        own, others = self._imported_paths(source.removeprefix("import:"))
+        for day in self._work.journal.days(places) if own else ():
+            if not isinstance(day, Finding) and day.path in own - others:
+                yield from ((day.path, each.text) for each in day.entries if each.origin is Origin.IMPORT)
+
+    def _imported_paths(self, system: str) -> tuple[frozenset[str], frozenset[str]]:
+        """The files that imports from a system changed, and those that any other import did."""
+        own: frozenset[str] = frozenset()
+        others: frozenset[str] = frozenset()
+        for each in self._memory.care.runs():
+            what, _, name = each.what.partition(" ")
+            if what == "import" and not each.undone:
+                found = running.paths(self._work.home, each.run)
+                own, others = (own | found, others) if name == system else (own, others | found)
+        return own, others
 
     def _waiting_writes(self, scope: str | Scope | None, notes: list[str]) -> Iterator[Item]:
         for each in approving.every(self._work.home):
@@ -703,6 +738,14 @@ def _is_from(found: object, source: str) -> bool:
     )
     own = str(found.record.source or "")
     return source in (own, own.removeprefix("import:")) or any(
-        each == source or each.startswith(f"{source}:") or fnmatch.fnmatchcase(each, source)
-        for each in resources
+        _names_resource(source, each) for each in resources
+    )
+
+
+def _names_resource(source: str, resource: str) -> bool:
+    """Whether a source means a file of a system: by the system, the file's whole name, or a glob."""
+    return (
+        resource in (source, source.removeprefix("import:"))
+        or resource.startswith((f"{source}:", f"{source.removeprefix('import:')}:"))
+        or fnmatch.fnmatchcase(resource, source)
     )

@@ -40,6 +40,7 @@ class Pinned:
     budget: int
     trusted: bool = True
     sections: tuple[Entry, ...] = ()
+    sources: object = None  # what it says of where its sections were imported from
 
     @property
     def over(self) -> bool:
@@ -260,6 +261,7 @@ class Documents:
             budget,
             shelf.trusted,
             self._with_origins(shelf, name, document.blocks(text)),
+            front.values.get("sources"),
         )
 
     def _with_origins(self, shelf: Shelf, name: str, sections: Iterable[Entry]) -> tuple[Entry, ...]:
