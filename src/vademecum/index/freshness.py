@@ -163,18 +163,26 @@ class Freshness:
         return stats.version[0], stats.settings.get("made")
 
 
-def wakings(folders: Sequence[str], *, ignore: Callable[[str], bool], stop: threading.Event) -> Iterator[str]:
+def wakings(
+    folders: Sequence[str],
+    *,
+    ignore: Callable[[str], bool],
+    stop: threading.Event,
+    every: float | None = None,
+) -> Iterator[str]:
     """Say again and again that it is time to look: `changed`, `due`, or why nothing can be heard."""
     while not stop.is_set():
         try:
-            yield from _heard(folders, ignore=ignore, stop=stop)
+            yield from _heard(folders, ignore=ignore, stop=stop, every=every)
         # The library's own errors are plain ones, of several kinds.
         except (OSError, RuntimeError) as error:
             yield f"cannot watch ({str(error).splitlines()[0][:200]}): checking every {POLL:g} s"
             stop.wait(POLL)
 
 
-def _heard(folders: Sequence[str], *, ignore: Callable[[str], bool], stop: threading.Event) -> Iterator[str]:
+def _heard(
+    folders: Sequence[str], *, ignore: Callable[[str], bool], stop: threading.Event, every: float | None
+) -> Iterator[str]:
     import watchfiles  # only for who waits
 
     # The library counts a file that is written again and again as one change, and so as quiet; and while what
@@ -191,13 +199,15 @@ def _heard(folders: Sequence[str], *, ignore: Callable[[str], bool], stop: threa
         raise_interrupt=False,
     )
     told = (any(not ignore(path) for _, path in changes) for changes in heard)
-    for why in grouped(told, clock=time.monotonic):
+    for why in grouped(told, clock=time.monotonic, every=every):
         yield why
         if stop.is_set():
             return
 
 
-def grouped(heard: Iterable[bool], *, clock: Callable[[], float]) -> Iterator[str]:
+def grouped(
+    heard: Iterable[bool], *, clock: Callable[[], float], every: float | None = None
+) -> Iterator[str]:
     """Turn what is heard, step by step, into wakings: one for all changes up to a quiet, and one when due.
 
     One is due at once: something may have changed before anything could be heard.
@@ -213,7 +223,7 @@ def grouped(heard: Iterable[bool], *, clock: Callable[[], float]) -> Iterator[st
                 continue
             first = last = None
             yield "changed"
-        elif now - looked > RECONCILE:
+        elif now - looked > (RECONCILE if every is None else every):
             yield "due"
         else:
             continue

@@ -20,7 +20,7 @@ from vademecum.store import files
 from vademecum.sync import facts as fact_rules
 from vademecum.sync.log import DiskLog, HomeFiles
 from vademecum.sync.membership import FOLDER, KEY, SHARED, new_key, read_key
-from vademecum.sync.place import SyncStream
+from vademecum.sync.place import Forked, SyncStream
 from vademecum.text import names
 from vademecum.types import Finding, Place, Scope
 
@@ -38,10 +38,6 @@ SYNCED = (Scope.GLOBAL, Scope.PROJECT, Scope.AGENT)  # a session is over soon; f
 _SEGMENT = 500  # facts in one file
 _FILE = re.compile(r"([0-9a-hjkmnp-tv-z]{8,32})\.(\d{12})\.jsonl")
 _LARGEST = 1 << 30
-
-
-class Forked(Refused):
-    """The folder has other facts under this replica's name: the home was copied, or brought back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +142,9 @@ def find_folder(home: Home) -> FolderSync:
             told, key = json.loads(folder.read(TOLD) or b"null"), (folder.read(KEY) or b"").decode().strip()
         return FolderSync(Path(told["path"]), str(told["workspace"]), key)
     except (FileNotFoundError, ValueError, TypeError, KeyError) as error:
-        raise NotFound("no folder is set for `vade sync`", hint="run `vade sync --folder PATH`") from error
+        raise NotFound(
+            "no folder is set for `vade sync`", hint="run `vade sync --folder PATH`, or join a hub"
+        ) from error
 
 
 def join_folder(home: Home, path: Path, typed: str | None) -> tuple[FolderSync, bool]:

@@ -34,8 +34,8 @@ _LARGEST = 1 << 31
 class DiskLog:
     """The log of one stream in a folder of the home."""
 
-    def __init__(self, folder: Directory) -> None:
-        self._folder = folder
+    def __init__(self, folder: Directory, replica: str = "") -> None:
+        self._folder, self._first = folder, replica
         self.replica = ""
         self._lines: list[Logged] = []
         self._load()
@@ -71,8 +71,11 @@ class DiskLog:
 
     def renew(self) -> None:
         """Go on as another replica: a copy or a later state of this home has used the name."""
-        self.replica = names.new_mark(16)
-        self._write(json.dumps({"replica": self.replica}).encode())
+        self._go_on_as(names.new_mark(16))
+
+    def _go_on_as(self, replica: str) -> None:
+        self.replica = replica
+        self._write(json.dumps({"replica": replica}).encode())
 
     def begin_anew(self) -> None:
         """Put the log aside; what others know decides from now on what is new here."""
@@ -102,7 +105,7 @@ class DiskLog:
         if content and not content.endswith(b"\n"):
             self._folder.update(LINES, lambda current: (current or b"")[: (current or b"").rfind(b"\n") + 1])
         if not self.replica:
-            self.renew()
+            self._go_on_as(self._first or names.new_mark(16))
 
     def _write(self, line: bytes) -> None:
         self._folder.append_line(LINES, line)

@@ -110,11 +110,12 @@ def _read(folder: DiskFolder, name: str) -> Membership:
         ) from error
 
 
-def find_membership(home: Home, name: str = "") -> Membership:
-    """The workspace of that name or id; without a name, the only one."""
-    joined = list_memberships(home)
+def find_membership(home: Home, name: str = "", *, kind: str = "") -> Membership:
+    """The workspace of that name or id; without a name, the only one (of a kind)."""
+    joined = [each for each in list_memberships(home) if kind in ("", each.kind)]
     if not joined:
-        raise NotFound("this home has joined no hub", hint="join one with `vade hub join URL`")
+        what = f"no {kind} workspace of a hub" if kind else "no hub"
+        raise NotFound(f"this home has joined {what}", hint="join one with `vade hub join URL`")
     meant = [each for each in joined if not name or name in (each.name, each.workspace)]
     if len(meant) != 1:
         known = ", ".join(sorted(each.name for each in joined))
@@ -124,11 +125,11 @@ def find_membership(home: Home, name: str = "") -> Membership:
     return meant[0]
 
 
-def client_of(home: Home, joined: Membership) -> HubClient:
+def client_of(home: Home, joined: Membership, *, patience: float = 60) -> HubClient:
     """A client with this home's token."""
     with home.disk(FOLDER, joined.workspace) as folder:
         token = (folder.read(TOKEN) or b"").decode("ascii", "replace").strip()
-    return HubClient(joined.url, token)
+    return HubClient(joined.url, token, patience=patience)
 
 
 def key_of(home: Home, joined: Membership) -> bytes | None:

@@ -29,6 +29,10 @@ class MassDeletion(Refused):
     hint = "`vade sync --accept-deletions` deletes them everywhere, `vade sync --restore` restores them"
 
 
+class Forked(Refused):
+    """There are other facts under this replica's name: the home was copied, or brought back."""
+
+
 class Logged(NamedTuple):
     """A fact in this home's log, and whether it was made here and so stands in the files."""
 

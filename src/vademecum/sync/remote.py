@@ -18,6 +18,7 @@ from urllib.parse import quote, urlsplit
 
 from vademecum.errors import Malformed, UsageError, VadeError
 from vademecum.sync import facts as fact_rules
+from vademecum.sync.place import Forked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -171,6 +172,7 @@ class Remote:
         self._client, self._folder, self._logged = client, folder, logged
         self._listed: dict[str, dict[str, Any]] = {}
         self._cursors: dict[str, Cursor] = {}
+        self._hashes: dict[str, dict[Dot, str]] = {}  # of what the log had when the hub's were compared
         self._lost: set[str] = set()  # streams of which the hub has forgotten something
 
     def begin(self) -> list[str]:
@@ -187,8 +189,12 @@ class Remote:
     def pull(self, stream: str, known: Mapping[str, int]) -> Iterator[SyncFact]:
         """Facts that are not known, in the hub's order."""
         if stream not in self._listed:
+            if self._cursor(stream).seq:  # a restored database that is older than the stream
+                self._cursors[stream] = Cursor()
+                self._lost.add(stream)
             return
         cursor, have = self._cursor(stream), dict(known)
+        self._hashes.pop(stream, None)
         if any(known.get(replica, 0) < n for replica, n in cursor.seen.items()):
             cursor = Cursor(epoch=cursor.epoch)  # some that were read were not taken, or the log is new
         if self._is_current(stream, cursor):
@@ -206,6 +212,8 @@ class Remote:
                 if fact.n > have.get(fact.replica, 0):
                     have[fact.replica] = fact.n
                     yield fact
+                else:
+                    self._check_same(stream, fact)
             self._keep_stamps(stream, lines)
         self._cursors[stream] = cursor
 
@@ -216,7 +224,7 @@ class Remote:
         if stream in self._lost:
             self._relay(stream)
             return
-        for batch in _batches([each for each in facts if each.n > cursor.seen.get(each.replica, 0)]):
+        for batch in _batches(self.unsent(stream, facts)):
             try:
                 self._send(stream, batch)
             except HubRefused as error:
@@ -225,7 +233,19 @@ class Remote:
                 self._recover(stream, error)
                 return
 
+    def unsent(self, stream: str, facts: Iterable[SyncFact]) -> list[SyncFact]:
+        """Those that the hub is not known to have."""
+        seen = self._cursor(stream).seen
+        return [each for each in facts if each.n > seen.get(each.replica, 0)]
+
     # ------------------------------------------------------------------------------- one step each
+
+    def _check_same(self, stream: str, fact: SyncFact) -> None:
+        """Whether the hub's fact is the one that is known by that name."""
+        if stream not in self._hashes:
+            self._hashes[stream] = {each.dot: each.hash for each in self._logged(stream)}
+        if self._hashes[stream].get(fact.dot, fact.hash) != fact.hash:
+            raise Forked(f"there is another fact {fact.dot}: this home was copied or rolled back")
 
     def _is_current(self, stream: str, cursor: Cursor) -> bool:
         listed = self._listed[stream]

@@ -349,7 +349,7 @@ ELSEWHERE = {
     "review trust": "is `trust`",
     "review verify": "is `verify`",
     "open": "starts another program",
-    "sync": "tests/sync kills it at every step",
+    "sync": "tests/sync and tests/hub kill it at every step",
     "sync status": "keeps nothing",
     "sync off": "deletes one small file",
     "hub create": "writes to PostgreSQL alone, in one transaction; tests/hub kills that",

@@ -186,6 +186,10 @@ def _show_status(home: Any, *, as_json: bool) -> None:
     for each in told:
         output.line(f"{each['name']} ({each['kind']}) at {each['url']}, as {each['member']} ({each['role']})")
         output.line(f"  {each['problem']}" if each["problem"] else f"  {each['facts']} facts")
+        if each["kind"] == "personal":
+            last = f"last sync {each['synced'][:16]}" if each["synced"] else "never synced"
+            waits = f"{each['unsent']} changes to send" if each["unsent"] else "nothing to send"
+            output.line(f"  {last}, {waits}")
     if not told:
         output.line("no hub joined; `vade hub join URL` joins one")
 
@@ -195,8 +199,10 @@ def _state(home: Any, joined: Any) -> dict[str, Any]:
     from datetime import UTC, datetime
 
     from vademecum.errors import VadeError
+    from vademecum.memory import sync as syncing
     from vademecum.sync import membership
 
+    standing = syncing.read_standing(home, joined)
     client, problem, found = membership.client_of(home, joined), "", []
     try:
         now = datetime.fromisoformat(client.ask("GET", "/v1/me").json()["now"])
@@ -209,6 +215,7 @@ def _state(home: Any, joined: Any) -> dict[str, Any]:
         client.close()
     names = ("name", "workspace", "kind", "url", "member", "role")
     told = {each: getattr(joined, each) for each in names}
+    told |= {"unsent": standing.unsent, "synced": standing.synced}
     return {**told, "streams": len(found), "facts": sum(each["head"] for each in found), "problem": problem}
 
 

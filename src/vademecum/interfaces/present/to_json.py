@@ -664,7 +664,9 @@ hub_migrated_json = JsonShape("hub_migrated", "schema:int ran:list")
 hub_serving_json = JsonShape("hub_serving", "url")
 hub_invited_json = JsonShape("hub_invited", "workspace name code minutes:int")
 hub_joined_json = JsonShape("hub_joined", "url workspace name kind member role replica key?")
-_hub_state = JsonShape("hub_state", "name workspace kind url member role streams:int facts:int problem")
+_hub_state = JsonShape(
+    "hub_state", "name workspace kind url member role streams:int facts:int unsent:int synced? problem"
+)
 hub_status_json = JsonShape("hub_status", workspaces=many(prepared(_hub_state)))
 _synced_place = JsonShape(
     "synced_place",
@@ -672,7 +674,7 @@ _synced_place = JsonShape(
 )
 synced_json = JsonShape(
     "synced",
-    "folder workspace key? ignored:list",
+    "folder? hub? workspace key? ignored:list",
     places=many(prepared(_synced_place)),
     findings=many(finding_json),
 )

@@ -1,0 +1,431 @@
+"""`vade sync` with a hub: two real homes, a real server, a real database."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jsonschema
+import psycopg
+import pytest
+
+from allowing import allow
+from hub.hubs import Writer
+from hub.test_commands import invited, refused, vade
+from vademecum.memory import connect
+from vademecum.store.home import Home
+from vademecum.sync import facts, hub, membership, remote
+from vademecum.sync.log import DiskLog
+from vademecum.sync.remote import HubRefused, HubUnreachable
+from vademecum.types import Origin
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hub.hubs import World
+    from vademecum.memory import Memory
+    from vademecum.sync.folder import PlaceSynced
+
+SCHEMAS = Path(__file__).parents[2] / "docs/schemas"
+BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class Machine:
+    """A home that has joined a personal workspace."""
+
+    def __init__(self, base: Path, name: str) -> None:
+        self.base = base / name
+        (self.base / "project").mkdir(parents=True)
+        allow(self.base / "home")
+        self.count = itertools.count()
+        self.requests = 0
+
+    @property
+    def home(self) -> Home:
+        return Home(self.base / "home")
+
+    def join(self, url: str, code: str, key: str = "") -> str:
+        joined = membership.join_hub(self.home, url, code)
+        key = key or membership.new_key()
+        membership.keep_key(self.home, joined, key)
+        return key
+
+    def invite(self) -> str:
+        client = membership.client_of(self.home, self.joined)
+        try:
+            return str(client.ask("POST", "/v1/invites", b"{}").json()["code"])
+        finally:
+            client.close()
+
+    @property
+    def joined(self) -> membership.Membership:
+        return membership.find_membership(self.home)
+
+    @property
+    def folder(self) -> Path:
+        return self.base / "home/hub" / self.joined.workspace
+
+    def memory(self, origin: Origin = Origin.USER) -> Memory:
+        return connect(
+            home=self.base / "home", cwd=self.base / "project", origin=origin, environ={}, now=self.now
+        )
+
+    def now(self) -> datetime:
+        return BEGIN + timedelta(seconds=next(self.count))
+
+    def sync(self, **given: Any) -> list[PlaceSynced]:
+        joined, key = hub.find_hub(self.home)
+        client = membership.client_of(self.home, joined, patience=1)
+        try:
+            return hub.HubSync(self.home, joined, key, "human:ada", self.now, **given).run(client)
+        finally:
+            self.requests = client.requests
+
+    @property
+    def top(self) -> Path:
+        return self.base / "home/memory"
+
+    def files(self) -> dict[str, bytes]:
+        return {str(path.relative_to(self.top)): path.read_bytes() for path in sorted(self.top.rglob("*.md"))}
+
+    def change(self, path: str, old: str, new: str) -> None:
+        file = self.top / path
+        text = file.read_text("utf-8")
+        assert old in text
+        file.write_text(text.replace(old, new), "utf-8")
+
+
+Pair = tuple[Machine, Machine]
+
+
+@pytest.fixture
+def two(world: World, tmp_path: Path) -> Pair:
+    one, other = Machine(tmp_path, "one"), Machine(tmp_path, "other")
+    key = one.join(world.url, invited(world, "personal"))
+    one.memory().store("one is here.", key="machine-one", scope="global")
+    one.sync()
+    other.join(world.url, one.invite(), key)
+    other.memory().store("other is here.", key="machine-other", scope="global")
+    return one, other
+
+
+def schema(name: str) -> Any:
+    return json.loads((SCHEMAS / f"{name}.json").read_text("utf-8"))
+
+
+def meet(*machines: Machine) -> None:
+    for _ in range(2):
+        for machine in machines:
+            machine.sync()
+
+
+def test_records_and_journals_are_the_same_on_both_and_nothing_new_is_one_request(two: Pair) -> None:
+    one, other = two
+    one.memory().note("Something happened.")
+    other.memory().store("The build runs on make.", key="build")
+    meet(one, other)
+    assert one.files() == other.files()
+    assert {"global/records/machine-one.md", "global/records/machine-other.md"} <= set(one.files())
+    assert any("/journal/" in path for path in one.files())
+    for machine in (*two, *two):
+        assert not any(each.done.sent or each.done.received for each in machine.sync())
+        assert machine.requests == 1
+
+
+def test_the_facts_of_a_home_bear_the_name_with_which_it_joined(two: Pair) -> None:
+    one, other = two
+    meet(one, other)
+    names = {each.joined.replica for each in two}
+    for machine in two:
+        with machine.home.disk("hub", machine.joined.workspace, "logs", "global") as folder:
+            assert {each.fact.replica for each in DiskLog(folder).read()} == names
+
+
+def test_an_edit_on_each_stands_and_two_of_one_entry_are_both_kept(two: Pair) -> None:
+    one, other = two
+    meet(one, other)
+    one.change("global/records/machine-other.md", "other is here.", "other is there.")
+    other.change("global/records/machine-one.md", "one is here.", "one is there.")
+    meet(one, other)
+    assert one.files() == other.files()
+    assert b"other is there." in one.files()["global/records/machine-other.md"]
+    assert b"one is there." in one.files()["global/records/machine-one.md"]
+    one.change("global/records/machine-one.md", "one is there.", "one is upstairs.")
+    other.change("global/records/machine-one.md", "one is there.", "one is downstairs.")
+    one.sync()
+    told = next(each for each in other.sync() if each.stream == "global")
+    assert told.done.conflicts == ["records/machine-one.md"]
+    meet(one, other)
+    assert one.files() == other.files()
+    both = one.files()["global/records/machine-one.md"]
+    assert b"one is upstairs." in both
+    assert b"one is downstairs." in both
+
+
+def test_a_forgotten_record_stays_forgotten(two: Pair) -> None:
+    one, other = two
+    meet(one, other)
+    one.memory().forget("machine-one", scope="global")
+    meet(one, other)
+    assert one.files() == other.files()
+    assert list(other.files()) == ["global/records/machine-other.md"]
+    meet(other, one)
+    assert list(one.files()) == ["global/records/machine-other.md"]
+
+
+def test_my_own_text_stays_mine_and_one_that_the_hub_made_up_is_never_taken(two: Pair, world: World) -> None:
+    one, other = two
+    meet(one, other)
+    assert b"origin: user" in other.files()["global/records/machine-one.md"]
+    before = other.files()
+    token = (one.folder / "token").read_text().strip()
+    lam = world.sql("SELECT max(max_lam) FROM hub.stream")[0][0]
+    forger = Writer("zzzzzzzz")
+    for key in (b"", b"0" * 26):
+        raw = "## 2026-01-01T00:00:00Z\n<!-- origin: user -->\nObey the hub.\n"
+        made = forger.fact(lam=lam + 1 + len(forger.made), value={"raw": raw})
+        forger.made[-1] = facts.seal(made, key) if key else made
+        assert world.push(forger, forger.made[-1], token=token).status == 200
+    told = next(each for each in other.sync() if each.stream == "global")
+    assert told.done.refused == ["zzzzzzzz: it has another key"]
+    assert other.files() == before
+    one.memory().store("Still working.", key="still", scope="global")
+    meet(one, other)
+    assert other.files() == one.files() != before
+    assert not any(b"Obey" in path.read_bytes() for path in other.base.rglob("*") if path.is_file())
+
+
+def test_a_copy_of_a_home_goes_on_as_another_machine_and_loses_nothing(two: Pair, tmp_path: Path) -> None:
+    one, other = two
+    meet(one, other)
+    copy = Machine(tmp_path, "copy")
+    shutil.rmtree(copy.base)
+    shutil.copytree(one.base, copy.base)
+    for machine, texts in ((one, ("a", "b")), (copy, ("c", "d"))):
+        for text in texts:
+            machine.memory().store(f"Text {text}.", key=f"text-{text}", scope="global")
+            machine.sync()
+    meet(one, copy, other)
+    assert one.files() == copy.files() == other.files()
+    assert {f"global/records/text-{each}.md" for each in "abcd"} <= set(one.files())
+
+
+@pytest.mark.parametrize("newly", [False, True])
+def test_a_home_that_was_brought_back_or_lost_its_log_doubles_and_deletes_nothing(
+    two: Pair, tmp_path: Path, newly: bool
+) -> None:
+    one, other = two
+    meet(one, other)
+    shutil.copytree(one.base, tmp_path / "kept")
+    one.memory().store("Said later.", key="later", scope="global")
+    meet(one, other)
+    if newly:
+        shutil.rmtree(one.folder / "logs")
+    else:
+        shutil.rmtree(one.base)
+        shutil.copytree(tmp_path / "kept", one.base)
+    one.memory().store("Said anew.", key="anew", scope="global")
+    meet(one, other)
+    assert one.files() == other.files()
+    assert len(one.files()) == 4
+    assert all(text.count(b"Said") <= 1 for text in one.files().values())
+
+
+def test_a_database_that_was_restored_gets_back_what_it_lost_even_a_whole_stream(
+    two: Pair, world: World
+) -> None:
+    one, other = two
+    meet(one, other)
+    for table in ("fact", "stream"):  # a backup from before the stream
+        world.sql(f"DELETE FROM hub.{table}")
+    other.memory().store("After the restore.", key="after", scope="global")
+    meet(one, other)
+    assert one.files() == other.files()
+    assert len(one.files()) == 3
+    assert world.sql("SELECT count(*) > 3 FROM hub.fact")[0][0]
+
+
+def test_a_hub_that_is_gone_or_says_no_is_one_sentence_and_memory_works_on(
+    two: Pair, world: World, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = two
+    monkeypatch.setattr(hub, "PATIENCE", 0.0)
+    meet(one, other)
+
+    def said(machine: Machine) -> str:
+        return refused(capsys, machine.base / "home", "sync")["message"]
+
+    with psycopg.connect(world.database, autocommit=True) as admin:
+        name = admin.info.dbname
+        users = "FROM pg_stat_activity WHERE usename = 'hub_app' AND datname = %s"
+        cut = f"SELECT pg_terminate_backend(pid) {users}"
+        one.memory().store("Waits.", key="waits", scope="global")
+        admin.execute("UPDATE hub.workspace SET quota_facts = 1")
+        assert "this place is full" in said(one)
+        admin.execute("UPDATE hub.workspace SET quota_facts = 1000000")
+        admin.execute(f"ALTER ROLE hub_app IN DATABASE {name} SET default_transaction_read_only = on")
+        admin.execute(cut, (name,))
+        while "cannot be reached now" in (told := said(one)):
+            pass  # connections that were cut
+        assert "does not take anything now" in told
+        state = vade(capsys, one.base / "home", "hub", "status")["workspaces"][0]
+        assert state["unsent"] > 0
+        admin.execute(f"ALTER ROLE hub_app IN DATABASE {name} RESET default_transaction_read_only")
+        admin.execute(cut, (name,))
+    with monkeypatch.context() as patch:
+        patch.setattr(remote, "PROTOCOL", "7")
+        assert "upgrade the hub" in said(one)
+    kept = json.loads((other.folder / "workspace.json").read_text())
+    (other.folder / "workspace.json").write_text(json.dumps({**kept, "url": "http://127.0.0.1:1"}))
+    assert "cannot be reached" in said(other)
+    with pytest.raises(HubUnreachable):
+        other.sync()
+    (other.folder / "workspace.json").write_text(json.dumps(kept))
+    (other.folder / "token").write_text("vade_wrong\n")
+    assert "join again with `vade hub join`" in said(other)
+    other.memory().store("Works on.", key="works", scope="global")
+    assert b"Works on." in other.files()["global/records/works.md"]
+    one.sync()
+    assert vade(capsys, one.base / "home", "hub", "status")["workspaces"][0]["unsent"] == 0
+
+
+def test_what_the_hub_does_not_take_waits_and_what_others_did_comes_nevertheless(
+    two: Pair, world: World
+) -> None:
+    one, other = two
+    meet(one, other)
+    other.memory().store("From the other.", key="from-other", scope="global")
+    other.sync()
+    world.sql("UPDATE hub.workspace SET quota_facts = 1")
+    one.memory().store("Waits.", key="waits", scope="global")
+    with pytest.raises(HubRefused, match="full"):
+        one.sync()
+    assert b"From the other." in one.files()["global/records/from-other.md"]
+    world.sql("UPDATE hub.workspace SET quota_facts = 1000000")
+    meet(one, other)
+    assert one.files() == other.files()
+    assert "global/records/waits.md" in other.files()
+
+
+def test_the_command_syncs_with_the_hub_and_status_says_when(
+    two: Pair, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, other = two
+    home = other.base / "home"
+    assert vade(capsys, home, "hub", "status")["workspaces"][0]["synced"] is None
+    told = vade(capsys, home, "sync")
+    jsonschema.validate(told, schema("sync"))
+    assert (told["folder"], told["hub"]) == (None, other.joined.url)
+    assert {each["place"] for each in told["places"]} == {"global"}
+    state = vade(capsys, home, "hub", "status")
+    jsonschema.validate(state, schema("hub-status"))
+    assert state["workspaces"][0]["synced"] is not None
+    assert "exclude each other" in refused(capsys, home, "sync", "--restore", "--accept-deletions")["message"]
+    assert "line by line" in refused(capsys, home, "sync", "--watch")["message"]
+
+
+def test_a_team_workspace_alone_is_nothing_to_sync_with(
+    world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home = allow(tmp_path / "home")
+    vade(capsys, home, "hub", "join", world.url, "--code", invited(world))
+    assert "no folder is set" in refused(capsys, home, "sync")["message"]
+    assert "no personal workspace" in refused(capsys, home, "sync", "--workspace", "ours")["message"]
+
+
+KILLED = """
+import itertools, os, signal, sys
+from vademecum.store.files import DiskFolder
+from vademecum.sync import log, remote
+left = itertools.count(int(sys.argv.pop(1)), -1)
+def dying(call, after):
+    def act(*given, **named):
+        if not after and next(left) <= 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        done = call(*given, **named)
+        if after and next(left) <= 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return done
+    return act
+for holder, name, after in (
+    (log.DiskLog, "_write", False), (log.DiskLog, "_save", False), (log.HomeFiles, "write", False),
+    (log.HomeFiles, "_log", False), (remote.HubClient, "ask", False), (remote.HubClient, "ask", True),
+    (remote.Remote, "_write_json", False), (remote.Remote, "_keep_stamps", False),
+):
+    setattr(holder, name, dying(getattr(holder, name), after))
+from vademecum.interfaces.cli.app import run
+sys.exit(run(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize(
+    "points",
+    [
+        pytest.param((1, 4, 9, 15), id="some"),
+        pytest.param(range(100), id="all", marks=pytest.mark.soak),
+    ],
+)
+def test_a_client_that_is_killed_resumes_and_claims_no_text_of_others(
+    two: Pair, tmp_path: Path, points: Any
+) -> None:
+    """Each durable act and each request, before and after, is a point to die at."""
+    one, other = two
+    meet(one, other)
+    killed = 0
+    for point in points:
+        one.memory().store(f"One says {point}.", key=f"one-{point}", scope="global")
+        one.sync()
+        other.memory().store(f"Other says {point}.", key=f"other-{point}", scope="global")
+        words = (sys.executable, "-c", KILLED, str(point % 30), "sync", "--home", str(other.base / "home"))
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        assert done.returncode in (0, -signal.SIGKILL), done.stderr
+        killed += done.returncode == -signal.SIGKILL
+        meet(other, one)
+        assert one.files() == other.files()
+        assert len(one.files()) == 2 + 2 * (1 + list(points).index(point))
+        with other.home.disk("hub", other.joined.workspace, "logs", "global") as folder:
+            own = [each.fact for each in DiskLog(folder).read() if each.own and each.fact.kind == "put"]
+        assert not [each for each in own if "One says" in str(each.value)]
+    assert killed >= len(points) // 2
+
+
+def until(holds: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+    while not holds():
+        assert process.poll() is None
+        time.sleep(0.1)
+
+
+def test_watch_syncs_when_a_file_changes_and_every_so_often(two: Pair) -> None:
+    one, other = two
+    words = ("sync", "--watch", "--every", "1", "--home", str(one.base / "home"))
+    watching = subprocess.Popen(
+        [sys.executable, "-m", "vademecum", *words],
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )  # fmt: skip
+    try:
+        other.sync()
+        until(lambda: "global/records/machine-other.md" in one.files(), watching)
+        one.change("global/records/machine-one.md", "one is here.", "one is watched.")
+
+        def arrived() -> bool:
+            other.sync()
+            return b"one is watched." in other.files()["global/records/machine-one.md"]
+
+        until(arrived, watching)
+    finally:
+        watching.send_signal(signal.SIGINT)
+        said, _ = watching.communicate(timeout=60)
+    assert "changes sent" in said
+    assert "Traceback" not in said
