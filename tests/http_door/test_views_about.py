@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from vademecum.errors import UsageError
+from vademecum.interfaces.http.views import VIEWS
 from vademecum.interfaces.http.views import audit as audits
 from vademecum.interfaces.http.views.audit import read_audit
 from vademecum.interfaces.http.views.past import travel
@@ -203,3 +204,8 @@ def test_the_days_one_can_go_to_begin_with_the_first_entry_and_end_today(year: M
 def test_what_is_not_a_day_is_refused_with_how_to_write_one(year: Memory) -> None:
     with pytest.raises(UsageError, match="not a date"):
         travel(year, "yesterday-")
+
+
+def test_no_two_views_of_the_menu_have_one_key() -> None:
+    keys = [each.key for each in VIEWS if each.menu and each.key]
+    assert len(keys) == len(set(keys)) > 10

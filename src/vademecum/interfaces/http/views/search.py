@@ -149,4 +149,4 @@ def _suggested(memory: Memory, asked: str) -> list[dict[str, str]]:
     return [{"text": each, "query": urlencode({"q": f"{asked} {each}".strip()})} for each in words]
 
 
-VIEW = PageView("/search", "Search", data, "search.html", icon="search", key="s")
+VIEW = PageView("/search", "Search", data, "search.html", icon="search", key="f")
