@@ -6,6 +6,7 @@ removed it, and what the remover saw at that moment. Nothing of it is computed f
 
 from __future__ import annotations
 
+import hashlib
 import random
 import re
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 from vademecum.errors import VadeError
 from vademecum.store import document, frontmatter
 from vademecum.sync import blocks, facts, place
+from vademecum.sync.folder import Forked
 from vademecum.sync.place import Logged, SyncStream
 from vademecum.types import Entry, Origin
 
@@ -26,6 +28,9 @@ STREAM = "global"
 TEXT = re.compile(r"\bx\d+\b")
 TIMES = ("2026-01-01T00:00:01Z", "2026-01-01T00:00:02Z", "2026-01-01T00:00:03Z")
 DAY = "journal/2026-01-01.md"
+
+
+_LETTERS = str.maketrans("0123456789", "ghijklmnop")  # no text is found in another one's words
 
 
 class Killed(Exception):
@@ -60,6 +65,10 @@ class MemoryLog:
 
     def read(self) -> Sequence[Logged]:
         return self.lines
+
+    def renew(self) -> None:
+        """Go on under another name."""
+        self.replica = f"{self.replica[0]}{int(self.replica[1:]) + 1_000:07d}"
 
     def append(self, made: Iterable[SyncFact], *, own: bool) -> None:
         self.fuse.burn()
@@ -143,9 +152,10 @@ class _Reach:
         self.fuse.burn()
         for fact in made:
             log = self.folder.logs.setdefault(fact.replica, [])
+            if fact.n <= len(log) and log[fact.n - 1].hash != fact.hash:
+                raise Forked("the home was copied")
             if fact.n > len(log):
                 log.append(fact)
-            assert log[fact.n - 1].hash == fact.hash, "a fact was sent twice and differs"
         self.fuse.burn()  # the answer is lost
 
 
@@ -160,8 +170,10 @@ class Replica:
     blind: bool = False  # its base is uncertain: what it removes now may have to be removed again
     stripped: set[str] = field(default_factory=set)
     pending: set[str] = field(default_factory=set)  # texts removed here since the last whole sync
+    edited: set[str] = field(default_factory=set)
     copied: dict[str, str] = field(default_factory=dict)  # since the last sync: a copy and what it is of
     forgotten: dict[str, str] = field(default_factory=dict)
+    forked: Callable[[Replica], None] = lambda replica: None
 
     def __post_init__(self) -> None:
         self.files = MemoryFiles(self.fuse)
@@ -174,6 +186,9 @@ class Replica:
     def sync(self, *, kill: int | None = None) -> place.Synced | None:
         """A sync, or one that is killed at an act of it."""
         self.fuse.left = kill
+        mine = [line.fact.n for line in self.log.lines if line.fact.replica == self.log.replica]
+        if len(self.folder.logs.get(self.log.replica, [])) > max(mine, default=0):
+            self.log.renew()
         stream = SyncStream(STREAM, self.log, self.files, self.folder.reached_by(self.name, self.fuse))
         try:
             done = stream.sync(deletions=True)
@@ -182,11 +197,15 @@ class Replica:
             return None
         except Away:
             return None
+        except Forked:
+            self.forked(self)
+            return self.sync()
         finally:
             self.fuse.left = None
         self.stripped.clear()
         self.pending.clear()
         self.copied.clear()
+        self.edited.clear()
         self.blind = False
         return done
 
@@ -212,7 +231,9 @@ class World:
 
     def __post_init__(self) -> None:
         self.folder = MemoryFolder()
-        self.replicas = [Replica(letter, self.folder) for letter in "abcde"[: self.count]]
+        self.replicas = [
+            Replica(letter, self.folder, forked=self.lose_log) for letter in "abcde"[: self.count]
+        ]
         self.number = 0
 
     # ------------------------------------------------------------ what people and programs do
@@ -224,8 +245,13 @@ class World:
         self.author[new] = at.name
         return new
 
+    def words(self, at: Replica) -> str:
+        """A text with words around it that are like no other's."""
+        new = self.text(at)
+        return f"{new} {hashlib.sha256(new.encode()).hexdigest()[:40].translate(_LETTERS)}"
+
     def mark(self) -> str:
-        return "".join(self.rnd.choice("0123456789abcdefghjkmnpqrstvwxyz") for _ in range(10))
+        return "".join(self.rnd.choice("0123456789abcdefghjkmnpqrstvwyz") for _ in range(10))
 
     def uuid(self) -> str:
         return "-".join(
@@ -246,8 +272,7 @@ class World:
         at.files.texts[path] = document.append(text, self._entry(at))
 
     def _entry(self, at: Replica) -> Entry:
-        mark = self.mark() if self.rnd.random() < 0.8 else None
-        return Entry(f"{self.text(at)} said", self.rnd.choice(TIMES), Origin.USER, id=mark)
+        return Entry(self.words(at), self.rnd.choice(TIMES), Origin.USER, id=self.mark())
 
     def append(self, at: Replica) -> None:
         """A program adds an entry at the end and sets `updated`."""
@@ -266,13 +291,13 @@ class World:
             place = self.rnd.randrange(len(page.blocks) + 1)
             # Typed at the very time of a block that goes, it would be taken for an edit of that one.
             time = f"2026-01-01T01:{self.number // 60 % 60:02d}:{self.number % 60:02d}Z"
-            raw = f"## {time}\n{self.text(at)} typed"
+            raw = f"## {time}\n{self.words(at)}"
             new = blocks.TextBlock(raw, None, "")
             listed = [*page.blocks[:place], new, *page.blocks[place:]]
             self._save(at, path, page, listed)
 
     def edit(self, at: Replica) -> None:
-        path, page, place = self._block(at)
+        path, page, place = self._block(at, lambda text: bool(self.made[text]) or text in self.made.values())
         if page is None or not self._found_again(page, place):
             return
         block = page.blocks[place]
@@ -280,12 +305,13 @@ class World:
         if old in at.stripped:
             return
         new = self.text(at, old)
+        at.edited.add(new)
         self.gone.add(old)
         self._doubt(at, old)
         self._save(at, path, page, self._with(page, place, block._replace(raw=block.raw.replace(old, new))))
 
     def remove(self, at: Replica) -> None:
-        path, page, place = self._block(at)
+        path, page, place = self._block(at, lambda text: text in self.made.values())
         if page is None or len(page.blocks) < 2:
             return
         listed = [*page.blocks[:place], *page.blocks[place + 1 :]]
@@ -336,7 +362,8 @@ class World:
         block = page.blocks[place]
         raw = re.sub(r"\n<!-- [^\n]* -->\Z", "", block.raw)
         at.stripped.update(TEXT.findall(raw))
-        self.unclear.update(self.root(each) for each in TEXT.findall(raw))  # it is an edit of the same text
+        for each in TEXT.findall(raw):  # it is an edit of the same text, and hands its id to a copy
+            self.unclear |= {self.root(each), self.root(at.copied.get(each, each))}
         self._save(at, path, page, self._with(page, place, block._replace(raw=raw)))
 
     def reformat(self, at: Replica) -> None:
@@ -402,9 +429,34 @@ class World:
         """A machine is away, or comes back."""
         self.folder.cut_off.symmetric_difference_update({at.name})
 
+    def settle_conflict(self, at: Replica) -> None:
+        """A person deletes one of two versions of an entry."""
+        for path, text in sorted(at.files.texts.items()):
+            page = blocks.cut(text, path)
+            second = [place for place, block in enumerate(page.blocks) if "~" in block.id]
+            if second and len(page.blocks) > 1:
+                place = second[0] - self.rnd.randrange(2)
+                self._save(at, path, page, [*page.blocks[:place], *page.blocks[place + 1 :]])
+                self._removed(at, TEXT.findall(page.blocks[place].raw))
+                return
+
+    def clone(self, at: Replica) -> None:
+        """A machine's home is replaced by a copy of another one's; both had sent all they knew."""
+        other = self.rnd.choice(self.replicas)
+        if other is at or at.sync() is None or other.sync() is None:
+            return
+        other.files.texts = dict(at.files.texts)
+        other.files.kept += at.files.kept
+        other.log.lines, other.log.count = list(at.log.lines), at.log.count
+        other.log.paths, other.log.replica = set(at.log.paths), at.log.replica
+        other.forgotten.clear()
+        self.cloned = True
+
+    cloned: bool = False
+
     def lose_log(self, at: Replica) -> None:
         """The state of a machine's sync is deleted; its files stay."""
-        for text in at.pending:
+        for text in at.pending | at.edited:
             self.unclear.add(self.root(text))
         at.pending.clear()
         sent = self.folder.logs.get(at.log.replica, [])
@@ -464,7 +516,16 @@ class World:
     def _path(self, at: Replica) -> str:
         return self.rnd.choice(sorted(at.files.texts)) if at.files.texts else ""
 
-    def _block(self, at: Replica) -> tuple[str, blocks.CutText | None, int]:
+    def _block(
+        self, at: Replica, wanted: Callable[[str], bool] | None = None
+    ) -> tuple[str, blocks.CutText | None, int]:
+        """A block of a machine; every other time one whose text is `wanted`, where there is one."""
+        if wanted is not None and self.rnd.random() < 0.5:
+            for path, text in sorted(at.files.texts.items()):
+                whole = blocks.cut(text, path)
+                for place, block in enumerate(whole.blocks):
+                    if any(wanted(each) for each in TEXT.findall(block.raw)):
+                        return path, whole, place
         path = self._path(at)
         page = blocks.cut(at.files.texts[path], path) if path else None
         if page is None or not page.blocks:
@@ -547,6 +608,8 @@ class World:
 
     def _check_claims(self) -> None:
         """No machine gives out a text of another one as its own."""
+        if self.cloned:
+            return  # a copy speaks under the name of what it is a copy of until it notices
         for log in self.folder.logs.values():
             for fact in log:
                 if fact.kind == "put" and not fact.over:
@@ -610,6 +673,8 @@ WEIGHTS = {
     "sync": 28,
     "cut_sync": 8,
     "part": 4,
+    "settle_conflict": 8,
+    "clone": 1,
     "lose_log": 1,
 }
 

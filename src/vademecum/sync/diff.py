@@ -35,7 +35,7 @@ from vademecum.sync.project import (
 from vademecum.text import names
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from vademecum.sync.blocks import CutText, TextBlock
 
@@ -312,7 +312,7 @@ def _diff_block(
     if found.copied:
         found = found._replace(block=found.block._replace(raw=blocks.sign(found.raw, id=shown.id)))
     if blocks.content(found.raw) == blocks.content(shown.raw):
-        _diff_marks(ledger, first.doc, shown.id, shown.raw, found.raw)
+        _diff_marks(ledger, first, shown.raw, found.raw, uncertain=uncertain)
         return _Standing(found.raw, first.doc, first.target, first.dots, exact=not shown.conflict)
     if uncertain and _is_known(ledger, first.doc, first.target, found.raw):
         return _Standing(found.raw, first.doc, first.target, first.dots, exact=False)
@@ -386,22 +386,26 @@ def _is_known(ledger: Ledger, doc: str, target: str, raw: str) -> bool:
     )
 
 
-def _diff_marks(ledger: Ledger, doc: str, shown: str, was: str, now: str) -> None:
+def _diff_marks(ledger: Ledger, stand: Stand, was: str, now: str, *, uncertain: bool) -> None:
+    """Marks that were set or lifted; where the base is uncertain, what is missing was never lifted."""
     before, after = blocks.parts(was), blocks.parts(now)
+    marks = ledger.seen.of(stand.doc, "mark")
     for name in blocks.MARKS:
         if before.get(name, "") == after.get(name, ""):
             continue
-        told = {f"{shown} {name}: {after[name]}"} if name in after else set()
-        marks = ledger.seen.of(doc, "mark")
-        gone = {
-            each for each, facts in marks.items() if each.startswith(f"{shown} {name}: ") and is_in(facts)
-        }
+        begin = f"{stand.target} {name}: "
+        told = {begin + after[name]} if name in after else set()
+        gone = {each for each, facts in marks.items() if each.startswith(begin) and is_in(facts)}
         if name in before:
-            gone.add(f"{shown} {name}: {before[name]}")
-        for each in sorted(gone - told):
-            ledger.write(doc, "mark", each, value=False, over=_heads_of(ledger, doc, "mark", each))
-        for each in sorted(told):
-            ledger.write(doc, "mark", each, value=True, over=_heads_of(ledger, doc, "mark", each))
+            gone.add(begin + before[name])
+        if uncertain:
+            gone, told = set(), {each for each in told if each not in marks}
+        for each, there in [
+            *((each, False) for each in sorted(gone - told)),
+            *((each, True) for each in told),
+        ]:
+            over = _heads_of(ledger, stand.doc, "mark", each)
+            ledger.write(stand.doc, "mark", each, value=there, over=over)
 
 
 def _origin(raw: str) -> str:
@@ -434,9 +438,10 @@ def match(
     for place, number in _by(found, pairs, left, lambda block: block.words, _words):
         take(place, number)
     if sure:
-        for place, number in _by(found, pairs, left, lambda block: block.instant, _instant, unique=True):
+        known = {*pairs, *doubled}  # a copy is a new block, wherever it is put
+        for place, number in _by(found, known, left, lambda block: block.instant, _instant, unique=True):
             take(place, number)
-        for place, number in _by_neighbours(found, pairs, left, len(shown)):
+        for place, number in _by_neighbours(found, pairs, left, len(shown), but=doubled):
             take(place, number)
     matches = [
         _Match(block, shown[pairs[place]] if place in pairs else None, place in doubled)
@@ -475,7 +480,7 @@ def _by_id(
 
 def _by(
     found: Sequence[TextBlock],
-    pairs: Mapping[int, int],
+    pairs: Collection[int],
     left: Mapping[int, ShownBlock],
     one: Callable[[TextBlock], str],
     other: Callable[[ShownBlock], str],
@@ -501,13 +506,18 @@ def _by(
 
 
 def _by_neighbours(
-    found: Sequence[TextBlock], pairs: Mapping[int, int], left: Mapping[int, ShownBlock], count: int
+    found: Sequence[TextBlock],
+    pairs: Mapping[int, int],
+    left: Mapping[int, ShownBlock],
+    count: int,
+    *,
+    but: Collection[int],
 ) -> list[tuple[int, int]]:
     """Pair what stands between the same blocks and is worded alike."""
     paired = []
     taken: set[int] = set()
     for place, block in enumerate(found):
-        if place in pairs or block.id:
+        if place in pairs or place in but or block.id:
             continue
         above = next((pairs[each] for each in range(place - 1, -1, -1) if each in pairs), -1)
         below = next((pairs[each] for each in range(place + 1, len(found)) if each in pairs), count)

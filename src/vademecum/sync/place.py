@@ -148,15 +148,17 @@ class SyncStream:
                 raise MassDeletion(f"{len(gone)} of {len(base)} documents of {self.name} are gone")
             unsure |= set() if deletions else set(gone)
         # Under its new name a file that was being written is as uncertain as under the old one.
-        unsure |= {path for path, home in identify(base, files)[1].items() if home in unsure}
+        latest = project(FactSet(each.fact for each in logged), self.trust) if unsure else {}
+        moved = {**identify(base, files)[1], **identify(latest, files)[1]}
+        unsure |= {path for path, home in moved.items() if home in unsure}
         ledger = self._ledger(logged, seen)
         sure = {path: shows for path, shows in base.items() if path not in unsure and path not in held}
         self._diff_all(ledger, sure, {path: text for path, text in files.items() if path not in unsure})
         if unsure:
             ledger.seen = every = FactSet([*(each.fact for each in logged), *ledger.made])
             # A file may have another name by now: what it was is looked for among all that no file is.
-            known = project(every, self.trust).items()
-            latest = {path: shows for path, shows in known if path in unsure or path not in files}
+            shown = project(every, self.trust).items()
+            latest = {path: shows for path, shows in shown if path in unsure or path not in files}
             left = {path: text for path, text in files.items() if path in unsure}
             self._diff_all(ledger, latest, left, older={path: base.get(path) for path in unsure})
         self._keep(ledger, done)

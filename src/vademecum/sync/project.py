@@ -223,14 +223,17 @@ def newest(state: FactSet, doc: str, kind: str, target: str = "") -> Any:
     return max(facts, key=lambda fact: fact.order).value if facts else None
 
 
-def marks_of(state: FactSet, doc: str, shown: str, raw: str) -> dict[str, str]:
-    """The marks of a block: those it was written with and those set since, without those lifted since."""
+def marks_of(state: FactSet, doc: str, target: str, raw: str) -> dict[str, str]:
+    """The marks of a block: those it was written with and those set since, without those lifted since.
+
+    They are the entry's: where two versions of it are shown, both have them.
+    """
     own = blocks.parts(raw)
     told: dict[str, set[str]] = {name: {own[name]} if name in own else set() for name in blocks.MARKS}
-    for target, facts in state.of(doc, "mark").items():
-        entry, _, element = target.partition(" ")
+    for marked, facts in state.of(doc, "mark").items():
+        entry, _, element = marked.partition(" ")
         name, _, value = element.partition(": ")
-        if entry == shown and name in told:
+        if entry == target and name in told:
             (told[name].add if is_in(facts) else told[name].discard)(value)
     return {name: min(values, default="") for name, values in told.items()}
 
@@ -268,7 +271,7 @@ def _blocks(state: FactSet, doc: str, trust: Callable[[SyncFact], bool]) -> Iter
             if place == 0:
                 first = raw
             shown = target if place == 0 else sibling(target, said)
-            raw = _marked(state, doc, shown, raw)
+            raw = _marked(state, doc, target, raw)
             if place:
                 time = first.partition("\n")[0][3:].strip() if blocks.instant_of(first) else UNDATED
                 raw = blocks.sign(raw, id=shown, contradicts=time)
@@ -285,8 +288,8 @@ def sibling(target: str, said: str) -> str:
     return f"{target.partition('~')[0]}~{mark}"
 
 
-def _marked(state: FactSet, doc: str, shown: str, raw: str) -> str:
-    marks, own = marks_of(state, doc, shown, raw), blocks.parts(raw)
+def _marked(state: FactSet, doc: str, target: str, raw: str) -> str:
+    marks, own = marks_of(state, doc, target, raw), blocks.parts(raw)
     changed = {name: value for name, value in marks.items() if value != own.get(name, "")}
     return blocks.sign(raw, **changed) if changed else raw
 
