@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import tempfile
 import tomllib
 from pathlib import Path
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 json_contract.hold()
+
+# A run that was started in the background ignores Ctrl-C, and so would every command that a test stops.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # One process for each core is enough: threads that wait for work take it from the others.
 os.environ.setdefault("OMP_NUM_THREADS", "1")

@@ -108,7 +108,7 @@ def test_an_import_that_a_person_stops_says_what_is_done_and_goes_on_when_run_ag
     seen = place.stop("import", *words)
     assert BAR.search(seen), seen
     told = re.search(
-        r"vade: stopped at import, ([\d,]+) of 1,000: what was imported stays, and `vade undo`", seen
+        r"vade: stopped at import okf, ([\d,]+) of 1,000: what was imported stays, and `vade undo`", seen
     )
     assert told, seen
     place.clean()
@@ -128,7 +128,11 @@ def test_a_pipe_shows_no_bar_and_a_stopped_command_still_says_one_sentence(place
     words = place.words("import", "okf", str(place.top / "bundle"), "--scope", "global")
     records = place.top / "home" / "memory" / "global" / "records"
     with subprocess.Popen(
-        [sys.executable, *words], cwd=place.top / "work", env=place.environ, stderr=subprocess.PIPE, text=True
+        [sys.executable, *words],
+        cwd=place.top / "work",
+        env=place.environ,
+        stderr=subprocess.PIPE,
+        text=True,
     ) as process:
         while process.poll() is None and not (records.is_dir() and len([*records.iterdir()]) > 20):
             time.sleep(0.01)
@@ -136,7 +140,7 @@ def test_a_pipe_shows_no_bar_and_a_stopped_command_still_says_one_sentence(place
         assert process.stderr is not None
         said = process.stderr.read()
     assert process.returncode == 130
-    assert re.fullmatch(r"\n?vade: stopped at import, [\d,]+ of 1,000: [^\n]+\n", said)
+    assert re.fullmatch(r"\n?vade: stopped at import okf, [\d,]+ of 1,000: [^\n]+\n", said)
     place.clean()
 
 

@@ -412,6 +412,10 @@ def _contradicted(here: Ground, memory: Memory) -> None:
     _prepared(here, memory)
     memory.store(SLOW, key="timeout")
     memory.store(FAST, key="timeout")
+
+
+def _cited(here: Ground, memory: Memory) -> None:
+    _prepared(here, memory)
     memory.store(STALE, key="cited")
 
 
@@ -688,10 +692,16 @@ OPERATIONS = (
         _contradicted,
         lambda here, memory: _whole(memory.care.heal(apply=True)),
         _store_after_in_project,
-        lambda memory: bool(
-            memory.show("timeout").entries[0].superseded and memory.show("cited").entries[0].stale
-        ),
-        earlier=(NEIGHBOUR, FIRST, SLOW, FAST, STALE),
+        lambda memory: bool(memory.show("timeout").entries[0].superseded),
+        earlier=(NEIGHBOUR, FIRST, SLOW, FAST),
+    ),
+    Operation(  # apart from the other: of two findings one may fail and the next be healed
+        "heal-cited",
+        _cited,
+        lambda here, memory: _whole(memory.care.heal(apply=True)),
+        _store_after_in_project,
+        lambda memory: bool(memory.show("cited").entries[0].stale),
+        earlier=(NEIGHBOUR, FIRST, STALE),
     ),
     Operation(
         "undo",

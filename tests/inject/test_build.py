@@ -176,7 +176,7 @@ def test_knowledge_can_be_left_out_and_is_capped(tmp_path: Path) -> None:
         )
     text = memory.injection.block().text
     assert text.count("- [discovery]") == 15
-    assert "5 more learned things" in text
+    assert "5 more lessons" in text
     memory.knowledge.learn("rule", rule="Never push on a Friday.")
     assert "Never push" in memory.injection.block().text
     without = memory.injection.block(knowledge=False).text
@@ -256,7 +256,7 @@ def test_entries_that_do_not_fit_are_counted_with_the_way_to_see_them(tmp_path: 
     assert 5 < shown < 40
     assert "Rule 39" in block.text  # the newest is never the one left out
     assert f"[{40 - shown} more entries: memory_get deploy, or `vade show deploy`]" in block.text
-    assert f"{40 - shown} more entries of what is shown" in block.text
+    assert f"{40 - shown} more entries of shown records" in block.text
     assert section.size <= 1000
 
 

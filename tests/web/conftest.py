@@ -100,6 +100,11 @@ class Site:
         return connect(home=self.server.home, cwd=self.server.folder, environ={}, **given)
 
 
+_WIDEST = """[...document.querySelectorAll("body *")]
+  .filter((each) => each.getBoundingClientRect().right > document.documentElement.clientWidth + 1)
+  .slice(0, 8).map((each) => `${each.tagName}.${each.className}#${each.id}`)"""
+
+
 class Web:
     """The windows of one test; what they wrote to the console and asked for is looked at when it ends."""
 
@@ -160,7 +165,7 @@ class Web:
                 over = page.evaluate(
                     "document.documentElement.scrollWidth - document.documentElement.clientWidth"
                 )
-                assert over <= 0, f"{name} is {over} pixels wider than {width}"
+                assert over <= 0, f"{name} is {over} pixels wider than {width}: {page.evaluate(_WIDEST)}"
                 page.screenshot(path=PICTURES / f"{name}-{scheme}-{kind}.png")
                 if (scheme, kind) in AXED:
                     self.check_access(page, f"{name}, {scheme}, {kind}")

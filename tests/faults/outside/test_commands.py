@@ -53,6 +53,7 @@ ERRORS = (errno.EIO, errno.ENOSPC, errno.EROFS, errno.EMFILE, SHORT)
 _VARYING = (
     (re.compile(r"\d{8}T\d{6}Z-[0-9a-f]+"), "RUN"),
     (re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"), "ID"),
+    (re.compile(r"\bid: [0-9a-hjkmnp-tv-z]{10}\b|\"id\": \"[0-9a-hjkmnp-tv-z]{10}\""), "MARK"),
     (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?"), "TIME"),
     (re.compile(r"\d{4}-\d\d-\d\d"), "DAY"),
     (re.compile(r"\b\d\d:\d\d(:\d\d)?\b"), "HOUR"),
