@@ -336,7 +336,7 @@ def test_an_ltm_json_in_which_nothing_was_learned_leaves_nothing_behind(
 ) -> None:
     report = vade.json("import", "clio", write(tmp_path / "clio", {".clio/ltm.json": content}))
     assert report["counts"].get("record", 0) == 0
-    assert "learned" in reasons(report)[".clio/ltm.json"]
+    assert "no lessons" in reasons(report)[".clio/ltm.json"]
     assert vade.records() == []
 
 

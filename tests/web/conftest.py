@@ -41,7 +41,8 @@ AXED = {("light", "laptop"), ("dark", "phone")}  # each colour once, each layout
 HANG = 20_000  # milliseconds after which something is stuck, on however slow a machine
 
 
-@pytest.fixture(scope="session")
+# For one file of tests: while it is open its event loop is this thread's, and no other could run in it.
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
     """The system's Chromium; without one, a skip that says so."""
     api = pytest.importorskip("playwright.sync_api")
