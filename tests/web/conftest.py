@@ -103,7 +103,12 @@ class Site:
 
 _WIDEST = """[...document.querySelectorAll("body *")]
   .filter((each) => each.getBoundingClientRect().right > document.documentElement.clientWidth + 1)
-  .slice(0, 8).map((each) => `${each.tagName}.${each.className}#${each.id}`)"""
+  .filter((each) => {
+    for (let up = each; up && up !== document.body; up = up.parentElement)
+      if (getComputedStyle(up).overflowX !== "visible") return false;
+    return true;
+  })
+  .slice(0, 8).map((each) => `${each.tagName} ${each.getAttribute("class")} ${each.id}`)"""
 
 
 class Web:
