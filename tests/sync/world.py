@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 from vademecum.errors import VadeError
 from vademecum.store import document, frontmatter
 from vademecum.sync import blocks, facts, place
-from vademecum.sync.folder import Forked
-from vademecum.sync.place import Logged, SyncStream
+from vademecum.sync.place import Forked, Logged, SyncStream
 from vademecum.types import Entry, Origin
 
 if TYPE_CHECKING:
