@@ -15,6 +15,7 @@ import pytest
 from http_door.serving import HANG, VADE, served
 from vademecum.interfaces.http.serve import find_server
 from vademecum.memory import connect
+from vademecum.store import Home
 from vademecum.types import Origin
 
 if TYPE_CHECKING:
@@ -57,13 +58,15 @@ def test_a_record_opens_on_its_page_by_a_link_that_leads_to_it(
         process.close(force=True)
 
 
-def test_a_server_of_ours_is_known_and_nothing_else_is_taken_for_one(tmp_path: Path) -> None:
+def test_a_server_of_this_memory_is_known_and_nothing_else_is_taken_for_one(tmp_path: Path) -> None:
     with served(tmp_path / "atlas", HOME=str(tmp_path)) as server:
-        assert find_server(server.port) == (True, f"http://127.0.0.1:{server.port}")
+        own = Home(server.home)
+        assert find_server(server.port, own) == (True, f"http://127.0.0.1:{server.port}")
+        assert find_server(server.port, Home(tmp_path / "other")) == (True, "")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    assert find_server(port) == (False, "")
+    assert find_server(port, own) == (False, "")
 
 
 def test_without_a_key_the_file_of_none_is_opened_but_the_page(

@@ -39,7 +39,7 @@ def open_page(memory: Memory, path: str, *, as_json: bool) -> None:
     """Open a page of this memory in the browser: of the server that runs, or of one that is started."""
     from vademecum.interfaces.http.serve import PORT, find_server
 
-    taken, running = find_server(PORT)
+    taken, running = find_server(PORT, memory.home)
     if not running:
         serve_memory(memory, 0 if taken else PORT, opening=True, as_json=as_json, to=path)
         return

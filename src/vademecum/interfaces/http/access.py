@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 SCOPES = ("read", "write", "review")
 COOKIE = "vade-session"
 HEADER = "Vade-Page"
+HOME = "Vade-Home"  # which memory a server has, as a hash: it opens nothing
 DOOR = "/~"
 PROJECT = "/@"
 _LINK_LASTS = 600.0  # seconds that a one-time link waits to be used

@@ -74,6 +74,7 @@ class PageGuard(Guard):
                 for name, value in SAFE.items():
                     headers[name] = value
                 headers.setdefault("cache-control", "no-store")
+                headers[access.HOME] = self._site.home
             await send(message)
 
         if scope["type"] == "http":

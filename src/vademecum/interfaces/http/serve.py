@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 import logging
+import os
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from vademecum.errors import NotFound, VadeError
-from vademecum.interfaces.http.access import Gate, Visitor
+from vademecum.interfaces.http.access import HOME, Gate, Visitor
 from vademecum.interfaces.http.app import create_app, guarded
 from vademecum.interfaces.http.events import FileChanges
 from vademecum.interfaces.http.pool import MemoryPool
@@ -29,7 +31,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 PORT = 8378
 CLIENT = "vade-serve"
-_REALM = 'Bearer realm="vade"'  # by which a server of ours is known
 
 
 def run(
@@ -48,7 +49,8 @@ def run(
     taken = over_http.listen(port)
     known = partial(find_token, home, for_mcp=_mcp_token(home))
     pool = MemoryPool(opener(options), lambda: _stamp(home.path / "config.toml"))
-    site = Site(pool, Gate(), known, VIEWS, taken.getsockname()[1], FileChanges(home.path, project))
+    changes = FileChanges(home.path, project)
+    site = Site(pool, Gate(), known, VIEWS, taken.getsockname()[1], changes, mark_of(home))
     server, connections = sdk.make(options, tools="core", own_session=False)
     mcp = over_http.application(server)
     tidy(options)
@@ -65,22 +67,27 @@ def run(
         connections.close()
 
 
-def find_server(port: int) -> tuple[bool, str]:
-    """Whether somebody listens on a port of this machine, and the address if that is a server of ours."""
+def mark_of(home: Home) -> str:
+    """What a server says of its memory to whoever asks: nothing can be opened with it."""
+    return hashlib.sha256(os.path.realpath(home.path).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+
+
+def find_server(port: int, home: Home) -> tuple[bool, str]:
+    """Whether somebody listens on a port of this machine, and the address if they serve this memory."""
     import http.client
 
     connection = http.client.HTTPConnection(over_http.HOST, port, timeout=2)
     try:
         connection.connect()
         connection.request("GET", "/memories.json")
-        realm = connection.getresponse().getheader("WWW-Authenticate") or ""
+        served = connection.getresponse().getheader(HOME)
     except http.client.HTTPException:
         return True, ""
     except OSError:
         return connection.sock is not None, ""
     finally:
         connection.close()
-    return True, f"http://{over_http.HOST}:{port}" if realm == _REALM else ""
+    return True, f"http://{over_http.HOST}:{port}" if served == mark_of(home) else ""
 
 
 def opener(options: Mapping[str, Any]) -> Opener:

@@ -31,6 +31,7 @@ class Site:
     views: Sequence[PageView]
     port: int
     changes: FileChanges
+    home: str = ""  # by which `vade open` knows a server of its own memory (`serve.mark_of`)
 
     def is_let_in(self, visitor: Visitor) -> bool:
         """Whether who was let in still is: a token can be revoked, and ends."""
